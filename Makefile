@@ -27,8 +27,17 @@ docs: $(DOCS)/.done
 types: $(DEV)/.done
 	$(DEV)/bin/mypy
 
+# A file stays in one worker: its fixtures are made once.
+WORKERS ?= 2
 tests: $(DEV)/.done browser
-	$(DEV)/bin/python -m pytest
+	OMP_NUM_THREADS=1 $(DEV)/bin/python -m pytest -n $(WORKERS) --dist loadfile
+
+# The tests of one folder in a small environment without torch: make check ROOM=stats. What needs more is skipped.
+ROOM ?= stats
+LIGHT := .venv-light
+check: $(LIGHT)/.done
+	OMP_NUM_THREADS=1 $(LIGHT)/bin/python -m pytest -q -n $(WORKERS) tests/$(ROOM)
+.PHONY: check
 
 # The page's tests drive a real Chromium. Where Debian's packages can be installed, it is; elsewhere they are skipped.
 browser:
@@ -69,6 +78,11 @@ $(CORE)/.done: pyproject.toml constraints.txt $(shell find src -type f -not -nam
 $(DOCS)/.done: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	touch $@
+
+$(LIGHT)/.done: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(LIGHT)
+	$(LIGHT)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[test-core]"
 	touch $@
 
 $(DEV)/.done: pyproject.toml constraints.txt

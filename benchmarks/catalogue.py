@@ -24,7 +24,7 @@ import numpy as np
 from peer import FOLDER, PEER, ROOT, make_peer
 from PIL import Image
 
-from eyechart.datasets.wds.webdataset import open_webdataset
+from eyechart.datasets.webdataset import open_webdataset
 from eyechart.manifest import iter_samples
 from eyechart.types import DatasetSpec
 
@@ -42,7 +42,7 @@ print(json.dumps({"rows": rows, "classes": dataset.classes, "templates": dataset
 
 
 def main() -> int:
-    """Run both checks and print what was found."""
+    """Run both checks and print the results."""
     WORK.mkdir(parents=True, exist_ok=True)
     failures = check_cifar() + check_stamps()
     print("all as it should be" if not failures else f"{failures} differences")
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def check_cifar() -> int:
-    """Export, read back by both readers, and compare with the package's own pixels."""
+    """Export, read back with both readers, and compare with the package's pixels."""
     make_peer()
     pixels, labels = read_package()
     wanted = [[hashlib.sha256(image.tobytes()).hexdigest(), label] for image, label in zip(pixels, labels, strict=True)]
@@ -93,7 +93,7 @@ def read_package() -> tuple[np.ndarray, list[int]]:
 
 
 def write_table(pixels: np.ndarray, labels: list[int]) -> Path:
-    """Write the images as files in their order, with a table of labels and the class names."""
+    """Write the images as ordered files, with a table of labels and the class names."""
     folder = WORK / "cifar10"
     table = folder / "test.csv"
     if not table.exists():
@@ -158,12 +158,12 @@ def evaluate(folder: Path) -> None:
 
 
 def eyechart(*words: str) -> None:
-    """Run a command of ours."""
+    """Run an Eyechart command."""
     run([sys.executable, "-m", "eyechart", *words, "--quiet"], WORK)
 
 
 def run(command: list[str], folder: Path) -> str:
-    """Run a command and return what it prints."""
+    """Run a command and return its output."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")

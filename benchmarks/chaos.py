@@ -1,4 +1,4 @@
-"""Kill runs with -9 at random moments, run them again, and compare with a run that nobody disturbed.
+"""Kill runs with -9 at random moments, run them again, and compare with an undisturbed run.
 
     make chaos                     100 rounds
     make chaos ROUNDS=10
@@ -38,7 +38,7 @@ COMMAND = [
 
 
 def main() -> int:
-    """Run the rounds and count what went wrong."""
+    """Run the rounds and count failures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
@@ -50,11 +50,11 @@ def main() -> int:
 
 
 def disturb(folder: Path, rounds: int, rng: random.Random, say: Callable[[str], object] = str) -> int:
-    """Kill and repeat; return the number of rounds in which something was wrong."""
+    """Kill and repeat; return the number of failed rounds."""
     run_to_the_end(folder / "calm", CHAOS_COUNT=str(folder / "moments"))
     moments = int((folder / "moments").read_text())
     start = time.perf_counter()
-    run_to_the_end(folder / "timed")  # the first one was slower: it read the programs from the disk
+    run_to_the_end(folder / "timed")  # the first one is slower: it reads the programs from disk
     seconds = time.perf_counter() - start
     say(f"an undisturbed run takes {seconds:.1f} s and has {moments} moments of writing")
     expected = contents(folder / "calm")
@@ -79,7 +79,7 @@ def disturb(folder: Path, rounds: int, rng: random.Random, say: Callable[[str], 
 
 
 def kill_in_time(place: Path, delay: float) -> tuple[str, bool]:
-    """Kill a run after some seconds; if it has ended by then, another one after fewer."""
+    """Kill a run after some seconds; if it has already ended, kill another one earlier."""
     process = subprocess.Popen(command(place), env=environment(place), stderr=subprocess.DEVNULL)
     try:
         process.wait(delay)
@@ -92,7 +92,7 @@ def kill_in_time(place: Path, delay: float) -> tuple[str, bool]:
 
 
 def kill_in_a_write(place: Path, moment: int) -> tuple[str, bool]:
-    """Let a run die at a moment of a write."""
+    """Make a run die during a write."""
     settings = environment(place) | {"CHAOS_MOMENT": str(moment)}
     done = subprocess.run(command(place), env=settings, stderr=subprocess.DEVNULL)
     return f"at moment {moment} of its writes", done.returncode == -signal.SIGKILL
@@ -112,18 +112,18 @@ def run_to_the_end(place: Path, **settings: str) -> None:
 
 
 def contents(place: Path) -> dict[str, object]:
-    """Return the metrics of all results and the records as they are."""
+    """Return the metrics of all results and the raw records."""
     metrics = {path.name: json.loads(path.read_text())["metrics"] for path in (place / "out").glob("*.json")}
     return metrics | {path.name: path.read_text() for path in (place / "out").glob("*.jsonl")}
 
 
 def files(place: Path) -> dict[Path, int]:
-    """Return the finished files of a run, with the number that the file system gave each."""
+    """Return the finished files of a run with their inode numbers."""
     return {path: path.stat().st_ino for path in place.rglob("*") if path.is_file() and ".tmp-" not in path.name}
 
 
 def broken_files(place: Path) -> Iterator[str]:
-    """Yield files that are not whole: results, the records that they name, parts of the store, cards."""
+    """Yield incomplete files: results, their records, parts of the store, cards."""
     for path in files(place):
         try:
             if path.suffix == ".safetensors":
@@ -140,9 +140,9 @@ def broken_files(place: Path) -> Iterator[str]:
 
 
 def done_again(place: Path, before: dict[Path, int]) -> Iterator[str]:
-    """Yield what the rerun did although it was done: a vector that was stored, a result that was there.
+    """Yield work that the rerun repeated: a stored vector, an existing result.
 
-    Whether a text was cut is noted just before its vector and costs nothing: such a note may occur twice.
+    A note about a truncated text is written just before its vector and costs nothing: it may occur twice.
     """
     keys: dict[Path, list[np.ndarray]] = {}
     for part in (*place.rglob("image/*.safetensors"), *place.rglob("text/*.safetensors")):

@@ -29,7 +29,7 @@ HEAD = [
 
 
 def as_line(row: Row) -> str:
-    """Lay out one line of the table."""
+    """Format one line of the table."""
     covers = "-" if np.isnan(row.covers) else f"{100 * row.covers:.1f} %"
     few = f"{100 * row.too_few:.1f} %" if row.too_few else ""
     alarms = "" if row.false_alarms is None else f"{100 * row.false_alarms:.1f} %"
@@ -37,7 +37,7 @@ def as_line(row: Row) -> str:
 
 
 def write(lines: list[str], path: Path) -> None:
-    """Put the table between the two marks of a file."""
+    """Insert the table between the two marks of a file."""
     text = path.read_text()
     start, end = (text.index(mark) for mark in MARKS)
     path.write_text(text[:start] + "\n".join([MARKS[0], "", *lines, "", text[end:]]))

@@ -65,7 +65,7 @@ def _results(measure: Measure, draw: Draw, n: int, clusters: Any) -> Any:
     def results(rng: Rng, rounds: int) -> Iterator[stats.Interval | None]:
         for _ in range(rounds):
             found = measure(draw(rng, n), clusters)
-            if found.value is not None:  # every verdict the same: nothing is said
+            if found.value is not None:  # all verdicts equal: undefined
                 yield found.interval
 
     return results

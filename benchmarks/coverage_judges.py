@@ -1,7 +1,7 @@
 """The shapes of `coverage.py` with judges: they err, they are more or less lenient, and they may be asked repeatedly.
 
 The truth is what the panel's number is on average over questions and over panels of as many judges. A question is
-answered right with its own chance, each time anew; a judge's verdict depends on the answer, on how clear it is, and on
+answered right with its own chance, drawn each time; a judge's verdict depends on the answer, on how clear it is, and on
 the judge.
 """
 
@@ -35,7 +35,7 @@ def judged() -> Iterator[Shape]:
 
 def _panel(judges: int, verdicts: int, answers: int, apart: float) -> Any:
     def draw(rng: Rng, n: int) -> tuple[Verdicts, Verdicts]:
-        """Draw a panel; return how right each question is by the panel, and by each judge alone."""
+        """Draw a panel; return the correctness of each question by the panel, and by each judge alone."""
         lenient = rng.normal(0, apart, judges)
         right = rng.random((answers, n)) < rng.beta(2, 1.3, n)
         clear = np.where(rng.random((answers, n)) < 0.3, 0.6, 2.2)
@@ -48,7 +48,7 @@ def _panel(judges: int, verdicts: int, answers: int, apart: float) -> Any:
 
 
 def _majority(verdicts: NDArray[Any], axis: int) -> NDArray[Any]:
-    """Return the lower median: of a tie, wrong."""
+    """Return the lower median: a tie is wrong."""
     return np.take(np.sort(verdicts, axis=axis), (verdicts.shape[axis] - 1) // 2, axis=axis)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from coverage_shapes import LARGE, Result, Rng, Shape, fixed
 
 from eyechart import stats
-from eyechart.metrics.correlation import pearson, spearman
+from eyechart.metrics.agreement import pearson, spearman
 
 
 def recalls() -> Iterator[Shape]:
@@ -53,7 +53,7 @@ class Images(NamedTuple):
     rate: Any
     shift: float
     step: float = 0.0
-    """Scores are rounded to it; infinity makes all equal."""
+    """Rounding step of the scores; infinity makes all equal."""
 
     def targets(self, rng: Rng) -> Any:
         while not (present := rng.random((self.n, self.classes)) < self.rate).any():
@@ -100,7 +100,7 @@ def _precisions(images: Images) -> Any:
 
 
 def _precision_of(images: Images) -> Callable[[Rng], float]:
-    """What test sets of this size give on average."""
+    """Expected value over test sets of this size."""
 
     def truth(rng: Rng) -> float:
         found = []

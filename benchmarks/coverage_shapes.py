@@ -1,4 +1,4 @@
-"""The shapes of `coverage.py`: made-up results whose truth is known, and how often their intervals hold it."""
+"""The shapes of `coverage.py`: simulated results with a known truth, and the coverage of their intervals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGE = 200_000
 
 
 class Shape(NamedTuple):
-    """How to draw results of one shape, and what their intervals should hold."""
+    """How to draw results of one shape, and what their intervals should cover."""
 
     interval: str
     name: str
@@ -25,24 +25,24 @@ class Shape(NamedTuple):
     truth: Callable[[Rng], float]
     paired: bool = False
     cost: float = 1.0
-    """Draws are divided by it."""
+    """Divisor of the draws."""
 
 
 class Row(NamedTuple):
-    """One shape, counted."""
+    """Counts of one shape."""
 
     interval: str
     shape: str
     rounds: int
     covers: float
-    """Of the intervals that were given; NaN if none was."""
+    """Coverage of the intervals; NaN if there was none."""
     too_few: float
     false_alarms: float | None
-    """For a paired test of equal models: how often the p-value is below 0.05."""
+    """For a paired test of equal models: the share of p-values below 0.05."""
 
 
 def measure(shape: Shape, rounds: int, seed: int) -> Row:
-    """Draw one shape again and again."""
+    """Draw one shape repeatedly."""
     rng = np.random.default_rng([seed, zlib.crc32(f"{shape.interval}{shape.name}".encode())])
     rounds = max(50, round(rounds / shape.cost))
     truth = shape.truth(rng)

@@ -5,7 +5,7 @@
 Photographs of 500 x 375 pixels, as JPEG, through what a decoding thread does: digest, decode, transform, into the
 memory of a batch. Three ways in turn, each in one and in two processes at a time, in CPU seconds: the transform as the
 library has it, Eyechart's default (the same bits) and ``decoder=fast`` (at most one level of 255 apart). Then a run's
-pipeline with two threads and with two decode processes. The tables go to benchmarks/results/feed.md; ``--json`` prints
+pipeline with two threads and with two loader workers. The tables go to benchmarks/results/feed.md; ``--json`` prints
 rows for `make bench` instead.
 """
 
@@ -27,12 +27,12 @@ import numpy as np
 from feed_data import QUALITY, SIZE, exact_transform, library_transform, photographs
 from feed_pipeline import PIPELINES, pipelines
 
-from eyechart.inference.rows import BatchRows
-from eyechart.io.media import ImageRef, to_rgb
+from eyechart.inference.image_batches import BatchRows
+from eyechart.io.images import ImageRef, to_rgb
 
 BATCH = 64
 WANTED = 5000
-"""Images a second that a device shall get."""
+"""Target images per second of a device."""
 RESULT = Path(__file__).parent / "results" / "feed.md"
 HEAD = f"""\
 `make feed`: decode and prepare JPEGs of {SIZE[0]} x {SIZE[1]} (real photographs, quality {QUALITY}) for a tower of 224
@@ -45,8 +45,8 @@ two processes at a time do together, by that clock: below 2 where they take each
 
 
 PIPELINE_HEAD = """
-The pipeline of a run with a model that costs nothing, bytes for a GPU, two decoding threads or processes. The last
-column is where Python's lock would stop one process if there were cores and disks enough.
+The pipeline of a run with a model that costs nothing, bytes for a GPU, two decoding threads or two workers of torch's
+DataLoader. The last column is where Python's lock would stop one process if there were cores and disks enough.
 
 | who decodes | main process, CPU ms an image | all processes, CPU ms an image | limit of the main process, images/s |
 |---|---|---|---|"""
@@ -55,7 +55,7 @@ column is where Python's lock would stop one process if there were cores and dis
 @cache
 def ways() -> dict[str, Callable[[ImageRef], Any]]:
     """Return each way from encoded bytes to pixels, with the transform of most CLIP models."""
-    from eyechart.models.towers.fast_images import FastImages
+    from eyechart.models.speedups.fast_decoder import FastImages
 
     transform, exact = library_transform(), exact_transform()
     fast = FastImages(transform)
@@ -67,14 +67,14 @@ def ways() -> dict[str, Callable[[ImageRef], Any]]:
 
 
 def work(way: str, passes: int) -> float:
-    """Prepare all photographs some times; return CPU seconds per image."""
+    """Prepare all photographs several times; return CPU seconds per image."""
     prepare, listed, rows = ways()[way], photographs(), BatchRows(BATCH)
-    plain = way == "the library's transform"  # as it was: each image in memory of its own, then a stack
+    plain = way == "the library's transform"  # the former way: a separate buffer per image, then a stack
     images: list[Any] = []
     numbers: list[int | None] = []
     start = 0.0
     for turn in range(passes + 1):
-        if turn == 1:  # the first one fills the caches
+        if turn == 1:  # warm-up
             start = time.process_time()
         for data in listed:
             ref = ImageRef("photograph.jpg", data)
@@ -90,12 +90,12 @@ def work(way: str, passes: int) -> float:
 
 
 def measure(pool: ProcessPoolExecutor, way: str, processes: int, passes: int) -> float:
-    """Return the mean of CPU seconds per image with so many processes at a time."""
+    """Return the mean CPU seconds per image with this many parallel processes."""
     return statistics.mean(job.result() for job in [pool.submit(work, way, passes) for _ in range(processes)])
 
 
 def measure_all(rounds: int, passes: int) -> dict[tuple[str, int], float]:
-    """Return the medians of CPU seconds per image, by way and processes at a time."""
+    """Return the median CPU seconds per image by way and number of processes."""
     costs: dict[tuple[str, int], list[float]] = {(way, n): [] for way in ways() for n in (1, 2)}
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         for way in ways():
@@ -107,7 +107,7 @@ def measure_all(rounds: int, passes: int) -> dict[tuple[str, int], float]:
 
 
 def compared(rounds: int, passes: int) -> list[dict[str, Any]]:
-    """Return rows of `make bench`: CPU seconds for a thousand images of both sides, and what is wanted."""
+    """Return rows of `make bench`: CPU seconds per thousand images of both sides, and the target."""
 
     def row(what: str, other: float, ours: float, wanted: float, times: int = 1) -> dict[str, Any]:
         return {
@@ -128,8 +128,8 @@ def compared(rounds: int, passes: int) -> list[dict[str, Any]]:
     threads, processes = (clocks[name] for name in PIPELINES)
     return [
         *rows,
-        row("the main process, two decode processes against threads", threads.main, processes.main, 10),
-        row("all of it, two decode processes against threads", threads.all, processes.all, 0.9),
+        row("the main process, two loader workers against threads", threads.main, processes.main, 10),
+        row("all of it, two loader workers against threads", threads.all, processes.all, 0.9),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What is fed: real photographs as JPEG, and the transform of most CLIP models."""
+"""Input data: real photographs as JPEG, and the transform of most CLIP models."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def photographs() -> list[bytes]:
 
 @cache
 def library_transform() -> Any:
-    """Return the transform of most CLIP models, as open_clip makes it."""
+    """Return the transform of most CLIP models, as implemented by open_clip."""
     import torch
     from open_clip.constants import OPENAI_DATASET_MEAN, OPENAI_DATASET_STD
     from open_clip.transform import image_transform
@@ -46,7 +46,7 @@ def library_transform() -> Any:
 
 
 def exact_transform() -> Any:
-    """Return Eyechart's transform with the same bits."""
-    from eyechart.models.towers.pixel_table import PixelTable
+    """Return Eyechart's bit-identical transform."""
+    from eyechart.models.speedups.transforms import PixelTable
 
     return PixelTable(library_transform())

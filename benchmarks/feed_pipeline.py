@@ -1,4 +1,4 @@
-"""The pipeline of a run, with a model that costs nothing: what decoding costs the main process, and all of them."""
+"""The pipeline of a run with a free model: the cost of decoding in the main process and in all processes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ import numpy as np
 from feed_data import exact_transform, photographs
 
 from eyechart.inference.pipeline import Pipeline
-from eyechart.io.media import ImageRef
+from eyechart.io.images import ImageRef
 from eyechart.io.stopwatch import Stopwatch
-from eyechart.types import Sample
+from eyechart.types import EncodeOptions, Sample
 
-PIPELINES = {"two threads": 0, "two decode processes": 2}
+PIPELINES = {"two threads": 0, "two loader workers": 2}
 BATCH = 64
 WARM = 256
-"""Images before the clock starts: processes import torch, and two batches are always under way."""
+"""Warm-up images: processes import torch, and two batches are always in flight."""
 
 LEAST = 512
-"""Images between two looks at the clocks: many more than are under way."""
+"""Images between two measurements: many more than are in flight."""
 
 
 class Cost(NamedTuple):
@@ -37,14 +37,17 @@ class Cost(NamedTuple):
 
 
 class Blind:
-    """An encoder that looks at nothing but keeps the bytes that it was given."""
+    """A no-op encoder that keeps its input bytes, on a device that is not the CPU."""
+
+    on_gpu = True
+    card = SimpleNamespace(image_size=224)
 
     def __init__(self, prepare: Any) -> None:
-        self.prepare_image = self.sendable_transform = prepare
+        self.prepare_image = self.image_transform = prepare
         self.seen: list[int] = []
 
     def encode_images(self, batch: np.ndarray) -> np.ndarray:
-        self.seen.append(int(batch[0, :, ::9].sum()))
+        self.seen.append(int(np.asarray(batch)[0, :, ::9].sum()))
         return np.zeros((len(batch), 4), np.float32)
 
 
@@ -63,7 +66,7 @@ def pipelines(rounds: int, passes: int) -> dict[str, Cost]:
                 found[name].append(_run(encoder, processes, [ImageRef.from_path(path) for path in files], passes))
                 seen[name] = encoder.seen
             if len(set(map(tuple, seen.values()))) != 1:
-                raise SystemExit("threads and processes do not prepare the same pixels")
+                raise SystemExit("threads and workers do not prepare the same pixels")
     return {name: Cost(*map(statistics.median, zip(*costs, strict=True))) for name, costs in found.items()}
 
 
@@ -81,13 +84,13 @@ def _run(encoder: Blind, processes: int, refs: list[ImageRef], passes: int) -> C
 
     model = SimpleNamespace(load=lambda: encoder, spec=SimpleNamespace(options={}, label="blind"))
     table, bar = SimpleNamespace(add=lambda *_: None), SimpleNamespace(advance=lambda *_: None)
-    Pipeline(model, BATCH, 2, processes, "fail", Stopwatch()).embed_images(samples(), table, bar)  # type: ignore[arg-type]
+    Pipeline(model, EncodeOptions(BATCH, 2, processes), "fail", Stopwatch()).embed_images(samples(), table, bar)  # type: ignore[arg-type]
     (main, all_), (main_after, all_after) = marks
     return Cost((main_after - main) / (count - WARM), (all_after - all_) / (count - WARM))
 
 
 def _clocks() -> tuple[float, float]:
-    """Return the CPU seconds of this process, and with those that it started."""
+    """Return the CPU seconds of this process, without and with its children."""
     own = time.process_time()
     return own, own + sum(_cpu(child.pid) for child in multiprocessing.active_children())
 

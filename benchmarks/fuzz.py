@@ -40,34 +40,34 @@ from eyechart.errors import EyechartError
 
 TARGETS: dict[str, Target] = FILE_TARGETS | RECORD_TARGETS | TEXT_TARGETS
 SECONDS = 2.0
-"""Processor time that one input may take."""
+"""CPU seconds allowed per input."""
 MEMORY = 1024
-"""MiB by which the process may grow in all."""
+"""MiB by which the process may grow in total."""
 
 
 FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a random name below it
-"""Where inputs are put: a million of them need no disk."""
+"""Folder of the inputs, in memory: a million of them need no disk."""
 
 
 class TooSlowError(BaseException):
-    """An input took too long. Not an Exception: nobody may swallow it."""
+    """An input took too long. A BaseException, so that no handler swallows it."""
 
 
 @dataclass
 class Outcome:
-    """What became of the inputs of one target."""
+    """Outcome of the inputs of one target."""
 
     inputs: int = 0
     refused: int = 0
-    """Ended with an error of ours."""
+    """Ended with an EyechartError."""
     seconds: float = 0.0
     slowest: float = 0.0
     findings: dict[str, str] = field(default_factory=dict)
-    """Kind of failure -> where its input is saved, and the line that repeats it."""
+    """By kind of failure: the saved input, and the command that reproduces it."""
 
 
 def make_input(name: str, seed: int, number: int) -> bytes:
-    """Make one input."""
+    """Generate one input."""
     target = TARGETS[name]
     return target.mutate(random.Random(f"{seed}/{name}/{number}"), target.seeds(), target.tokens)
 
@@ -91,7 +91,7 @@ def fuzz(name: str, numbers: Iterable[int], seed: int, saved: Path) -> Outcome:
 
 
 def attempt(name: str, data: bytes, place: Path) -> BaseException | None:
-    """Run one input in an empty folder; return what it raised."""
+    """Run one input in an empty folder; return its exception."""
     if any(place.iterdir()):
         shutil.rmtree(place)
         place.mkdir()
@@ -113,7 +113,7 @@ def _keep(outcome: Outcome, name: str, data: bytes, error: BaseException, saved:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name != ring.__name__]
     ours = [frame for frame in frames if "eyechart" in frame.filename] or frames
     where = f"{Path(ours[-1].filename).name}:{ours[-1].name}" if ours else "?"
-    # A hang is wherever the alarm found it: one kind for each function of ours.
+    # A hang is located where the alarm fired: one kind per function of ours.
     kind = f"{type(error).__name__} in {where}"
     if kind in outcome.findings:
         return
@@ -125,24 +125,24 @@ def _keep(outcome: Outcome, name: str, data: bytes, error: BaseException, saved:
 
 
 def limit_memory(mebibytes: int) -> None:
-    """Let the process grow by so much and no more: what needs more fails as a finding, not by taking the machine."""
+    """Limit the growth of the process: exceeding it is a finding and does not exhaust the machine."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + 2 * mebibytes * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def peak_memory() -> float:
-    """Return the largest size that the process had, in MiB."""
+    """Return the peak size of the process in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def ring(*_: object) -> None:
-    """Raise where the program is just now."""
+    """Raise at the current position of the program."""
     raise TooSlowError
 
 
 def prepare() -> None:
-    """Make warnings and logs quiet, and the alarm an exception."""
+    """Silence warnings and logs, and turn the alarm into an exception."""
 
     signal.signal(signal.SIGVTALRM, ring)
     warnings.simplefilter("ignore")
@@ -151,9 +151,9 @@ def prepare() -> None:
 
 
 def campaign(inputs: int, seed: int, saved: Path, names: Iterable[str], say: Callable[[str], object] = print) -> int:
-    """Fuzz targets in proportion to their shares; return how many kinds of failure there were."""
+    """Fuzz targets in proportion to their shares; return the number of failure kinds."""
     names, findings, done = list(names), 0, 0
-    for name in names:  # libraries are loaded and seeds made before memory is measured
+    for name in names:  # load libraries and generate seeds before memory is measured
         TARGETS[name].seeds()
         with tempfile.TemporaryDirectory(dir=FAST) as place:
             attempt(name, TARGETS[name].seeds()[0], Path(place))

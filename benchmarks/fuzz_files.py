@@ -1,4 +1,4 @@
-"""What is fuzzed of the code that reads datasets: images, archives, rows, tables."""
+"""Fuzz targets that read datasets: images, archives, rows, tables."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ from fuzz_mutate import (
 )
 
 from eyechart.compat.vlmevalkit import ImageBaseDataset
-from eyechart.datasets import jsonl, pairs, selection, table, text_collection
-from eyechart.datasets.questions.folders import VARIABLE
-from eyechart.datasets.questions.messages import to_messages
-from eyechart.datasets.questions.tables import load_table
-from eyechart.datasets.questions.xlsx import read_xlsx, write_xlsx
-from eyechart.datasets.wds.webdataset import open_webdataset
-from eyechart.io.media import decode_image
+from eyechart.datasets import annotation_files, image_table, selection, text_collection
+from eyechart.datasets.questions.benchmark_files import VARIABLE
+from eyechart.datasets.questions.prediction_files import load_table, read_xlsx, write_xlsx
+from eyechart.datasets.questions.prompt_items import to_messages
+from eyechart.datasets.webdataset import open_webdataset
+from eyechart.io.images import decode_image
 from eyechart.manifest import read_manifest
 from eyechart.types import DatasetSpec
 
@@ -38,10 +37,10 @@ Mutate = Callable[[Random, Sequence[bytes], Sequence[bytes]], bytes]
 
 @dataclass(frozen=True)
 class Target:
-    """Something that reads untrusted bytes: how they are made, and what reads them."""
+    """A reader of untrusted bytes: their generator, and the function that reads them."""
 
     share: int
-    """How many of a thousand inputs it gets."""
+    """Its share per thousand inputs."""
     seeds: Callable[[], list[bytes]]
     run: Callable[[bytes, Path], object]
     mutate: Mutate = mutate_bytes
@@ -152,10 +151,10 @@ def _read_qrels(folder: Path) -> None:
 
 
 JSONL_READERS: Sequence[tuple[Callable[[Path], object], str]] = (
-    (lambda folder: read_manifest(jsonl.open_jsonl(spec(folder))), "image_queries.jsonl"),
+    (lambda folder: read_manifest(annotation_files.open_jsonl(spec(folder))), "image_queries.jsonl"),
     (lambda folder: read_manifest(selection.open_selection(spec(folder))), "questions.jsonl"),
-    (lambda folder: read_manifest(pairs.open_pairs(spec(folder))), "pairs.jsonl"),
-    (lambda folder: read_manifest(table.open_table(spec(folder / "t.jsonl"))), "t.jsonl"),
+    (lambda folder: read_manifest(annotation_files.open_pairs(spec(folder))), "pairs.jsonl"),
+    (lambda folder: read_manifest(image_table.open_table(spec(folder / "t.jsonl"))), "t.jsonl"),
     (_read_collection, "corpus.jsonl"),
     (_read_qrels, "qrels.jsonl"),
     (lambda folder: load_table(folder / "p.jsonl"), "p.jsonl"),
@@ -189,7 +188,7 @@ def read_table(data: bytes, folder: Path) -> None:
     path.write_bytes(data)
     if kind < 2:
         load_table(path)
-        read_manifest(table.open_table(spec(path)))
+        read_manifest(image_table.open_table(spec(path)))
         return
     dataset = ImageBaseDataset("fuzz", file=path)
     for row in dataset.questions.rows[:20]:

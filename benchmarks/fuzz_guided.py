@@ -49,12 +49,12 @@ def main() -> int:
 
 
 def guide(name: str, runs: int, seed: int, findings: Path) -> None:
-    """Hand one target to libFuzzer, which ends the process."""
+    """Run one target in libFuzzer, which ends the process."""
     target = fuzz.TARGETS[name]
     findings.mkdir(parents=True, exist_ok=True)
     place, corpus = (Path(tempfile.mkdtemp(prefix="eyechart-fuzz-", dir=fuzz.FAST)) for _ in range(2))
     fuzz.prepare()
-    with atheris.instrument_imports(include=["eyechart"]):  # what a reader imports when it first reads
+    with atheris.instrument_imports(include=["eyechart"]):  # imports on first read
         for number, data in enumerate(target.seeds()):
             (corpus / str(number)).write_bytes(data)
             fuzz.attempt(name, data, place)
@@ -66,7 +66,7 @@ def guide(name: str, runs: int, seed: int, findings: Path) -> None:
             raise error
 
     def mutate(data: bytes, most: int, number: int) -> bytes:
-        """Change structure half of the time, as fuzz.py does, and bytes otherwise."""
+        """Mutate structure half of the time, as fuzz.py does, and bytes otherwise."""
         if number % 2:
             return bytes(atheris.Mutate(data, most))
         draw = random.Random(number)

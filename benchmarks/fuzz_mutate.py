@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 LARGEST = 200_000
-"""Bytes that an input may grow to: enough to see what is quadratic."""
+"""Largest input in bytes: enough to expose quadratic code."""
 ODD_NUMBERS = (
     "0",
     "-1",
@@ -105,7 +105,7 @@ ODD_VALUES: tuple[Any, ...] = (
 
 
 def mutate_bytes(rng: random.Random, seeds: Sequence[bytes], tokens: Sequence[bytes] = ()) -> bytes:
-    """Apply a few of the usual edits to one of the seeds; some inputs stay as they are."""
+    """Apply a few generic edits to one of the seeds; some inputs stay unchanged."""
     data = bytearray(rng.choice(seeds))
     for _ in range(min(int(rng.expovariate(0.4)), 12)):
         rng.choice(_EDITS)(rng, data, seeds, tokens)
@@ -145,7 +145,7 @@ def _copy(rng: random.Random, data: bytearray, *_: Any) -> None:
 
 
 def _repeat(rng: random.Random, data: bytearray, *_: Any) -> None:
-    """Write a piece very often: this is what quadratic code cannot stand."""
+    """Repeat a piece very often, which exposes quadratic code."""
     start, end = _span(rng, data, 60)
     piece = bytes(data[start:end]) or b"a"
     data[start:end] = piece * min(LARGEST // len(piece), int(rng.paretovariate(0.35)) % 60_000)
@@ -174,12 +174,12 @@ _EDITS = (_flip, _overwrite, _delete, _cut, _copy, _repeat, _insert, _insert, _i
 
 
 def as_text(data: bytes) -> str:
-    """Read bytes as text; half characters stay what JSON can bring: lone surrogates."""
+    """Decode bytes; invalid ones become lone surrogates, which JSON can contain."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def mutate_value(rng: random.Random, value: Any) -> Any:
-    """Change one place of a JSON value: another type, another number, a key less, a thing twice, or very deep."""
+    """Mutate a JSON value: another type, another number, a missing key, a duplicate, or deep nesting."""
     if isinstance(value, dict) and value and rng.random() < 0.85:
         key = rng.choice(list(value))
         changed = dict(value)
@@ -211,7 +211,7 @@ def mutate_value(rng: random.Random, value: Any) -> Any:
 
 
 def mutate_json(rng: random.Random, seeds: Sequence[bytes], tokens: Sequence[bytes] = ()) -> bytes:
-    """Change values of JSON, or its bytes, or both."""
+    """Mutate values of JSON, its bytes, or both."""
     data = rng.choice(seeds)
     if rng.random() < 0.8:
         value = json.loads(data)
@@ -219,7 +219,7 @@ def mutate_json(rng: random.Random, seeds: Sequence[bytes], tokens: Sequence[byt
             value = mutate_value(rng, value)
         try:
             data = json.dumps(value, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
-        except RecursionError:  # made deep more than once
+        except RecursionError:  # nested more than once
             return b"[" * 5000 + b"]" * 5000
     if rng.random() < 0.01:
         return b"[" * 100_000 if rng.random() < 0.5 else b'{"a":' * 50_000
@@ -227,7 +227,7 @@ def mutate_json(rng: random.Random, seeds: Sequence[bytes], tokens: Sequence[byt
 
 
 def mutate_json_lines(rng: random.Random, seeds: Sequence[bytes], tokens: Sequence[bytes] = ()) -> bytes:
-    """Change one line of JSON lines, or the bytes of the whole file."""
+    """Mutate one line of JSON lines, or the bytes of the whole file."""
     data = rng.choice(seeds)
     lines = data.splitlines()
     if lines and rng.random() < 0.75:
@@ -238,7 +238,7 @@ def mutate_json_lines(rng: random.Random, seeds: Sequence[bytes], tokens: Sequen
 
 
 def mutate_tar(rng: random.Random, seeds: Sequence[bytes], tokens: Sequence[bytes] = ()) -> bytes:
-    """Change fields of a header and put its checksum right, put odd headers between members, or change bytes."""
+    """Mutate fields of a header and fix its checksum, insert odd headers between members, or mutate bytes."""
     data = bytearray(rng.choice(seeds))
     for _ in range(1 + rng.randrange(3)):
         blocks = [at for at in range(0, len(data) - 511, 512) if data[at + 257 : at + 262] == b"ustar"]
@@ -272,7 +272,7 @@ def _tar_value(rng: random.Random, length: int) -> bytes:
 
 
 def _extra_member(rng: random.Random) -> bytes:
-    """Make a header of a rare kind with a body: long names, extended attributes, sparse maps."""
+    """Make a rare header with a body: long names, extended attributes, sparse maps."""
     info = tarfile.TarInfo("x")
     info.type = rng.choice((b"L", b"K", b"x", b"g", b"S", b"5", b"1", b"2", b"3", b"6"))
     pax = rng.choice(
@@ -301,7 +301,7 @@ def _checksum(data: bytearray, at: int) -> None:
 
 
 def mutate_zip(rng: random.Random, seeds: Sequence[bytes], tokens: Sequence[bytes] = ()) -> bytes:
-    """Change one member of a zip archive and pack it again, or change the archive's own bytes."""
+    """Mutate one member of a zip archive and repack it, or mutate the archive's bytes."""
     seed = rng.choice(seeds)
     if rng.random() < 0.15:
         return mutate_bytes(rng, [seed])
@@ -321,7 +321,7 @@ def mutate_zip(rng: random.Random, seeds: Sequence[bytes], tokens: Sequence[byte
 
 
 def mutate_safetensors(rng: random.Random, seeds: Sequence[bytes], tokens: Sequence[bytes] = ()) -> bytes:
-    """Change the header of a safetensors file and put its length right, or change its bytes."""
+    """Mutate the header of a safetensors file and fix its length, or mutate its bytes."""
     data = rng.choice(seeds)
     if rng.random() < 0.3:
         return mutate_bytes(rng, [data], tokens)

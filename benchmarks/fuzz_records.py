@@ -1,4 +1,4 @@
-"""What is fuzzed of the code that reads configs, prompts, results and the stores."""
+"""Fuzz targets that read configs, prompts, results and the stores."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ import numpy as np
 from fuzz_files import Target, spec
 from fuzz_mutate import mutate_bytes, mutate_json, mutate_json_lines, mutate_safetensors
 
-from eyechart.compat.evalscope import read_configs
-from eyechart.datasets.classes import read_class_texts
-from eyechart.datasets.text_lists import as_names, as_templates, find_entry
-from eyechart.report.load import load_results, read_any
+from eyechart.compat.evalscope.main import read_configs
+from eyechart.datasets.class_texts import as_names, as_templates, find_entry, read_class_texts
+from eyechart.report.loader import load_results, read_any
 from eyechart.report.page import make_page
 from eyechart.report.page.payload import make_payload
 from eyechart.results import Result, read_result, write_result
-from eyechart.store.answers import Responses
-from eyechart.store.vectors import VectorTable, text_digests
-from eyechart.tasks.classifier_files import load_mean, save
-from eyechart.tasks.prompts import check_template, class_texts
+from eyechart.store.answer_store import Responses
+from eyechart.store.vector_store import VectorTable, text_digests
+from eyechart.tasks.text_classifiers import check_template, class_texts, load_mean_classifier, save_classifier
 from eyechart.types import Answer, DatasetInfo, MeanOf, Metric
 
 # ------------------------------------------------------------------------------------------------ configs, lists
@@ -230,7 +228,7 @@ def read_report(data: bytes, folder: Path) -> None:
 
 
 CLASSIFIER = ("model", ("a", "b", "c"))
-"""Whose the saved classifier is: a fingerprint, and the names of its classes."""
+"""Identity of the saved classifier: a fingerprint, and its class names."""
 
 
 @cache
@@ -239,7 +237,7 @@ def store_seeds() -> list[bytes]:
     vectors = np.arange(12, dtype=np.float32).reshape(3, 4)
     with tempfile.TemporaryDirectory() as folder:
         VectorTable(Path(folder)).add(keys, vectors)
-        save(vectors, Path(folder) / "0.safetensors", *CLASSIFIER)
+        save_classifier(vectors, Path(folder) / "0.safetensors", *CLASSIFIER)
         return [path.read_bytes() for path in sorted(Path(folder).iterdir())]
 
 
@@ -247,7 +245,7 @@ def read_store(data: bytes, folder: Path) -> None:
     path = folder / "0.safetensors"
     path.write_bytes(data)
     if len(data) % 5 == 0:
-        load_mean([path], *CLASSIFIER)
+        load_mean_classifier([path], *CLASSIFIER)
         return
     keys = text_digests(["a", "b", "c"], "en")
     stored = VectorTable(folder)
@@ -279,4 +277,4 @@ RECORD_TARGETS: dict[str, Target] = {
     "store": Target(50, store_seeds, read_store, mutate_safetensors),
     "responses": Target(45, response_seeds, read_responses, mutate_json_lines),
 }
-"""Readers of what runs are told and what they leave."""
+"""Readers of the inputs and outputs of runs."""

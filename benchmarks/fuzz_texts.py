@@ -1,4 +1,4 @@
-"""What is fuzzed of the code that reads texts: answers of models, replies of judges, answers of servers."""
+"""Fuzz targets that read texts: model responses, judge replies, server responses."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from fuzz_mutate import as_text, mutate_bytes, mutate_json, mutate_value
 from eyechart.api import parse_chat, parse_embeddings, parse_rerank
 from eyechart.api.budget import read_usage
 from eyechart.api.client import _model_names
-from eyechart.api.errors import ApiError
-from eyechart.api.refusals import read_error
-from eyechart.api.retry import TransientError, read_retry_after
-from eyechart.api.secret import Secret
-from eyechart.api.transport import Transport
+from eyechart.api.limiter import TransientError, read_retry_after
+from eyechart.api.transport import Transport, read_error
 from eyechart.datasets.questions.benchmarks import known_benchmarks
-from eyechart.metrics import answers, captions
-from eyechart.metrics.cells import literal_list, text_list
-from eyechart.metrics.texts import math_answers, vcr
-from eyechart.scorers import mathematics, naturalbench
-from eyechart.scorers.dialogue import DIMENSIONS
+from eyechart.io.secrets import Secret
+from eyechart.metrics import answers, captions, long_texts, math_answers
+from eyechart.metrics.cell_values import literal_list, text_list
 from eyechart.scorers.judging import Judge, JudgePrompts
+from eyechart.scorers.rules import mathematics
+from eyechart.scorers.rules.judged import DIMENSIONS
+from eyechart.scorers.rules.yes_no import naturalbench_answer
 from eyechart.scorers.scoring import score_rows
 from eyechart.types import Answer
 
@@ -137,12 +135,12 @@ _TEXT_FUNCTIONS: Sequence[Callable[[str], object]] = (
     answers.vqa_normalize,
     literal_list,
     text_list,
-    naturalbench.naturalbench_answer,
+    naturalbench_answer,
 )
 
 
 def compare_answers(data: bytes, _: Path) -> None:
-    """Split the input in two and compare the halves in every way that we have."""
+    """Split the input in two and compare the halves with every metric."""
     left, _, right = as_text(data).partition("\n")
     right = right or left[::-1]
     for metric in answers.OPEN_METRICS:
@@ -150,7 +148,7 @@ def compare_answers(data: bytes, _: Path) -> None:
     answers.relaxed_match(left, right)
     math_answers.math_equal(left, right)
     math_answers.math_equal(right, "1/2")
-    vcr.best_span(right[:40], left[:4000], "zh" if len(data) % 2 else "en")
+    long_texts.best_span(right[:40], left[:4000], "zh" if len(data) % 2 else "en")
     captions.score_captions([left[:2000]], [[right[:2000], "a dog"]])
 
 
@@ -199,7 +197,7 @@ ROWS = [
 
 
 def mutate_rows(rng: Random, seeds: Sequence[bytes], tokens: Sequence[bytes]) -> bytes:
-    """Change one cell of a table of predictions, mostly the answer or the prediction."""
+    """Mutate one cell of a prediction table, mostly the answer or the prediction."""
     rows = json.loads(rng.choice(seeds))
     for row in rows:
         column = rng.choice(("answer", "prediction", rng.choice(list(ROW))))
@@ -279,7 +277,7 @@ PARSERS: Sequence[Callable[[dict], object]] = (
 
 
 class _Response:
-    """The parts of an HTTP response that a refusal is made of."""
+    """The parts of an HTTP response that determine a refusal."""
 
     def __init__(self, status: int, text: str) -> None:
         self.status_code = status
@@ -287,24 +285,22 @@ class _Response:
 
 
 def read_body(data: bytes, _: Path) -> None:
-    """Read a server's answer as each kind of answer and as an error; the key is in nothing that comes out."""
-    content = TRANSPORT.key.redact(data)
-    read_error(content)
+    """Parse a server's response in every way and as an error; no output may contain the key."""
+    read_error(data)
     read_retry_after({"retry-after": as_text(data)[:80], "retry-after-ms": as_text(data)[80:160]})
     status = (301, 400, 401, 403, 404, 429, 500, 503)[len(data) % 8]
-    refusal = TRANSPORT._refusal(_Response(status, as_text(data)), content, "chat/completions", "m")
-    if "sk-secret-key" in str(refusal):
-        raise AssertionError("a refusal shows the key")
-    try:
-        body = TRANSPORT._parse(content, "chat/completions", "m")
-    except TransientError as passing:  # what is tried again, and raised as this error in the end
-        raise passing.last(1) from None
+    _check_hidden(TRANSPORT._refusal(_Response(status, as_text(data)), data, "chat/completions", "m"))
+    body = TRANSPORT._parse(data, "chat/completions", "m")
+    if isinstance(body, Exception):
+        _check_hidden(body)
+        raise body.last(1) if isinstance(body, TransientError) else body  # retried errors are raised in the end
     for parse in PARSERS:
-        try:
-            parse(body)
-        except ApiError as error:
-            if "sk-secret-key" in str(error):
-                raise AssertionError("an error shows the key") from error
+        _check_hidden(TRANSPORT.read(body, parse))
+
+
+def _check_hidden(found: object) -> None:
+    if "sk-secret-key" in str(found):
+        raise AssertionError("the key is shown")
 
 
 TEXT_TARGETS: dict[str, Target] = {

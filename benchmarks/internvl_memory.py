@@ -2,7 +2,7 @@
 
     make internvl-memory
 
-Each measurement is a process of its own: the peak of its resident memory while `load` runs, above what it held before
+Each measurement is a separate process: the peak of its resident memory while `load` runs, above what it held before
 (with the libraries imported and a tiny model loaded once).
 """
 
@@ -20,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 NAME = "internvl_g_retrieval_hf"
 COPIES = 8
-"""Layers of each tower; the widths follow from the size that is asked for."""
+"""Layers of each tower; the widths follow from the requested size."""
 
 
 def config_of(gigabytes: float) -> dict[str, object]:
-    """Choose widths so that the float16 weights take about that much."""
+    """Choose widths so that the float16 weights take about this much."""
     # A layer of either tower has about 12 x width^2 weights, a cross attention 4 x width^2.
     width = 64 * max(1, round((gigabytes * 1e9 / 2 / (COPIES * 26)) ** 0.5 / 64))
     tower = {"hidden_size": width, "num_attention_heads": width // 64, "num_hidden_layers": COPIES}
@@ -72,7 +72,7 @@ def measure(folder: Path, tiny: Path, precision: str) -> dict[str, float]:
 
 
 def main() -> int:
-    """Measure every form in every precision, and say whether the limit holds."""
+    """Measure every format in every precision, and check the limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=1.0, help="of weights in float16")
     parser.add_argument("--shards", type=int, default=5)

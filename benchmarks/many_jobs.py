@@ -22,7 +22,7 @@ from pathlib import Path
 from eyechart.config import make_config
 from eyechart.plan import plan_jobs
 from eyechart.results import records_path
-from eyechart.results.parse import checksum
+from eyechart.results.fields import checksum
 from eyechart.session import Session
 from eyechart.tasks.registry import load_task
 from eyechart.types import Job
@@ -31,13 +31,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.data import write_classification, write_retrieval
 
 LIMIT = 10.0
-READ = "import sys; from eyechart.report.load import load_results; print(len(load_results(sys.argv[1:]).found))"
+READ = "import sys; from eyechart.report.loader import load_results; print(len(load_results(sys.argv[1:]).found))"
 EVAL = [sys.executable, "-m", "eyechart", "eval", "--skip_existing"]
 TINY = ["--model_type", "onnx", "--model", "eyechart-tiny", "--dataset", "demo/garments", "--limit", "50", "--quiet"]
 
 
 def main() -> int:
-    """Make the folder, time the commands, and say whether the limit holds."""
+    """Create the folder, time the commands, and check the limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=int, default=100)
     parser.add_argument("--datasets", type=int, default=100)
@@ -79,7 +79,7 @@ def make_run(models: int, datasets: int) -> dict[str, list[str]]:
 
 
 def fill(jobs: list[Job], result: Path) -> None:
-    """Write a result for every job, without flushing to disk: that would take minutes, and is not what is timed."""
+    """Write a result for every job without flushing to disk, which would take minutes and is not measured."""
     Path("results").mkdir()
     session = Session()
     records = records_path(result).read_bytes()
@@ -95,7 +95,7 @@ def fill(jobs: list[Job], result: Path) -> None:
 
 
 def timed(name: str, command: list[str]) -> float:
-    """Run a command and return its seconds: of the processor, since others may be at work on this machine."""
+    """Run a command and return its CPU seconds, which do not depend on other load."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(
         command,

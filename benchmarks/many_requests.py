@@ -34,7 +34,7 @@ EVAL = [sys.executable, "-m", "eyechart", "eval", "--model_type", "api", "--mode
 
 
 def main() -> None:
-    """Make the benchmark, run it in the ways that cost most, and print a line for each."""
+    """Create the benchmark, run it in the most expensive ways, and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=int, default=2000)
     parser.add_argument("--images", type=int, default=500)
@@ -55,7 +55,7 @@ def main() -> None:
             before = count(port)["twice"]
             killed(command, args.questions * args.latency / args.concurrency, "three")
             timed("after kill -9", command, args.questions, "three")
-            # All of them were asked in the first run as well.
+            # All of them were sent in the first run as well.
             lost = count(port)["twice"] - before - args.questions
             print(f"asked again after the kill: {lost} (in flight: {args.concurrency})")
         with serving("--latency", str(args.latency), "--at_once", "8") as port:
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def write_table(questions: int, images: int) -> None:
-    """Write questions in VLMEvalKit's form, several of them about each image."""
+    """Write questions in VLMEvalKit's format, several per image."""
     coded = []
     for number in range(images):
         data = io.BytesIO()
@@ -78,7 +78,7 @@ def write_table(questions: int, images: int) -> None:
 
 @contextmanager
 def serving(*flags: str) -> Iterator[int]:
-    """Run the server in a process of its own; yield its port."""
+    """Run the server in a separate process; yield its port."""
     process = subprocess.Popen([*SERVER, *flags], stdout=subprocess.PIPE, text=True)
     try:
         yield int(process.stdout.readline() if process.stdout else 0)
@@ -88,7 +88,7 @@ def serving(*flags: str) -> Iterator[int]:
 
 
 def count(port: int) -> dict[str, int]:
-    """Ask the server what it has seen."""
+    """Return the request counts of the server."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/count") as answer:
         return dict(json.load(answer))
 
@@ -103,7 +103,7 @@ def timed(name: str, command: list[str], questions: int, cache: str) -> None:
 
 
 def killed(command: list[str], seconds: float, cache: str) -> None:
-    """Start a command and kill it somewhere on its way."""
+    """Start a command and kill it halfway."""
     process = subprocess.Popen(command, env={**os.environ, "EYECHART_CACHE": str(Path(cache).absolute())})
     time.sleep(2 + random.random() * seconds / 2)
     process.send_signal(signal.SIGKILL)

@@ -3,7 +3,7 @@
     make mutants                    all of them
     make mutants ONLY=scorers       those with this word in their name
 
-The mutations are made in a copy of the project; the tests named beside each are run there until one fails.
+The mutations are made in a copy of the project; the tests listed for each are run there until one fails.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant."""
+    """Outcome of a mutant."""
 
     mutant: Mutant
     killed: bool
@@ -32,7 +32,7 @@ class Verdict:
 
 
 def main() -> int:
-    """Try all mutants; return 1 if one of them lives."""
+    """Try all mutants; return 1 if one survives."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="only mutants with this text in their name")
     args = parser.parse_args()
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def try_one(mutant: Mutant, copy: Path) -> Verdict:
-    """Mutate, run the tests that matter, and put the file back."""
+    """Mutate, run the relevant tests, and restore the file."""
     path = copy / "src" / "eyechart" / mutant.file
     before = path.read_text()
     if before.count(mutant.old) != 1:

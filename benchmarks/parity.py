@@ -1,6 +1,6 @@
 """Run CLIP_benchmark 1.6.2 and Eyechart on the same webdatasets and compare every metric and embedding.
 
-The peer gets a virtual environment of its own (with numpy < 2.4 and requests, which it needs but does not declare).
+The peer gets a separate virtual environment (with numpy < 2.4 and requests, which it needs but does not declare).
 Both sides use one random-weight ViT-B-32 checkpoint in float32. Metrics must agree to 1e-6, which is far less than one
 sample, and embeddings to 1e-5. Where the peer counts otherwise than we do by default (a class without positives), ours
 is told to do the same. Classifiers that one side saves are read by the other, and the same script runs with both
@@ -28,8 +28,8 @@ from support.data import encoded, labels_to_npy, noise_image, write_shards
 WORK = FOLDER / "parity"
 TOLERANCE = 1e-5
 SAME = 1e-6
-"""How far metrics may differ: the peer averages in float32."""
-# Formats and modes that occur in the wild; JPEG knows no transparency.
+"""Tolerance of metrics: the peer averages in float32."""
+# Formats and modes that occur in the wild; JPEG has no transparency.
 FORMS = [
     (form, mode)
     for form, modes in (("png", ("RGB", "L", "RGBA", "P", "LA", "1")), ("jpg", ("RGB", "L")), ("webp", ("RGB", "RGBA")))
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def compare(title: str, theirs: dict[str, float], ours: dict[str, float]) -> int:
-    """Print one line per metric; return how many differ."""
+    """Print one line per metric; return the number of differences."""
     bad = [metric for metric, value in theirs.items() if abs(ours[metric] - value) > SAME]
     for metric, value in theirs.items():
         print(
@@ -68,7 +68,7 @@ def compare(title: str, theirs: dict[str, float], ours: dict[str, float]) -> int
 
 
 def compare_classifiers(checkpoint: Path) -> int:
-    """Let each side score with the classifiers that the other side saved."""
+    """Score with the classifiers that the other side saved, on both sides."""
     name, failures = "classification", 0
     peers, own = str(WORK / "peer.pt"), str(WORK / "eyechart.pt")
     run_peer(name, checkpoint, "--save_clf", peers)
@@ -108,12 +108,12 @@ def make_datasets() -> None:
 
 
 def task_of(name: str) -> str:
-    """Name the task: the peer's `auto` takes an unknown webdataset for classification."""
+    """Return the task: the peer's `auto` takes an unknown webdataset for classification."""
     return "zeroshot_retrieval" if name == "retrieval" else "zeroshot_classification"
 
 
 def flags(name: str, checkpoint: Path, output: Path) -> list[str]:
-    """Return the command line that both understand."""
+    """Return the command line that both accept."""
     root = str(WORK / "data" / name)
     return [
         "eval", "--dataset", f"wds/{name}", "--dataset_root", root, "--model", MODEL, "--pretrained", str(checkpoint),
@@ -123,7 +123,7 @@ def flags(name: str, checkpoint: Path, output: Path) -> list[str]:
 
 
 def run_peer(name: str, checkpoint: Path, *more: str) -> dict[str, float]:
-    """Run the peer's own command."""
+    """Run the peer's command."""
     output = WORK / f"peer_{name}.json"
     command = [str(PEER / "bin" / "clip_benchmark"), *flags(name, checkpoint, output), *more]
     subprocess.run(command, check=True, cwd=WORK)
@@ -158,14 +158,14 @@ np.save(sys.argv[5], rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
 def compare_embeddings(name: str, checkpoint: Path) -> float:
-    """Encode the same images with the peer's own loader and with ours; return the largest difference."""
+    """Encode the same images with the peer's loader and with ours; return the largest difference."""
     from eyechart.datasets.registry import open_dataset
-    from eyechart.inference.embeddings import StoredEmbeddings
+    from eyechart.inference.embeddings import CachedEncoder
     from eyechart.manifest import read_manifest
     from eyechart.metrics.vectors import unit
     from eyechart.models.registry import open_model
-    from eyechart.store.vectors import EmbeddingStore
-    from eyechart.types import DatasetSpec, ModelSpec
+    from eyechart.store.vector_store import EmbeddingStore
+    from eyechart.types import DatasetSpec, EncodeOptions, ModelSpec
 
     root, saved = str(WORK / "data" / name), WORK / f"peer_{name}.npy"
     arguments = [MODEL, str(checkpoint), name, root, str(saved), task_of(name)]
@@ -173,7 +173,7 @@ def compare_embeddings(name: str, checkpoint: Path) -> float:
     manifest = read_manifest(open_dataset(DatasetSpec(f"wds/{name}", "wds", root)))
     model = open_model(ModelSpec("open_clip", MODEL, str(checkpoint)))
     store = EmbeddingStore(WORK / f"store_{name}_{os.getpid()}")
-    ours = unit(StoredEmbeddings(model, store, batch_size=16, workers=2).images(manifest).vectors)
+    ours = unit(CachedEncoder(model, store, EncodeOptions(16, 2)).images(manifest).vectors)
     return float(np.abs(ours - np.load(saved)).max())
 
 

@@ -21,7 +21,7 @@ OLD = "webdataset==0.2.48"
 
 
 def compare_script(work: Path, tolerance: float) -> int:
-    """Run the script three times; print one line per number and return how many differ."""
+    """Run the script three times; print one line per number and return the number of differences."""
     work.mkdir(parents=True)
     given = [str(SCRIPT), str(write_all(work / "data")), *map(str, write_model(work))]
     peer = [str(PEER / "bin" / "python")]
@@ -46,7 +46,7 @@ def _run(program: list[str], given: list[str], output: Path, *flags: str, **envi
 
 
 def _numbers(value: object, name: str = "") -> Iterator[tuple[str, object]]:
-    """Yield every number with its path; what a list holds is one text."""
+    """Yield every number with its path; a list becomes one text."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _numbers(inner, f"{name} {key}".strip())

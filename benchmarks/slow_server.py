@@ -1,4 +1,4 @@
-"""An OpenAI-compatible chat server for `many_requests.py`: as slow as told, and next to no work of its own.
+"""An OpenAI-compatible chat server for `many_requests.py`: configurable latency and next to no work.
 
     python benchmarks/slow_server.py --latency 0.1 --at_once 8
 
@@ -16,7 +16,7 @@ import sys
 
 
 class SlowServer:
-    """Answers after a pause; counts requests, refusals, and questions that it has answered before."""
+    """Answers after a pause; counts requests, refusals, and repeated questions."""
 
     def __init__(self, latency: float, at_once: int) -> None:
         self.latency, self.at_once = latency, at_once
@@ -64,7 +64,7 @@ class SlowServer:
 
 
 async def main() -> None:
-    """Serve until the process is ended."""
+    """Serve until the process ends."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--latency", type=float, default=0.1)
     parser.add_argument("--at_once", type=int, default=0, help="more requests at a time are refused; 0: any number")

@@ -29,7 +29,7 @@ Row = dict[str, object]
 
 
 def main() -> None:
-    """Run what was asked for and write the table."""
+    """Run the selected parts and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the images")
     parser.add_argument("--rounds", type=int, default=3, help="how often each side runs")
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def flags(root: Path, output: str, *extra: str) -> list[str]:
-    """Return the flags that both sides understand."""
+    """Return the flags that both sides accept."""
     words = ["eval", "--dataset", f"wds/{root.name}", "--dataset_root", str(root), "--model", MODEL]
     return [
         *words,
@@ -60,7 +60,7 @@ def flags(root: Path, output: str, *extra: str) -> list[str]:
 
 
 def alternate(rounds: int, sides: dict[str, Callable[[], Cost]]) -> dict[str, Cost]:
-    """Run the sides in turn and return the median of each."""
+    """Run the sides in turn and return their medians."""
     costs: dict[str, list[Cost]] = {name: [] for name in sides}
     for _ in range(rounds):
         for name, side in sides.items():
@@ -102,7 +102,7 @@ def same_metrics(first: str, second: str, n: int) -> None:
 
 
 def classification(scale: float, rounds: int) -> list[Row]:
-    """End to end; then other templates; then the same again."""
+    """End to end; then with other templates; then the same again."""
     n = max(20, int(2000 * scale))
     root = write_classification(FOLDER / "data" / f"classes{n}", n)
     other = FOLDER / "other_templates.txt"
@@ -131,7 +131,7 @@ def classification(scale: float, rounds: int) -> list[Row]:
 
 
 def other_work() -> Row:
-    """Say how much of our wall time was not the model's forward pass (nor start-up)."""
+    """Print the share of our wall time outside the model's forward pass and start-up."""
     profile = json.loads((FOLDER / "ours.json").read_text())["provenance"]["profile"]
     model = profile.get("encode images", 0) + profile.get("encode texts", 0)
     working = profile["total"] - profile.get("load", 0)
@@ -207,7 +207,7 @@ def scores(scale: float, rounds: int) -> list[Row]:
 
 
 def large(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run is enough for a peak
-    """Score 30,000 images against 150,000 captions, where the peer asks for more than 22 GB."""
+    """Score 30,000 images against 150,000 captions, where the peer needs more than 22 GB."""
     n = str(int(30_000 * scale))
     done = subprocess.run([sys.executable, str(HERE / "sides" / "recall_ours.py"), n], capture_output=True, check=True)
     found = json.loads(done.stdout.decode().strip().splitlines()[-1])
@@ -216,7 +216,7 @@ def large(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run is 
 
 
 def growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run per size
-    """Show how a whole cold command grows with the images and with the prompts, with the embedded model."""
+    """Show how a cold command scales with images and prompts, with the embedded model."""
     thousands = [int(1000 * times * scale) for times in (1, 2, 4, 8, 16)]
     images = [(n, *_cold(write_classification(FOLDER / "data" / f"classes{n}", n))) for n in thousands]
     few = write_classification(FOLDER / "data" / "classes100", 100)
@@ -242,14 +242,14 @@ def _cold(root: Path, *extra: str) -> tuple[float, float]:
 
 
 def _templates(n: int) -> Path:
-    """Write so many templates, once."""
+    """Write this many templates, once."""
     path = FOLDER / "data" / f"templates{n}.txt"
     path.write_text("\n".join(f"{TEMPLATES[i % len(TEMPLATES)]} It is number {i}." for i in range(n)))
     return path
 
 
 def store(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run is enough
-    """Open a store of a million vectors of 512 numbers, look all keys up, read all."""
+    """Open a store of a million vectors of 512 numbers, look up all keys, read all vectors."""
     n = max(1000, int(1_000_000 * scale))
     command = [sys.executable, str(HERE / "sides" / "store_ours.py"), str(n), str(FOLDER)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -16,7 +16,7 @@ from peer import FOLDER, Cost, run
 from report_scale import BENCHMARKS, MODELS, write_results
 from speed_data import write_classification
 
-from eyechart.datasets.wds.tarshard import iter_groups
+from eyechart.datasets.tar_shards import iter_groups
 
 HERE = Path(__file__).parent
 Row = dict[str, object]
@@ -89,14 +89,14 @@ def _unpacked(shards: Path) -> Path:
 
 
 def feed(scale: float, rounds: int) -> list[Row]:
-    """Decode and prepare photographs: the library's way and ours, in processes, by threads and by decode processes."""
+    """Decode and prepare photographs: the library's way and ours, with processes, threads and decode processes."""
     passes = str(max(1, round(4 * scale)))
     command = [sys.executable, str(HERE / "feed.py"), "--json", "--rounds", str(rounds), "--passes", passes]
     return [_compared(row) for row in _printed(command)]
 
 
 def reports(scale: float, rounds: int) -> list[Row]:
-    """Make the page of 2,000 results, again when nothing changed; the other side only parses the records."""
+    """Build the page of 2,000 results, and again without changes; the other side only parses the records."""
     benchmarks = max(2, int(BENCHMARKS * scale))
     folder = _results(benchmarks, 1_250)
     found: dict[str, list[Cost]] = {"parsing": [], "first": [], "again": []}
@@ -128,7 +128,7 @@ def reports(scale: float, rounds: int) -> list[Row]:
 
 
 def report_growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run per size
-    """Show how a report grows with the results, 1,000 to 8,000 of 50 samples; each size adds to the one before."""
+    """Show how a report scales from 1,000 to 8,000 results of 50 samples; each size extends the previous one."""
     points, folders, done = [], [], 0
     for thousands in (1, 2, 4, 8):
         benchmarks = max(done + 1, int(1000 * thousands * scale) // MODELS)
@@ -144,13 +144,13 @@ def report_growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one
 
 
 def score_growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - the least of three in one process
-    """Show how scoring grows with images and with prompts, 1,000 to 16,000 of them."""
+    """Show how scoring scales with images and prompts, from 1,000 to 16,000."""
     found = _printed([sys.executable, str(HERE / "sides" / "score_growth.py"), str(scale)])
     return [growth_row(f"scoring, {what}", points) for what, points in dict(found).items()]
 
 
 def store_growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - the least of three in one process
-    """Show how writing and reading the store grow with the vectors, 10,000 to 200,000 of 512 numbers."""
+    """Show how writing and reading the store scale from 10,000 to 200,000 vectors of 512 numbers."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     found = dict(_printed([sys.executable, str(HERE / "sides" / "store_growth.py"), str(scale), str(FOLDER)]))
     (HERE / "results").mkdir(exist_ok=True)
@@ -163,11 +163,11 @@ def store_growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - the 
 
 
 def growth_row(what: str, points: list[tuple[int, float]]) -> Row:
-    """Make a row of the exponent of growth: 1 is linear."""
+    """Make a row of the growth exponent: 1 is linear."""
     sizes, times = np.log(np.array(points, float)).T
     value = ", ".join(f"{n}: {cpu:.3g}" for n, cpu in points)
     exponent = float(np.polyfit(sizes, times, 1)[0])
-    last = float((times[-1] - times[-2]) / (sizes[-1] - sizes[-2]))  # where the start no longer counts
+    last = float((times[-1] - times[-2]) / (sizes[-1] - sizes[-2]))  # where start-up no longer matters
     row: Row = {"what": f"growth of {what}", "value": f"{value} cpu s, exponent {exponent:.2f}, at the end {last:.2f}"}
     print(row | {"wanted": f"<= {MOST_GROWTH}"}, flush=True)
     return row | {"wanted": f"<= {MOST_GROWTH}"}

@@ -13,12 +13,12 @@ Medians, both sides in turn within each part, OMP_WAIT_POLICY=PASSIVE. Scale is 
 """
 
 
-def write_table(order: list[str], name: str, measured: dict[str, Any]) -> None:
-    """Put a part into the table; parts that were measured before stay."""
+def write_table(order: list[str], name: str, make_metric: dict[str, Any]) -> None:
+    """Put a part into the table; earlier parts stay."""
     FOLDER.mkdir(exist_ok=True)
     path = FOLDER / "speed.json"
     known = json.loads(path.read_text()) if path.exists() else {}
-    known[name] = measured
+    known[name] = make_metric
     parts = {part: known[part] for part in order if part in known}
     path.write_text(json.dumps(parts, indent=1) + "\n")
     rows = [{**row, "scale": found["scale"]} for found in parts.values() for row in found["rows"]]

@@ -26,12 +26,12 @@ from trust_changes import CHANGES, Change
 from trust_world import make_world
 
 SETTLED = 2.5
-"""Seconds after which files are old enough for their digests to be remembered."""
+"""Seconds after which the digests of files are cached."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a run ended: its numbers, or why there are none."""
+    """Outcome of a run: its numbers, or the reason for their absence."""
 
     metrics: dict[str, dict[str, float]]
     records: dict[str, str]
@@ -43,7 +43,7 @@ class Ending:
 
 
 def main() -> int:
-    """Try all changes; return 1 if one of them gave a wrong number."""
+    """Try all changes; return 1 if one gave a wrong number."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="only changes with this text in their name")
     args = parser.parse_args()
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def holds(change: Change, world: Path) -> bool:
-    """Make one change and tell whether all numbers after it are right."""
+    """Make one change and check all numbers after it."""
     first = run(change, world, "cache", "first")
     if first.refused:
         print(f"{change.name}: the first run failed: {first.refused}")

@@ -35,7 +35,7 @@ LISTED = [*CLASSIFY, "--custom_classname_file", "classes.txt", "--custom_templat
 
 @dataclass(frozen=True)
 class Change:
-    """One input that is changed between two runs."""
+    """One input changed between two runs."""
 
     name: str
     words: list[str]
@@ -61,14 +61,14 @@ def write(path: str, content: bytes, world: Path) -> None:
 
 
 def as_before(change: Callable[[Path], object], path: str, world: Path) -> None:
-    """Change a file and give it its old times, as rsync -t and reproducible archives do."""
+    """Change a file and restore its timestamps, as rsync -t and reproducible archives do."""
     before = (world / path).stat()
     change(world)
     os.utime(world / path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def weights(path: str, world: Path) -> None:
-    """Roll the weights of an ONNX file: the same size, other numbers."""
+    """Roll the weights of an ONNX file: same size, other numbers."""
     import onnx
     from onnx import numpy_helper
 
@@ -81,7 +81,7 @@ def weights(path: str, world: Path) -> None:
 
 
 def external(world: Path, name: str = "weights.bin") -> None:
-    """Move the weights of the image tower into a file of its own."""
+    """Move the weights of the image tower into a separate file."""
     import onnx
 
     model = onnx.load(world / "model" / "image.onnx")
@@ -101,7 +101,7 @@ def json_value(path: str, key: str, value: object, world: Path) -> None:
 
 
 def in_tar(path: str, change: Callable[[str, bytes], tuple[str, bytes] | None], world: Path) -> None:
-    """Rewrite the members of a tar; None leaves one out."""
+    """Rewrite the members of a tar; None removes one."""
     with tarfile.open(world / path) as tar:
         members = [(member.name, tar.extractfile(member).read()) for member in tar]
     with tarfile.open(world / path, "w") as tar:
@@ -114,7 +114,7 @@ def in_tar(path: str, change: Callable[[str, bytes], tuple[str, bytes] | None], 
 
 
 def reorder(path: str, world: Path) -> None:
-    """Put the last sample of a tar first."""
+    """Move the last sample of a tar to the front."""
     with tarfile.open(world / path) as tar:
         members = [(member.name, tar.extractfile(member).read()) for member in tar]
     with tarfile.open(world / path, "w") as tar:
@@ -176,7 +176,7 @@ def flipped(data: bytes) -> bytes:
 
 
 def other_card(world: Path) -> None:
-    """Put the card of another model where this one's is."""
+    """Replace the model's card by that of another one."""
     for file in (world / "cache" / "cards").glob("*.json"):
         body = json.loads(file.read_text())
         target = body if "weights_digest" in body else next(v for v in body.values() if isinstance(v, dict))
@@ -189,7 +189,7 @@ NEW = png(draw(999))
 
 
 def same_size_image(world: Path) -> None:
-    """Replace an image by another with as many bytes."""
+    """Replace an image by another of the same size in bytes."""
     file = world / IMAGE
     size = file.stat().st_size
     other = next(data for seed in range(1000, 9000) if len(data := png(draw(seed))) == size)

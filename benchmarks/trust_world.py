@@ -1,4 +1,4 @@
-"""A small world for `trust.py`: a model in a folder, datasets in several forms, and code of one's own."""
+"""A small world for `trust.py`: a model in a folder, datasets in several formats, and user code."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class Spread(Task):
     name = "spread"
     kinds = frozenset({"classification"})
 
-    def predict(self, material, settings):
-        images = material.model.images(material.manifest)
-        return Sizes(material.info, material.manifest.take(images.kept), images.failures, float(images.vectors.std()))
+    def predict(self, context, settings):
+        images = context.model.images(context.manifest)
+        return Sizes(context.info, context.manifest.take(images.kept), images.failures, float(images.vectors.std()))
 
     def score(self, prediction, settings):
         return Outcome({"spread": Metric(prediction.size * 1)}, [])
@@ -92,7 +92,7 @@ def make_world(folder: Path) -> Path:
 
 
 def draw(seed: int) -> Image.Image:
-    """Draw a bright shape of a form and shade that depend on the seed."""
+    """Draw a bright shape; form and shade depend on the seed."""
     rng = np.random.default_rng(seed)
     pixels = np.zeros((32, 32, 3), np.uint8)
     top, left = rng.integers(2, 12, 2)

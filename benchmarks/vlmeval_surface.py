@@ -1,6 +1,6 @@
 """How many files of an unpacked VLMEvalKit import under ``eyechart as vlmeval``: its dataset modules and model files.
 
-Each file is loaded in a process of its own, under its own name, with our served packages as its parents. A module that
+Each file is loaded in a separate process, under its own name, with our served packages as its parents. A module that
 we do not serve is taken from the unpacked package, as if the user had copied it too. What fails is counted by its
 cause: a library that is not installed here, or something that our surface lacks.
 """
@@ -18,15 +18,15 @@ from importlib.abc import MetaPathFinder
 from importlib.util import spec_from_file_location
 from pathlib import Path
 
-from eyechart.compat.acting import act_as
+from eyechart.compat.import_shim import act_as
 
 GROUPS = {"dataset modules": ("dataset",), "model files": ("vlm", "api")}
 COMMON = ("numpy", "pandas", "PIL.Image", "torch", "transformers", "requests")
-"""Loaded once, before the process divides: each file would load them again."""
+"""Loaded once before forking: each file would load them again."""
 
 
 class _Measured(MetaPathFinder):
-    """Finds the one file that is measured, also where we serve a module of that name."""
+    """Finds the measured file, even if we serve a module of that name."""
 
     def __init__(self, name: str, file: Path) -> None:
         self.name, self.file = name, file
@@ -36,7 +36,7 @@ class _Measured(MetaPathFinder):
 
 
 def main() -> int:
-    """Load every file; print the counts and what failed."""
+    """Load every file; print the counts and failures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("package", type=Path, help="the folder vlmeval of the unpacked package")
     parser.add_argument("--only", default="", help="files whose path has this text")
@@ -45,7 +45,7 @@ def main() -> int:
     if not (package / "dataset").is_dir():
         parser.error(f"{package} is not an unpacked vlmeval: it has no folder dataset")
     act_as("vlmeval")
-    sys.path.append(str(package.parent))  # where modules come from that we do not serve
+    sys.path.append(str(package.parent))  # source of modules that we do not serve
     for library in COMMON:
         importlib.import_module(library)
     for group, folders in GROUPS.items():
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def _load(package: Path, file: Path) -> tuple[str, str]:
-    """Load a file in a copy of this process."""
+    """Load a file in a forked process."""
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,6 +1,6 @@
-"""Write the README's badges: small images of facts that are in the project, so that nothing has to be asked for them.
+"""Write the README's badges as static SVG images, so that no service is contacted for them.
 
-There is no badge of a build or of a download count: no public server runs this project's tests or counts it.
+There is no build or download badge: no public server runs this project's tests or counts downloads.
 Use: python scripts/badges.py
 """
 
@@ -21,7 +21,7 @@ SHAPE = """<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" r
 
 
 def badges() -> dict[str, str]:
-    """Return name and value of each, from where they are decided."""
+    """Return name and value of each badge, from their sources in the project."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     python = project["requires-python"].removeprefix(">=")
     return {"version": eyechart.__version__, "python": f"{python} or newer", "licence": project["license"]}

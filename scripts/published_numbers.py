@@ -72,7 +72,7 @@ class Reference:
         return {"parameters": round(float(row["mparams"]) * 1e6), "gflops": float(row["gflops"])} if row else {}
 
     def table(self, title: str, columns: Sequence[Column], *, digits: int, average: bool = True) -> None:
-        """Say in which form some of the columns are shown."""
+        """Set the display format of some columns."""
         keys = ("label", "group", "dataset", "language", "metric")
         parts = [{key: column[key] for key in keys if column.get(key)} for column in columns]
         derived = [["average", "average"]] if average else []
@@ -86,7 +86,7 @@ def read(path: Path) -> list[Row]:
 
 
 def by_model(rows: Sequence[Row], *keys: str) -> dict[tuple[str, str], Row]:
-    """Arrange rows by name and weights."""
+    """Index rows by name and weights."""
     return {(row[keys[0]], row[keys[1]]): row for row in rows}
 
 
@@ -103,7 +103,7 @@ def recalls(dataset: str, language: str, label: str, group: str = "") -> list[Co
 
 
 def add_main_metrics(reference: Reference, rows: Mapping[tuple[str, str], Row]) -> None:
-    """Add the 38 datasets, each by the metric that the catalogue says DataComp quotes."""
+    """Add the 38 datasets, each with the metric that DataComp reports according to the catalogue."""
     order = list(next(iter(rows.values())))
     columns = [
         {
@@ -120,7 +120,7 @@ def add_main_metrics(reference: Reference, rows: Mapping[tuple[str, str], Row]) 
 
 
 def add_retrieval(reference: Reference, rows: Mapping[tuple[str, str], Row]) -> None:
-    """Add the recalls of Flickr30k and MS COCO, and what is published of WinoGAViL besides its main metric."""
+    """Add the recalls of Flickr30k and MS COCO, and the published WinoGAViL numbers other than its main metric."""
     both: list[Column] = []
     for dataset, name in (("flickr30k", "Flickr"), ("mscoco_captions", "MSCOCO")):
         for column in recalls(dataset, "en", "", f"{name}, "):
@@ -181,7 +181,7 @@ def pack_open_clip(tables: Mapping[str, list[Row]], sizes: Mapping[str, Row], da
 
 
 def pack_clip_benchmark(rows: Sequence[Row], sizes: Mapping[str, Row], date: str) -> None:
-    """Pack CLIP_benchmark's table: one row a result."""
+    """Pack CLIP_benchmark's table: one row per result."""
     reference = Reference(sizes)
     metrics = (
         "acc1",

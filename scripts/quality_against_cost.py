@@ -1,4 +1,4 @@
-"""Draw the README's picture: quality against cost of the models in open_clip's tables, with the Pareto front.
+"""Draw the README's plot: quality against cost of the models in open_clip's tables, with the Pareto front.
 
 Use: python scripts/quality_against_cost.py (writes docs/img/quality-against-cost.svg)
 
@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from eyechart.report.reference import load_publication, published_tables
-from eyechart.report.table import make_table
+from eyechart.report.result_table import make_table
 
 TARGET = Path(__file__).parent.parent / "docs" / "img" / "quality-against-cost.svg"
 WIDTH, HEIGHT = 1000, 560
 LEFT, RIGHT, TOP, BOTTOM = 56, 372, 92, 80
 LOWEST = 40
-"""Models of less quality, trained on little data, are only counted: they would press the others together."""
+"""Models of lower quality, trained on little data, are only counted: they would compress the plot."""
 STYLE = """
 text { font: 13px system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif; fill: #24211d; }
 .title { font-size: 19px; font-weight: 650; } .small { font-size: 12px; fill: #625c53; }
@@ -42,7 +42,7 @@ class Point(NamedTuple):
 
 
 def points() -> list[Point]:
-    """Return the models, the cheapest first."""
+    """Return the models, cheapest first."""
     publication = load_publication("open_clip")
     table = make_table(publication.found)
     costs = {
@@ -55,7 +55,7 @@ def points() -> list[Point]:
 
 
 def front(found: list[Point]) -> list[Point]:
-    """Return the models that no cheaper or equally cheap one beats."""
+    """Return the Pareto front: models that no cheaper or equally expensive one beats."""
     best: list[Point] = []
     for point in found:
         if not best or point.quality > best[-1].quality:
@@ -64,7 +64,7 @@ def front(found: list[Point]) -> list[Point]:
 
 
 def draw(found: list[Point]) -> str:
-    """Write the picture."""
+    """Write the plot."""
     best, shown = front(found), [point for point in found if point.quality >= LOWEST]
     low, high = math.log(found[0].cost * 0.8), math.log(found[-1].cost * 1.2)
     top = 5 * math.ceil(best[-1].quality / 5)
@@ -114,7 +114,7 @@ def draw(found: list[Point]) -> str:
 
 
 def _entry(number: int, point: Point) -> list[str]:
-    """Write a line of the list beside the plot."""
+    """Write a line of the legend next to the plot."""
     x, y = WIDTH - RIGHT + 24, TOP + 16 + 30 * (number - 1)
     return [
         _text(x + 16, y, str(number), "number", "end"),

@@ -1,8 +1,8 @@
 """Take the screenshots of docs/report.md: every view, both themes, phone and screen width.
 
-Needs Chromium and the dev environment. The results are those of small models that see two colours and are named after
-eye charts, on drawn images; the demo's are those of the model that ships with the package.
-Use: python scripts/report_screenshots.py
+Needs Chromium and the dev environment. The results come from small models that detect two colours and are named after
+eye charts, on synthetic images; the demo's come from the model that ships with the package. Use: python
+scripts/report_screenshots.py
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ VIEWS = {
     "published": ("published", "#/published", ""),
     "demo": ("demo", "#/benchmark/0", ""),
 }
-"""Name -> which report, which view or which benchmark, what to click first."""
+"""By name: report, view or benchmark, and what to click first."""
 
 REFERENCES = ("open_clip", "clip_benchmark", "internvl")
 
 
 def make_reports(folder: Path) -> dict[str, Path]:
-    """Make the reports to photograph."""
+    """Create the reports for the screenshots."""
     from support.make_results import make_answers, make_suite
 
     with chdir(folder):  # so that the page shows short paths
@@ -58,7 +58,7 @@ def make_reports(folder: Path) -> dict[str, Path]:
 
 
 def take(browser: Browser, reports: dict[str, Path], scheme: str, width: int) -> None:
-    """Photograph every view in one theme and width."""
+    """Take screenshots of every view in one theme and width."""
     from support.browser import place_of
 
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
@@ -79,7 +79,7 @@ def take(browser: Browser, reports: dict[str, Path], scheme: str, width: int) ->
 
 
 def shrink(path: Path) -> None:
-    """Cut long pages and reduce the colours: under 150 kB each."""
+    """Crop long pages and reduce the colours: under 150 kB each."""
     with Image.open(path) as image:
         cut = image.convert("RGB").crop((0, 0, image.width, min(image.height, TALLEST)))
     cut.quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
@@ -87,7 +87,7 @@ def shrink(path: Path) -> None:
 
 
 def main() -> None:
-    """Make the reports and photograph them."""
+    """Create the reports and take their screenshots."""
     from support.browser import chromium
 
     IMAGES.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ ROOT_PAGES = {
     "CHANGELOG.md": "What changed in each version of Eyechart.",
     "CONTRIBUTING.md": "How Eyechart is built: the map of its code, its words, how to add datasets, models and tasks.",
 }
-"""Pages outside docs/, and how they describe themselves to search engines."""
+"""Pages outside docs/, with their descriptions for search engines."""
 FENCE = re.compile(r"^```(?P<language>\w+)(?P<words>[^\n`]*)$", re.MULTILINE)
 BLOCK = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]*)?\)")
@@ -37,7 +37,7 @@ LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]*
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that live outside docs/."""
-    jieba.setLogLevel(logging.WARNING)  # the search cuts Chinese into words with it; it would report its loading time
+    jieba.setLogLevel(logging.WARNING)  # the search segments Chinese with it; it would log its loading time
     for name, description in ROOT_PAGES.items():
         text = (ROOT / name).read_text(encoding="utf-8")
         files.append(
@@ -47,7 +47,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Return the page as the site wants it."""
+    """Convert a page to the site's syntax."""
     name = page.file.src_uri
     place = name if name in ROOT_PAGES else f"docs/{name}"
     prose = BLOCK.split(markdown)  # every second part is a fenced block
@@ -76,9 +76,9 @@ def _fence(fence: re.Match[str]) -> str:
 
 
 def _names() -> Iterator[str]:
-    """Yield what mkdocstrings reads: every public name, where it lives."""
+    """Yield the mkdocstrings references of every public name."""
     for name, module in eyechart._PUBLIC.items():
-        yield f"::: {module}.{name}\n"
+        yield f"::: {module}.{name}\n    options:\n      inherited_members: true\n"
 
 
 def _commands() -> Iterator[str]:
@@ -87,7 +87,7 @@ def _commands() -> Iterator[str]:
 
 
 def _command(parser: argparse.ArgumentParser, level: int) -> Iterator[str]:
-    """Yield the section of a command: what it does, examples, its flags by group, and its own commands."""
+    """Yield the section of a command: purpose, examples, flags by group, and subcommands."""
     yield f"{'#' * level} {parser.prog}\n"
     yield f"{_plain(parser.description or '')}\n"
     if examples := getattr(parser, "examples", ()):
@@ -103,14 +103,14 @@ def _command(parser: argparse.ArgumentParser, level: int) -> Iterator[str]:
 
 
 def _row(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
-    """Return the line of one flag, in the words of the command's own help."""
+    """Return the line of a flag, with the command's help text."""
     formatter = parser._get_formatter()
     flags = formatter._format_action_invocation(action).replace("|", "\\|")
     return f"| `{flags}` | {_plain(formatter._expand_help(action))} |"
 
 
 def _left_out(action: argparse.Action) -> bool:
-    """Tell what is no flag of its own: commands have sections, and every command has ``--help``."""
+    """Whether an action is not listed as a flag: subcommands have sections, and every command has ``--help``."""
     return isinstance(action, argparse._SubParsersAction | argparse._HelpAction) or action.help in (
         None,
         argparse.SUPPRESS,
@@ -123,5 +123,5 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
 
 
 def _plain(text: str) -> str:
-    """Keep markup characters of a help text as they are."""
+    """Escape markup characters of a help text."""
     return re.sub(r"([|<>*_`\[\]{}])", r"\\\1", text)

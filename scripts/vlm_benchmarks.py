@@ -1,4 +1,4 @@
-"""Write the list of VLMEvalKit's benchmarks, scored or refused, into docs/vlm-benchmarks.md (`make vlm-benchmarks`)."""
+"""Write the list of VLMEvalKit's benchmarks, supported or not, into docs/vlm-benchmarks.md (`make vlm-benchmarks`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ START, END = "<!-- written by scripts/vlm_benchmarks.py -->", "<!-- end -->"
 
 
 def section() -> str:
-    """Return the part of the page that is made of the catalogue."""
+    """Return the generated section of the page."""
     known, refused = known_benchmarks(), refused_benchmarks()
     lines = [f"| {name} | {_how(known[name])} |" for name in known] + [
         f"| {n} | refused: {why} |" for n, why in refused.items()
@@ -36,7 +36,7 @@ def _how(benchmark: QuestionBenchmark) -> str:
 
 
 def page(text: str) -> str:
-    """Return the page with that part as it should be."""
+    """Return the page with that section updated."""
     before, _, rest = text.partition(START)
     after = rest.partition(END)[2]
     return f"{before}{section()}{after}"

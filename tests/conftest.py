@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import settings
+
+# Workers of pytest-xdist share the cores: one thread each, before a library reads the variable.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The first example of a test may import a library, and a busy machine is slow: time is not what these tests are about.
 settings.register_profile("eyechart", deadline=None)

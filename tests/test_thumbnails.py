@@ -11,10 +11,10 @@ from PIL import Image
 
 from eyechart import evaluate, read_result
 from eyechart.cli import main
-from eyechart.io.media import ImageRef
+from eyechart.io.images import ImageRef
 from eyechart.plan import THUMBNAILS
-from eyechart.report.page.limits import is_thumbnail
-from eyechart.results.thumbnails import BYTES_EACH, SIDE, choose, with_thumbnails
+from eyechart.report.page.overview import is_thumbnail
+from eyechart.results.job_results import BYTES_EACH, SIDE, choose, with_thumbnails
 from eyechart.types import Sample
 from support.data import write_classification
 
@@ -152,7 +152,7 @@ def test_benchmarks_with_a_name_and_the_defaults_of_others_have_none(photos, tmp
     assert kept(tmp_path / "a.json", dataset=["demo/garments"], limit=100) == 0
     assert kept(tmp_path / "b.json", dataset=["wds/cifar10"], dataset_root=str(tmp_path / "shards")) == 0
     for like in ("clip_benchmark", "internvl"):
-        with pytest.warns(UserWarning, match="Defaults are those of"):
+        with pytest.warns(UserWarning, match="Defaults of the preset"):
             assert (
                 kept(tmp_path / f"{like}.json", dataset=[str(photos)], like=like, precision="fp32", append=False) == 0
             )

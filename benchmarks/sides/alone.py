@@ -26,19 +26,16 @@ from vectors import make
 
 from eyechart import stats
 from eyechart.inference.pipeline import FLUSH_ROWS
-from eyechart.learn.kmeans import k_means
-from eyechart.learn.logistic import fit_logistic
-from eyechart.learn.neighbours import neighbour_votes
+from eyechart.learn.linear_classifiers import fit_logistic
+from eyechart.learn.nearest import k_means, neighbour_votes
+from eyechart.metrics.agreement import pearson, spearman
 from eyechart.metrics.classification import per_class_recall, rank_labels
-from eyechart.metrics.correlation import pearson, spearman
-from eyechart.metrics.ranking import METRICS, RelevantRanks, rank_relevant
-from eyechart.metrics.retrieval import rank_both_ways, rank_positives, top_items
+from eyechart.metrics.retrieval import METRICS, RelevantRanks, rank_both_ways, rank_positives, rank_relevant, top_items
 from eyechart.metrics.search import TILE, Positives
 from eyechart.metrics.vectors import unit
 from eyechart.store.blobs import LocalBlobs
-from eyechart.store.compact import compact
-from eyechart.store.parts import part_bytes
-from eyechart.store.vectors import VectorTable
+from eyechart.store.maintenance import compact
+from eyechart.store.vector_store import VectorTable, part_bytes
 
 Side = Callable[[], object]
 Pair = tuple[str, Side, Side, float]

@@ -14,7 +14,7 @@ import numpy as np
 from vectors import forget_peak, peak_mb
 
 from eyechart.inference.pipeline import FLUSH_ROWS
-from eyechart.store.vectors import VectorTable
+from eyechart.store.vector_store import VectorTable
 
 SIZES = [int(1000 * thousands * float(sys.argv[1])) for thousands in (10, 25, 50, 100, 200)]
 DIM = 512

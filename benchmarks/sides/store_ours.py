@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eyechart.store.vectors import EmbeddingStore
+from eyechart.store.vector_store import EmbeddingStore
 
 n, dim, part = int(sys.argv[1]), 512, 4096
 rng = np.random.default_rng(0)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _PUBLIC = {
-    "compare": "eyechart.calls.compare",
-    "load_results": "eyechart.report.load",
+    "compare": "eyechart.python_api.compare",
+    "load_results": "eyechart.report.loader",
     "write_report": "eyechart.report.page",
-    "evaluate": "eyechart.calls.evaluate",
-    "load_model": "eyechart.calls.load_model",
-    "score": "eyechart.calls.score",
+    "evaluate": "eyechart.python_api.evaluate",
+    "load_model": "eyechart.python_api.load_model",
+    "score": "eyechart.python_api.score",
     "run_task": "eyechart.compat.evalscope.main",
     "TaskConfig": "eyechart.compat.evalscope",
     "read_result": "eyechart.results",
@@ -24,7 +24,7 @@ _PUBLIC = {
     "ModelSpec": "eyechart.types",
     "Sample": "eyechart.types",
 }
-"""Public names and where they live; they are imported on first use, so that ``import eyechart`` is instant."""
+"""Public names by module, imported on first use so that ``import eyechart`` is instant."""
 
 __all__ = [
     "Encoder",

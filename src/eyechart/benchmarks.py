@@ -1,7 +1,7 @@
 """Named benchmarks under all their spellings: ``vtab/cifar100``, ``wds/vtab_cifar100`` and ``cifar100`` are one.
 
-Results keep the name that the user wrote; tables put those of one benchmark into one column. A name alone proves
-little: another split is something else, and so are one's own data of another size under a known name.
+Results keep the name that the user wrote; tables put all spellings of a benchmark into one column. Another split, and
+custom data of another size under a known name, are different benchmarks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from eyechart.languages import MAIN
 
 TEST = "test"
 TOLERATED = 0.001
-"""Share of the samples by which copies of a benchmark differ: an image that one source cannot decode."""
+"""Share of samples by which copies of a benchmark may differ: some sources cannot decode every image."""
 
 
 @cache
@@ -25,13 +25,13 @@ def _tables() -> Mapping[str, Mapping[str, Any]]:
 
 
 def catalogue_facts(name: str) -> dict[str, Any]:
-    """Return the fields of a catalogue entry that stand in this table: ``aliases`` and ``samples``."""
+    """Return the fields of a catalogue entry kept in benchmarks.toml: ``aliases`` and ``samples``."""
     return {field: _tables()[field][name] for field in ("aliases", "samples") if name in _tables()[field]}
 
 
 @cache
 def _by_spelling() -> Mapping[str, str]:
-    """Return the names of the catalogue by all that may be written for them, in lower case."""
+    """Return catalogue names by every spelling, in lower case."""
     tables = _tables()
     found = {name.lower(): name for name in (*tables["samples"], *tables["same"], *tables["same"].values())}
     found |= {alias.lower(): name for name, aliases in tables["aliases"].items() for alias in aliases}
@@ -40,28 +40,24 @@ def _by_spelling() -> Mapping[str, str]:
 
 
 def benchmark_name(written: str, *, split: str = "", samples: int | None = None, language: str = MAIN) -> str:
-    """Return the one name of a benchmark, for tables.
+    """Return the canonical name of a benchmark, for tables.
 
     Args:
-        written: As a tool wrote it, with or without ``wds/``.
-        split: If it is known.
-        samples: How many there are, where only that tells whether it is the benchmark or somebody's own data.
-        language: Of its texts.
+        written: Any spelling, with or without ``wds/``.
+        split: Its split, if known.
+        samples: Number of samples, to distinguish the benchmark from custom data of the same name.
+        language: Language of its texts.
     """
     plain = written.removeprefix("wds/").removeprefix("wds_")
     name = _by_spelling().get(plain.lower())
     if name is None:
         return f"vtab/{plain.removeprefix('vtab_')}" if plain.startswith("vtab_") else plain
-    shown = _shown(name, language)
+    same = _tables()["same"] | _tables()["same_in"].get(language, {})
+    shown = str(same.get(name, name))
     if split not in ("", TEST):
         return f"{shown} ({split} split)"
-    # Else it is somebody's own data, another version, or the whole set.
+    # A different count means custom data, another version, or the whole set.
     return f"{shown} ({samples} samples)" if _contradicts(name, samples, language) else shown
-
-
-def _shown(name: str, language: str) -> str:
-    same = _tables()["same"] | _tables()["same_in"].get(language, {})
-    return str(same.get(name, name))
 
 
 def _contradicts(name: str, samples: int | None, language: str) -> bool:

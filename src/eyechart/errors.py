@@ -1,7 +1,7 @@
-"""Errors that a user can act on. Everything else keeps its traceback.
+"""Errors that a user can act on, shown without a traceback.
 
-Each error says what is wrong and, in ``advice``, what to do about it. The command line prints both and exits
-with ``exit_code``: 2 when the command itself must change, 1 when a job failed.
+Each error has a message and, in ``advice``, what to do about it. The command line prints both and exits with
+``exit_code``: 2 for wrong usage, 1 for a failed job.
 """
 
 from __future__ import annotations
@@ -9,69 +9,98 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, TypeVar
 
+from eyechart.messages import Surface, UserMessage, join
+
 
 class EyechartError(Exception):
-    """Base of all errors that are shown without a traceback."""
+    """Base of all errors that are shown without a traceback.
+
+    Args:
+        message: What is wrong: a template (see `eyechart.messages`), or plain text if there are no fields.
+        advice: What to do about it; also a template.
+        fields: Values for both templates.
+    """
 
     exit_code = 1
 
-    def __init__(self, message: str, *, advice: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.advice = advice
+    def __init__(self, message: str, /, *, advice: str = "", **fields: object) -> None:
+        self.message = UserMessage(message, **fields)
+        self.advice = UserMessage(advice, **fields)
+        super().__init__(self.message)
+
+    @property
+    def user_message(self) -> UserMessage:
+        """Message and advice, one per line."""
+        return join((self.message, self.advice), "\n")
+
+    def show_on(self, surface: Surface) -> None:
+        """Render settings for a surface, in place."""
+        self.message, self.advice = self.message.on(surface), self.advice.on(surface)
+        self.args = (self.message,)
 
     def __str__(self) -> str:
-        return f"{self.message}\n{self.advice}" if self.advice else self.message
+        return str(self.user_message)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions travel between processes; the default would drop the keyword argument.
-        return (_rebuild, (type(self), self.message, self.advice))
+        # Exceptions are pickled between processes; the default would drop the keyword arguments.
+        return _rebuild, (type(self), self.message, self.advice), self.__dict__
 
 
 def _rebuild(kind: type[EyechartError], message: str, advice: str) -> EyechartError:
     return kind(message, advice=advice)
 
 
+@contextmanager
+def errors_on(surface: Surface) -> Iterator[None]:
+    """Render errors raised in the block for a surface; type and traceback are unchanged."""
+    try:
+        yield
+    except EyechartError as error:
+        error.show_on(surface)
+        raise
+
+
 E = TypeVar("E", bound=EyechartError)
 
 
 class UsageError(EyechartError):
-    """The command, flag or config must change before anything can run."""
+    """The command, flags or config are invalid."""
 
     exit_code = 2
 
 
 class UnknownNameError(UsageError):
-    """A name that nobody registered; the message lists the nearest ones."""
+    """An unknown name; the advice lists the nearest ones."""
 
 
 class LanguageError(UsageError):
-    """A dataset does not have the language that was asked for; another one is never used instead."""
+    """A dataset does not have the requested language; there is no fallback to another."""
 
 
 class MissingExtraError(UsageError):
-    """A library that is an optional extra is not installed."""
+    """An optional library is not installed."""
 
 
 class DataError(EyechartError):
-    """A dataset is missing, damaged or does not fit its description."""
+    """A dataset is missing, damaged or inconsistent with its description."""
 
 
 class NotHereError(DataError):
-    """Data that could be fetched, where nothing may be."""
+    """Data that would have to be downloaded while downloads are disabled."""
 
-    def __init__(self, message: str, *, advice: str = "", source: str = "") -> None:
-        super().__init__(message, advice=advice)
+    def __init__(self, message: str, /, *, advice: str = "", source: str = "", **fields: object) -> None:
+        super().__init__(message, advice=advice, **fields)
         self.source = source
-        """Where it would come from."""
+        """Where it would be downloaded from."""
 
 
 class ModelError(EyechartError):
-    """A model cannot be loaded or gives unusable vectors or answers."""
+    """A model cannot be loaded or returns unusable vectors or answers."""
 
 
 class OutOfMemoryError(ModelError):
@@ -79,7 +108,7 @@ class OutOfMemoryError(ModelError):
 
 
 class IncompleteError(EyechartError):
-    """Too many samples failed or could not be read; what there is was saved."""
+    """Too many samples failed or could not be read; the partial result was saved."""
 
 
 class ResultError(EyechartError):
@@ -87,35 +116,37 @@ class ResultError(EyechartError):
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], *, advice: str = "") -> UnknownNameError:
-    """Make the error for a name that is not known, with up to three nearest names."""
+    """Build the error for an unknown name, suggesting up to three similar names."""
     options = sorted(set(known))
     near = nearest(name, options)
     if near:
-        hint = f"Did you mean {' or '.join(near)}?"
+        hint = UserMessage("Did you mean {names}?", names=" or ".join(near))
     elif len(options) <= 12:
-        hint = f"Known: {', '.join(options)}." if options else ""
+        hint = UserMessage("Known: {names}.", names=", ".join(options)) if options else UserMessage("")
     else:
-        hint = f"There are {len(options)} known names."
-    return UnknownNameError(f"Unknown {kind}: {name!r}.", advice=" ".join(part for part in (hint, advice) if part))
+        hint = UserMessage("There are {n} known names.", n=len(options))
+    return UnknownNameError("Unknown {kind}: {name!r}.", advice=join((hint, UserMessage(advice))), kind=kind, name=name)
 
 
 def nearest(name: str, options: Iterable[str], count: int = 3, *, cutoff: float = 0.6) -> list[str]:
-    """Return up to ``count`` names that look like ``name``, best first, ignoring case."""
+    """Return up to ``count`` names similar to ``name``, best first, ignoring case."""
     by_lower = {option.lower(): option for option in options}
     found = difflib.get_close_matches(name.lower(), by_lower, n=count, cutoff=cutoff)
     return [by_lower[key] for key in found]
 
 
 def missing_extra(library: str, extra: str) -> MissingExtraError:
-    """Make the error for an optional library that is not installed, with the pip line to run."""
+    """Build the error for a missing optional library, with the pip command."""
     return MissingExtraError(
-        f"This needs the library {library!r}, which is not installed.",
-        advice=f"Install it with: pip install 'eyechart[{extra}]'",
+        "The library {name!r} is required but not installed.",
+        advice="Install it with: pip install 'eyechart[{extra}]'",
+        name=library,
+        extra=extra,
     )
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import an optional library, or say which of our extras brings it."""
+    """Import an optional library, or raise an error that names the extra to install."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -123,19 +154,21 @@ def import_extra(module: str, extra: str) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the reason that a library gives, without what follows it."""
+    """Return the first line of an error's text, without advice."""
+    if isinstance(error, EyechartError) and "\n" not in error.message:
+        return error.message
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 MIRRORS = {
-    "huggingface": "HF_ENDPOINT=https://... names a mirror of Hugging Face; --hub modelscope takes ModelScope instead.",
-    "modelscope": "MODELSCOPE_ENDPOINT=https://... names a mirror of ModelScope; --hub huggingface takes that hub.",
+    "huggingface": "Set HF_ENDPOINT=https://... to use a mirror of Hugging Face, or use {--hub=modelscope}.",
+    "modelscope": "Set MODELSCOPE_ENDPOINT=https://... to use a mirror of ModelScope, or use {--hub=huggingface}.",
 }
-"""Where else a hub's files can come from."""
+"""Advice on alternative sources, by hub."""
 _UNREACHABLE = frozenset(
     {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "TransportError", "NetworkError", "URLError"}
 )
-"""Exceptions of hubs' clients for places that cannot be reached; their modules are not imported for a name."""
+"""Names of the hub clients' exceptions for unreachable servers, compared without importing the clients."""
 _UNREACHABLE_WORDS = re.compile(
     "name resolution|Name or service not known|getaddrinfo failed|Connection (refused|reset)|Network is unreachable"
     "|couldn't connect|timed out|offline mode"
@@ -143,35 +176,39 @@ _UNREACHABLE_WORDS = re.compile(
 
 
 def is_unreachable(error: BaseException | None) -> bool:
-    """Tell whether an error is, or comes from, a place that cannot be reached."""
+    """Whether an error is, or was caused by, an unreachable server."""
     while error is not None:
         names = {kind.__name__ for kind in type(error).__mro__}
         if isinstance(error, ConnectionError | TimeoutError) or not names.isdisjoint(_UNREACHABLE):
             return True
         if _UNREACHABLE_WORDS.search(str(error)):
-            return True  # some libraries keep the words of an error and not the error
+            return True  # some libraries keep only the text of the original error
         error = error.__cause__ or error.__context__
     return False
 
 
 def unreachable(kind: type[E], place: str, error: object, hub: str = "") -> E:
-    """Make the error for a place that cannot be reached, with all that may help.
+    """Build the error for an unreachable server, with advice.
 
     Args:
-        kind: Of which kind the error is: about data, or about a model.
-        place: What cannot be reached.
-        error: The reason, as a library gives it.
-        hub: Of which hub the place is, if of one.
+        kind: Class of the error, `DataError` or `ModelError`.
+        place: The unreachable address.
+        error: The reason reported by the library.
+        hub: The hub that the address belongs to, if any.
     """
+    mirror = UserMessage(MIRRORS.get(hub, ""))
     if hub == "huggingface" and os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
         return kind(
-            f"Cannot reach {place}: the cache has not all of it, and --offline (or HF_HUB_OFFLINE) forbids asking.",
-            advice=f"Run once without it. {MIRRORS[hub]}",
+            "Cannot reach {place}: the cache is incomplete, and {--offline} (or HF_HUB_OFFLINE) forbids downloads.",
+            advice="Run once without it. {mirror}",
+            place=place,
+            mirror=mirror,
         )
     reason = first_line(error) if isinstance(error, BaseException) else str(error)
-    advice = (
-        "Check the network.",
-        "What was fetched before is used, and nothing asked, with --offline.",
-        MIRRORS.get(hub),
+    return kind(
+        "Cannot reach {place} ({reason}).",
+        advice="Check the network, or use {--offline} to work with cached files only. {mirror}",
+        place=place,
+        reason=reason,
+        mirror=mirror,
     )
-    return kind(f"Cannot reach {place} ({reason}).", advice=" ".join(filter(None, advice)))

@@ -1,4 +1,4 @@
-"""What a run would do, before it does anything: its jobs, what it would fetch, the disk and the time that it takes."""
+"""Dry runs: jobs, downloads, disk usage, time, requests and tokens of a run, without running it."""
 
 from __future__ import annotations
 
@@ -9,49 +9,65 @@ from shutil import disk_usage
 
 from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
-from eyechart.datasets.questions.reader import question_names
+from eyechart.datasets.locations import cache_folder
+from eyechart.datasets.questions.question_reader import question_names
 from eyechart.datasets.registry import OpenDatasets
-from eyechart.datasets.remote.files import cache_folder
-from eyechart.errors import NotHereError, ResultError
-from eyechart.io.hub_cache import hub_cache
+from eyechart.errors import DataError, NotHereError, ResultError
+from eyechart.io.files import hub_cache
+from eyechart.io.images import image_size
 from eyechart.io.stopwatch import duration
+from eyechart.messages import UserMessage
+from eyechart.models.access import access_of
+from eyechart.models.api_models import CHAT_MAX_EDGE
 from eyechart.models.registry import family_of
 from eyechart.plan import plan_jobs
 from eyechart.plan_models import model_specs
-from eyechart.results.done import check_owner
-from eyechart.results.files import read_result
-from eyechart.results.result import Result
-from eyechart.store.vectors import store_place
+from eyechart.results.job_results import check_owner
+from eyechart.results.result import Result, read_result
+from eyechart.run import missing_captions
+from eyechart.session import Session
+from eyechart.store.vector_store import store_place
 from eyechart.tasks.registry import load_task
-from eyechart.types import Job, ModelSpec, Role
+from eyechart.types import Job, Metric, ModelSpec, Role, Sample
 
 MOST_RESULTS = 300
-"""Past results that are looked at in a folder, the newest first."""
+"""Maximum number of past results read per folder, newest first."""
 COUNTED = frozenset({"folder", "table", "jsonl", "questions"})
-"""Readers that list their samples without reading them."""
+"""Readers that list samples without reading images."""
 BYTES = {"fp32": 4, "fp16": 2}
-"""Of a number in the store of vectors."""
+"""Bytes per number in the vector store."""
+
+
+PATCH = 28
+"""Side length in pixels of an image token in current open models; hosted ones are of the same order."""
+LETTERS_PER_TOKEN = 4
+CAPTION_TOKENS = 100
+"""Caption length assumed if ``max_tokens`` is not set: a paragraph, as in EvalScope's examples."""
+TOKENS_PER_SECOND = 50
+"""Generation speed assumed per concurrent request."""
+SECONDS_PER_REQUEST = 1.0
+"""Time to first token assumed for an image."""
 
 
 @dataclass(frozen=True)
 class JobEstimate:
-    """What is known of a job beforehand; None for what is not."""
+    """Estimate of a job; None where a value is unknown."""
 
     job: Job
     samples: int | None
     seconds: float | None
-    """As the slowest past run of the same model would take: what is in the store already takes less."""
+    """Based on the slowest past run of the same model; cached vectors make it faster."""
     vectors: int | None
-    """Bytes in the store, if none of them is there yet."""
+    """Bytes in the vector store, if none are cached yet."""
 
     @property
     def done(self) -> bool:
-        """Tell whether there is a result; whether it would come out the same today is looked at when it runs."""
+        """Whether a result exists; whether it is up to date is only checked by a run."""
         return self.job.output.exists()
 
     @property
     def refused(self) -> str:
-        """Say why the run would refuse to write the result; empty if it would not."""
+        """Why the run would refuse to overwrite the result; empty if it would not."""
         try:
             check_owner(self.job)
         except ResultError as error:
@@ -61,38 +77,38 @@ class JobEstimate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run would do."""
+    """Estimate of a run."""
 
     jobs: tuple[JobEstimate, ...]
     later: tuple[str, ...]
-    """Jobs on data that are not here: what is in them is not known before."""
+    """Titles of jobs on datasets that have to be downloaded first."""
     datasets: dict[str, str]
-    """What is not on this machine, and where it would come from."""
+    """Datasets missing on this machine, with their source."""
     models: dict[str, str]
-    """The same for models."""
-    free: dict[Path, int]
-    """Bytes that are free where something would be written."""
+    """Models missing on this machine, with their source."""
+    free: tuple[tuple[tuple[Path, ...], int], ...]
+    """Folders that would be written to, by file system, with its free bytes."""
     past: int
-    """How many past runs the times are from."""
+    """Number of past runs that the times are based on."""
     offline: bool = False
-    """Whether the run may fetch nothing."""
+    """Whether downloads are disabled."""
 
 
 def estimate(config: Config, say: Callable[[str], object]) -> Estimate:
-    """Plan a run without fetching anything, and say what is known of it.
+    """Plan a run without downloading anything, and estimate it.
 
     Args:
-        config: Its settings.
-        say: Told what planning has to say.
+        config: The settings.
+        say: Called with the messages of the planner.
     """
     absent: dict[str, NotHereError] = {}
     datasets = OpenDatasets()
-    wanted = config.model_copy(update={"offline": True})
+    wanted = config.replaced(offline=True)
     jobs = plan_jobs(wanted, say, datasets, absent=None if config.offline else absent)
     past = list(_past_results({job.output.parent for job in jobs}))
     store = str(store_place())
     places = [cache_folder({"cache_dir": config.wds_cache_dir}), hub_cache(), Path.cwd()]
-    places += [] if "://" in store else [Path(store)]  # vectors may be kept elsewhere
+    places += [] if "://" in store else [Path(store)]  # the vector store may be remote
     later = [(name, spec, role) for name in absent for spec, role in _models_for(name, config)]
     used = [(spec, role) for job in jobs for spec, role in _models_of(job)] + [(spec, role) for _, spec, role in later]
     return Estimate(
@@ -100,7 +116,7 @@ def estimate(config: Config, say: Callable[[str], object]) -> Estimate:
         jobs=tuple(_of_job(job, past, datasets, config) for job in jobs),
         datasets={name: error.source for name, error in absent.items()},
         models=dict(_absent_models(used)),
-        free={place: disk_usage(_existing(place)).free for place in places},
+        free=_free_space(places),
         past=len(past),
         offline=config.offline,
     )
@@ -122,12 +138,11 @@ def _of_job(job: Job, past: Sequence[Result], datasets: OpenDatasets, config: Co
 
 
 def _rate(result: Result) -> float:
-    """Return the seconds for each sample of a past run."""
     return float(result.provenance.get("seconds") or 0) / max(result.counts.get("listed", 0), 1)
 
 
 def _samples(job: Job, past: Sequence[Result], datasets: OpenDatasets, config: Config) -> int | None:
-    """Return how many samples there are: counted, by the catalogue, or as a past run found."""
+    """Return the number of samples: counted, from the catalogue, or from a past run."""
     spec = job.dataset
     entry = load_catalogue(user_files(config.catalogue)).find(spec.name.removeprefix("wds/"))
     found = entry.samples if entry and spec.split == "test" else None
@@ -143,20 +158,20 @@ def _samples(job: Job, past: Sequence[Result], datasets: OpenDatasets, config: C
 
 def _models_of(job: Job) -> Iterator[tuple[ModelSpec, Role]]:
     task = load_task(job.task)
-    if task.uses_model(job.settings):
+    if task.settings_of(job).uses_model:
         yield job.model, task.needs
-    yield from ((spec, task.roles[part]) for part, spec in job.others.items())
+    yield from ((spec, task.roles[part]) for part, spec in job.extra_models.items())
 
 
 def _models_for(dataset: str, config: Config) -> Iterator[tuple[ModelSpec, Role]]:
-    """Yield the models that a dataset which is not here would be given to."""
+    """Yield the models that would run on a dataset that is not downloaded yet."""
     usual: Role = "generator" if dataset in question_names() else "encoder"
     role = usual if config.task[0] == "auto" else load_task(config.task[0]).needs
     yield from ((spec, role) for spec in model_specs(config, role, str))
 
 
 def _absent_models(models: Iterable[tuple[ModelSpec, Role]]) -> Iterator[tuple[str, str]]:
-    """Yield the models that a family looks for on this machine and does not find."""
+    """Yield the models whose files are missing on this machine."""
     for spec, role in models:
         places = getattr(family_of(spec, role), "places", None)
         if places is not None and None in places(spec):
@@ -170,42 +185,111 @@ def _past_results(folders: set[Path]) -> Iterator[Result]:
             try:
                 yield read_result(file)
             except ResultError:
-                continue  # another file, or a damaged one: nothing is learned from it
+                continue  # not a result, or a damaged one
 
 
-def _existing(place: Path) -> Path:
-    """Return the folder, or the next one above it, that is there."""
-    return next(folder for folder in (place.absolute(), *place.absolute().parents) if folder.exists())
+def _free_space(folders: Sequence[Path]) -> tuple[tuple[tuple[Path, ...], int], ...]:
+    """Group folders by file system; each is measured once, as other processes may be writing to it."""
+    by_device: dict[int, list[Path]] = {}
+    for folder in folders:
+        by_device.setdefault(_existing(folder).stat().st_dev, []).append(folder)
+    return tuple((tuple(group), disk_usage(_existing(group[0])).free) for group in by_device.values())
+
+
+def _existing(folder: Path) -> Path:
+    """Return the folder or its nearest existing parent."""
+    return next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
 
 
 def estimate_lines(found: Estimate, *, skip_existing: bool = False) -> Iterator[str]:
-    """Write an estimate for people."""
+    """Format an estimate, line by line."""
     count = len(found.jobs) + len(found.later)
-    yield f"{count} job{'' if count == 1 else 's'}"
+    yield "1 job" if count == 1 else UserMessage("{n} jobs", n=count)
     for one in found.jobs:
         size = "" if one.samples is None else f", {one.samples:,} sample{'' if one.samples == 1 else 's'}"
         time = "" if one.seconds is None else f", about {duration(one.seconds)}"
-        there = ", skipped if nothing changed" if one.done and skip_existing else ""
-        over = ", which is written over" if one.done and not skip_existing and not one.job.append else ""
+        there = ", skipped if unchanged" if one.done and skip_existing else ""
+        over = " (overwritten)" if one.done and not skip_existing and not one.job.append else ""
         yield f"  {one.job.title}{size}{time}{there} -> {one.job.output}{over if not one.refused else ''}"
         if one.refused:
             yield f"    {one.refused}"
-    yield from (f"  {title}, after its download" for title in found.later)
+    yield from (UserMessage("  {title}, after its download", title=title) for title in found.later)
     fetched = {**found.models, **found.datasets}
-    head = "not here, and --offline fetches nothing" if found.offline else "to download"
+    head = UserMessage("missing, and {--offline} disables downloads") if found.offline else "to download"
     yield head if fetched else "to download: nothing"
     yield from (f"  {name}" + (f" ({source})" if source else "") for name, source in fetched.items())
     if fetched and not found.offline:
-        yield "  Sizes are not known: nobody was asked."
+        yield "  Download sizes are unknown (offline dry run)."
     vectors = [one.vectors for one in found.jobs if one.vectors is not None]
-    yield "disk" + (f": vectors about {sum(vectors) / 1e6:,.1f} MB" if vectors else "")
-    for free in dict.fromkeys(found.free.values()):
-        places = ", ".join(str(place) for place, there in found.free.items() if there == free)
-        yield f"  {free / 1e9:,.1f} GB free for {places}"
+    yield UserMessage("disk: vectors about {n:,.1f} MB", n=sum(vectors) / 1e6) if vectors else "disk"
+    for folders, free in found.free:
+        yield UserMessage("  {n:,.1f} GB free for {places}", n=free / 1e9, places=", ".join(map(str, folders)))
     timed = [one.seconds for one in found.jobs if one.seconds is not None]
     if timed:
-        which = "all jobs" if len(timed) == count else f"{len(timed)} of {count} jobs"
-        yield f"time: about {duration(sum(timed))} for {which}, by past results ({found.past}); less for what is stored"
+        which = "all jobs" if len(timed) == count else UserMessage("{n} of {all} jobs", n=len(timed), all=count)
+        yield UserMessage(
+            "time: about {time} for {which}, based on past results ({n}); less with cached vectors",
+            time=duration(sum(timed)),
+            which=which,
+            n=found.past,
+        )
     else:
-        yield "time: not known, there is no past result of these models beside the new ones"
-    yield "Nothing was loaded, fetched or written."
+        yield "time: unknown, the output folders have no past results of these models"
+    yield "Nothing was loaded, downloaded or written."
+
+
+def estimate_requests(job: Job, session: Session) -> Result:
+    """Return a result that estimates the requests of captioning, without sending any."""
+    numbers, price = count_tokens(job, session), access_of(job.model).price
+    return Result(
+        dataset=job.dataset.name,
+        model=job.model.name,
+        pretrained="",
+        task=job.task,
+        language=job.dataset.language,
+        values={name: Metric(value) for name, value in numbers.items()},
+        facts={"dry_run": True, **({} if price is None else {"currency": price.currency})},
+        counts={"listed": int(numbers["images"])},
+    )
+
+
+def count_tokens(job: Job, session: Session) -> dict[str, float]:
+    """Estimate requests, tokens, time and cost for the images without a cached caption.
+
+    Assumptions: one prompt token per 28 x 28 pixels after downscaling and per four characters of the prompt; captions
+    of ``max_tokens`` tokens, or 100 without it; one second per request plus one per 50 tokens. Actual token counts vary
+    between models by about a factor of two, times by more. The cost needs a price table.
+    """
+    manifest, wanted = session.manifest(job), set(missing_captions(job, session))
+    settings = job.model.options.get("settings") or {}
+    words = -(-len(job.settings["prompt"]) // LETTERS_PER_TOKEN)
+    longest = job.model.options.get("max_edge", CHAT_MAX_EDGE)
+    sizes = [_size(sample) for sample in manifest.samples() if sample.id in wanted]
+    usage = {
+        "prompt_tokens": float(sum(words + image_tokens(size, longest) for size in sizes)),
+        "completion_tokens": float(len(wanted) * int(settings.get("max_tokens", CAPTION_TOKENS))),
+    }
+    access = access_of(job.model)
+    busy = len(wanted) * SECONDS_PER_REQUEST + usage["completion_tokens"] / TOKENS_PER_SECOND
+    return {
+        "images": float(len(manifest)),
+        "requests": float(len(wanted)),
+        **{f"estimated_{name}": count for name, count in usage.items()},
+        "estimated_seconds": round(busy / max(1, min(access.concurrency, len(wanted))), 1),
+        **({"estimated_cost": access.price.cost(usage)} if access.price is not None else {}),
+    }
+
+
+def image_tokens(size: tuple[int, int], max_edge: int | None) -> int:
+    """Estimate the tokens of an image from its size."""
+    scale = min(1.0, max_edge / max(size)) if max_edge else 1.0
+    width, height = (max(1, round(side * scale)) for side in size)
+    return -(-width // PATCH) * -(-height // PATCH)
+
+
+def _size(sample: Sample) -> tuple[int, int]:
+    """Read an image's size from its header; an unreadable image will not be sent."""
+    try:
+        return image_size(sample.need_image().read(), sample.id)
+    except DataError:
+        return (1, 1)

@@ -1,7 +1,7 @@
-"""Language codes: one canonical code per language, and every other spelling of it.
+"""Language codes: one canonical code per language, and its aliases.
 
 ``zh``, ``cn``, ``zh-CN`` and ``zho_Hans`` are one language; ``zho_Hant`` is another. Results keep the code that the
-user wrote; only lookups go through the canonical one, so that a language is never mistaken for its neighbour.
+user wrote; only lookups use the canonical one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAIN = "en"
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """One language under all its codes."""
+    """A language and its codes."""
 
     code: str
     """The canonical code: ISO 639-1 where there is one, else FLORES-200."""
@@ -26,7 +26,7 @@ class Language:
 
     @property
     def flores(self) -> str | None:
-        """Return the FLORES-200 code, such as ``deu_Latn``."""
+        """The FLORES-200 code, such as ``deu_Latn``."""
         return next((code for code in (self.code, *self.aliases) if "_" in code), None)
 
 
@@ -38,7 +38,7 @@ def known() -> tuple[Language, ...]:
 
 
 def canonical(code: str) -> str:
-    """Return the canonical code; a code that is not known stands for itself."""
+    """Return the canonical code; an unknown code is returned unchanged."""
     found = _by_spelling().get(_spelling(code))
     return found.code if found else code
 
@@ -50,12 +50,12 @@ def name_of(code: str) -> str:
 
 
 def is_main(code: str) -> bool:
-    """Tell whether a code means English, the language of files without a language in their name."""
+    """Whether a code means English, the language of files without a language in their name."""
     return canonical(code) == MAIN
 
 
 def find_same(code: str, available: Iterable[str]) -> str | None:
-    """Return the spelling in ``available`` that means the same language as ``code``: itself first, then an alias."""
+    """Return the code in ``available`` for the same language as ``code``: itself, else an alias."""
     spellings = list(available)
     if code in spellings:
         return code
@@ -64,7 +64,7 @@ def find_same(code: str, available: Iterable[str]) -> str | None:
 
 
 def flores_codes() -> tuple[str, ...]:
-    """List the FLORES-200 codes that are known, sorted."""
+    """List the known FLORES-200 codes, sorted."""
     return tuple(sorted(language.flores for language in known() if language.flores))
 
 

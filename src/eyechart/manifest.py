@@ -1,8 +1,7 @@
-"""The first pass over a dataset: what is in it, without decoding an image or loading a model.
+"""The first pass over a dataset: ids, digests, labels and captions, without decoding images or loading a model.
 
-It yields ids, content digests, labels and captions, checks everything that can be checked, and makes the
-dataset's fingerprint. A label out of range or a truncated archive is found before an image is read, and so before the
-expensive work; then images are read once, and whoever embeds them takes the bytes as they come.
+It validates the samples and computes the dataset's fingerprint. Out-of-range labels and truncated archives are found
+before any image is read; images are then read once, and their bytes go straight to the encoder.
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ from numpy.typing import NDArray
 
 from eyechart.errors import DataError
 from eyechart.io.digests import DIGEST_SIZE, State, digest_bytes, file_state, is_settled, remember_digests
-from eyechart.io.names import check_name
+from eyechart.io.files import check_name
 from eyechart.io.progress import NoProgress, Progress
-from eyechart.io.untrusted import MAX_TEXT
+from eyechart.io.safe_parse import MAX_TEXT
 from eyechart.languages import canonical
-from eyechart.store.vectors import Digests
-from eyechart.types import Dataset, DatasetInfo, Notice, OnError, Sample, outline_of
+from eyechart.messages import UserMessage
+from eyechart.store.vector_store import Digests
+from eyechart.types import Dataset, DatasetInfo, Notice, OnError, Sample, iter_without_images
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A sample that could not be used, and why."""
+    """A failed sample and the reason."""
 
     id: str
     reason: str
@@ -49,7 +49,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All samples of a dataset, in order, by id and digest."""
+    """All samples of a dataset in order, without images, with their digests."""
 
     dataset: Dataset
     info: DatasetInfo
@@ -64,11 +64,11 @@ class Manifest:
         return len(self.entries)
 
     def samples(self) -> Iterator[Sample]:
-        """Stream the samples again, images included."""
+        """Stream the samples with their images."""
         return iter_samples(self.dataset, self.limit)
 
     def only(self, keep: np.ndarray) -> Self:
-        """Return the manifest of the samples at the positions ``keep``: what is not listed is not embedded."""
+        """Return the manifest restricted to the positions ``keep``."""
         return replace(self, entries=self.take(keep), digests=self.digests[keep])
 
     def take(self, keep: np.ndarray) -> tuple[Entry, ...]:
@@ -77,8 +77,8 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
-    """Vectors of the samples that could be encoded, as the model gave them, and those that could not."""
+class EmbeddedSamples:
+    """Unnormalised vectors of the encoded samples, and the samples that failed."""
 
     vectors: NDArray[np.float32]
     kept: NDArray[np.int64]
@@ -87,8 +87,8 @@ class Embedded:
 
 
 @dataclass
-class _Found:
-    """What a pass has seen so far."""
+class _Scan:
+    """State of a pass over the samples."""
 
     entries: list[Entry] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
@@ -96,34 +96,37 @@ class _Found:
 
 
 def iter_samples(dataset: Dataset, limit: int | None = None, *, outline: bool = False) -> Iterator[Sample]:
-    """Stream all samples of a dataset in order, exactly ``limit`` of them if there are as many.
+    """Stream the samples of a dataset in order, at most ``limit`` of them.
 
     Args:
-        dataset: What to read.
-        limit: Read exactly this many samples.
-        outline: Read no image that need not be read to know its target.
+        dataset: The dataset.
+        limit: Maximum number of samples.
+        outline: Skip image bytes where targets can be read without them.
 
     Raises:
-        DataError: If files vanish or a disk fails while they are read, whatever the reader.
+        DataError: If files disappear or a disk fails during reading.
     """
-    samples = (sample for shard in dataset.shards() for sample in (outline_of(shard) if outline else shard))
+    samples = (sample for shard in dataset.shards() for sample in (iter_without_images(shard) if outline else shard))
     try:
         yield from islice(samples, limit) if limit is not None else samples
     except OSError as error:
         raise DataError(
-            f"{dataset.info.name}: {error.filename or dataset.info.source} cannot be read ({error.strerror}).",
-            advice="It was there before: check the disk or the mount. What was computed is kept, run again to go on.",
+            "{name}: {path} cannot be read ({reason}).",
+            advice="Check the disk or the mount and rerun: finished work is cached.",
+            name=dataset.info.name,
+            path=error.filename or dataset.info.source,
+            reason=error.strerror,
         ) from error
 
 
-class DatasetReading:
-    """A dataset that was looked through, without reading an image; its images are read once, by who needs them first.
+class DatasetScan:
+    """A validated dataset whose images have not been read yet; they are read once, on first use.
 
     Args:
-        dataset: What to read.
-        limit: Read exactly this many samples.
-        on_error: What to do with an image that cannot be read: stop, or list it as failed.
-        progress: Where to report.
+        dataset: The dataset.
+        limit: Maximum number of samples.
+        on_error: Whether an unreadable image stops the run or is listed as failed.
+        progress: Receives progress.
 
     Raises:
         DataError: If the dataset is empty, an id occurs twice, a label is out of range or a caption is missing.
@@ -143,7 +146,7 @@ class DatasetReading:
         self._files: dict[Path, bytes] = {}
         self._manifest: Manifest | None = None
         self.settled = True
-        """Whether a change of the files since they were looked through would be seen."""
+        """Whether a later change of the files would be detected."""
         found = self._look_through()
         if all(found.keys):
             self._manifest, self._files = self._finish(found), {}
@@ -156,54 +159,54 @@ class DatasetReading:
 
     @property
     def outline(self) -> tuple[Entry, ...]:
-        """Return the samples, so far as they are known without their images."""
+        """The samples without their images."""
         return self._outline if self._manifest is None else self._manifest.entries
 
     @property
     def done(self) -> bool:
-        """Tell whether all digests are known: nothing has to be read for the manifest."""
+        """Whether all digests are known, so that the manifest needs no further reading."""
         return self._manifest is not None
 
     def changed(self) -> bool:
-        """Tell whether a file is not as it was when the dataset was looked through; this can be asked once."""
+        """Whether a file has changed since the scan; the recorded states are dropped."""
         files, self._files = self._files, {}
         return any(_brief(_state_of(path)) != state for path, state in files.items())
 
     @property
     def manifest(self) -> Manifest:
-        """Return the manifest; what is not known yet is read for it."""
+        """The manifest; reads the images if their digests are not known yet."""
         if self._manifest is None:
-            with self._progress.step(f"reading {self.info.name}", len(self)) as bar:
+            with self._progress.step(UserMessage("reading {name}", name=self.info.name), len(self)) as bar:
                 for _ in self.samples():
                     bar.advance()
         assert self._manifest is not None  # noqa: S101 - the last sample was taken
         return self._manifest
 
     def samples(self) -> Iterator[tuple[bytes, Sample]]:
-        """Read the dataset: every sample with its digest, and with the bytes of its image if they were read for it.
+        """Read the dataset: every sample with its digest, and with the bytes of its image if the digest required them.
 
-        The manifest is there when all samples have been taken.
+        The manifest is complete when the iterator is exhausted.
         """
-        found = _Found()
+        found = _Scan()
         try:
             for sample in iter_samples(self.dataset, self.limit):
                 with_key = self._take(found, sample)
                 if with_key:
                     yield with_key
         finally:
-            remember_digests()  # also if it ends early: another process, or the next run, need not read them again
+            remember_digests()  # also if interrupted, so that the next run need not reread the files
         self._manifest, self._outline = self._finish(found), ()
 
-    def _look_through(self) -> _Found:
-        """List the samples with the digests that are known without reading an image; the others are empty."""
-        found = _Found()
-        with self._progress.step(f"reading {self.info.name}", None) as bar:
+    def _look_through(self) -> _Scan:
+        """List the samples; digests that would require reading an image are empty."""
+        found = _Scan()
+        with self._progress.step(UserMessage("reading {name}", name=self.info.name), None) as bar:
             for sample in iter_samples(self.dataset, self.limit, outline=True):
                 bar.advance()
                 self._take(found, sample, unread=True)
         return found
 
-    def _take(self, found: _Found, sample: Sample, *, unread: bool = False) -> tuple[bytes, Sample] | None:
+    def _take(self, found: _Scan, sample: Sample, *, unread: bool = False) -> tuple[bytes, Sample] | None:
         _check_sample(sample, self.info)
         try:
             key = self._known_key(sample, unread=unread)
@@ -231,15 +234,18 @@ class DatasetReading:
             self.settled = self.settled and (not state or is_settled(state))
         return image.digest_unread(state)
 
-    def _check(self, found: _Found) -> None:
+    def _check(self, found: _Scan) -> None:
         if not found.entries and self.info.kind != "external":
             raise DataError(
-                f"{self.info.name}: no samples in split {self.info.split!r} of {self.info.source}.",
+                "{name}: no samples in split {split!r} of {path}.",
                 advice="Check the split's name and the folder.",
+                name=self.info.name,
+                split=self.info.split,
+                path=self.info.source,
             )
         _check_ids(self.info, found.entries)
 
-    def _finish(self, found: _Found) -> Manifest:
+    def _finish(self, found: _Scan) -> Manifest:
         self._check(found)
         digests = np.frombuffer(b"".join(found.keys), np.uint8).reshape(-1, DIGEST_SIZE)
         return Manifest(
@@ -261,12 +267,12 @@ def read_manifest(
     on_error: OnError = "fail",
     progress: Progress | None = None,
 ) -> Manifest:
-    """Read a dataset once and check it: the manifest of a `DatasetReading`."""
-    return DatasetReading(dataset, limit=limit, on_error=on_error, progress=progress).manifest
+    """Read and validate a dataset: the manifest of a `DatasetScan`."""
+    return DatasetScan(dataset, limit=limit, on_error=on_error, progress=progress).manifest
 
 
 def _state_of(path: Path) -> State:
-    """Return the state of a file; one that is gone has none."""
+    """Return the state of a file; empty if it no longer exists."""
     try:
         return file_state(path)
     except OSError:
@@ -274,71 +280,92 @@ def _state_of(path: Path) -> State:
 
 
 def _brief(state: State) -> bytes:
-    """Keep a state in a few bytes: there may be a million files."""
+    """Digest a state to a few bytes, as there may be millions of files."""
     return digest_bytes(repr(state).encode())
 
 
 def _check_sample(sample: Sample, info: DatasetInfo) -> None:
-    """Refuse a sample that cannot be shown, or whose target does not fit the description of its dataset."""
+    """Reject a sample with an invalid id, or a target that does not match the dataset's description."""
     check_name(sample.id, f"{info.name}: the sample")
     where = f"{info.name}: sample {sample.id}"
     longest = max(map(len, sample.texts), default=0)
     if longest > MAX_TEXT:
         raise DataError(
-            f"{where} has a text of {longest} characters, more than the limit of {MAX_TEXT}.",
-            advice="No model reads that much: shorten it, or leave the image out.",
+            "{where} has a text of {n} characters, more than the limit of {most}.",
+            advice="Shorten the text or remove the image.",
+            where=where,
+            n=longest,
+            most=MAX_TEXT,
         )
     if info.kind in ("classification", "multilabel"):
         present = sample.labels if info.kind == "multilabel" else (sample.label,)
         for label in present:
             if label is None:
-                raise DataError(f"{where} has no label.", advice="Each image needs one (a .cls member, a column).")
+                raise DataError(
+                    "{where} has no label.", advice="Add a label to every image (a .cls member, a column).", where=where
+                )
             if label < 0 or (info.classnames and label >= len(info.classnames)):
                 raise DataError(
-                    f"{where} has label {label}, but there are {len(info.classnames)} class names "
-                    f"(0 to {len(info.classnames) - 1}).",
-                    advice="The class list does not fit the labels: check classnames.txt.",
+                    "{where} has label {label}, but there are {n} class names (0 to {last}).",
+                    advice="The class names do not match the labels: check classnames.txt.",
+                    where=where,
+                    label=label,
+                    n=len(info.classnames),
+                    last=len(info.classnames) - 1,
                 )
     elif info.kind == "retrieval" and not any(text.strip() for text in sample.texts):
-        raise DataError(f"{where} has no caption.", advice="Give it at least one, or leave the image out.")
+        raise DataError("{where} has no caption.", advice="Add at least one caption or remove the image.", where=where)
 
 
 def _check_ids(info: DatasetInfo, entries: list[Entry]) -> None:
     twice = [name for name, count in Counter(entry.id for entry in entries).items() if count > 1]
     if twice:
         raise DataError(
-            f"{info.name}: {len(twice)} sample ids occur more than once, for example {twice[0]!r}.",
-            advice="Ids name samples in records and comparisons: make them unique.",
+            "{name}: {n} sample ids occur more than once, for example {id!r}.",
+            advice="Make ids unique: records and comparisons refer to them.",
+            name=info.name,
+            n=len(twice),
+            id=twice[0],
         )
 
 
-def _notices(info: DatasetInfo, found: _Found, digests: Digests) -> Iterator[Notice]:
+def _notices(info: DatasetInfo, found: _Scan, digests: Digests) -> Iterator[Notice]:
     if info.kind in ("classification", "multilabel") and info.classnames:
         used = {label for entry in found.entries for label in (*entry.labels, entry.label) if label is not None}
         empty = [info.classnames[i] for i in range(len(info.classnames)) if i not in used]
         if empty:
             shown = ", ".join(repr(name) for name in empty[:5]) + (", ..." if len(empty) > 5 else "")
-            yield Notice("class_without_images", len(empty), f"{len(empty)} classes have no image: {shown}.")
+            yield Notice(
+                "class_without_images",
+                len(empty),
+                UserMessage("{n} classes have no image: {names}.", n=len(empty), names=shown),
+            )
     blank = sum(not text.strip() for entry in found.entries for text in entry.texts)
     if blank:
-        yield Notice("blank_captions", blank, f"{blank} captions are blank.")
+        yield Notice("blank_captions", blank, UserMessage("{n} captions are blank.", n=blank))
     copies = len(digests) - len(np.unique(digests.view("V16")))
-    if copies and info.kind != "questions":  # several questions about one image are no accident
-        yield Notice("duplicate_images", copies, f"{copies} images are byte-for-byte copies of another one.")
+    if copies and info.kind != "questions":  # several questions about one image are normal
+        yield Notice(
+            "duplicate_images", copies, UserMessage("{n} images are byte-for-byte copies of another one.", n=copies)
+        )
     if found.failures:
         first = found.failures[0]
-        yield Notice("unreadable_images", len(found.failures), f"for example {first.id}: {first.reason}")
+        yield Notice(
+            "unreadable_images",
+            len(found.failures),
+            UserMessage("for example {id}: {reason}", id=first.id, reason=first.reason),
+        )
 
 
-def _fingerprint(found: _Found, info: DatasetInfo) -> str:
-    """Digest all that defines the samples: ids, images, targets, captions."""
+def _fingerprint(found: _Scan, info: DatasetInfo) -> str:
+    """Digest everything that defines the samples: ids, images, targets, captions."""
     state = hashlib.blake2b(f"{info.kind}\0{canonical(info.language)}".encode(), digest_size=16)
     if info.collection is not None:
         state.update(repr(info.collection).encode("utf-8", "surrogatepass"))
     for entry, key in zip(found.entries, found.keys, strict=True):
         state.update(key)
         target = (entry.id, entry.label, entry.labels, entry.texts)
-        # The options and answers of a question are columns like any other.
+        # Options and answers of questions are metadata columns.
         whole = (*target, sorted(entry.meta.items())) if info.kind == "questions" else target
         state.update(repr(whole).encode("utf-8", "surrogatepass"))
     return state.hexdigest()

@@ -1,39 +1,47 @@
-"""Where results go: what ``--output`` means for each job, and places that cannot take a result refused."""
+"""Output paths: ``--output`` expanded for each job, and checks that results can be written."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from eyechart.datasets.resolve import plain_name
-from eyechart.errors import UsageError, nearest
+from eyechart.errors import ResultError, UsageError, nearest
+from eyechart.messages import UserMessage
+from eyechart.results import read_result
 from eyechart.types import Job, ModelSpec, digest_json
 
 FOLDER = "results/"
-"""Where results go unless the user says otherwise."""
+"""Default output folder."""
 LONGEST = 120
-"""Characters of a file's name; what is added for records and predictions must fit beside it."""
+"""Maximum length of a file name, leaving room for the suffixes of records and predictions."""
 USUAL_LANGUAGE = "en"
+CONFIG = Path("configs") / "task_config.yaml"
+LOG = Path("logs") / "eval_log.log"
+RESERVED = frozenset({"configs", "logs"})
+"""Folders of a `RunFolder` that do not belong to a model."""
 
 
 def place_of(
     template: str | None, model: ModelSpec, dataset: str, language: str, task: str, *, usual_task: bool = False
 ) -> Path:
-    """Return the file of a job's result: the template of ``--output`` filled in; in a folder, its short name.
+    """Return the path of a job's result: ``--output`` with placeholders filled in, or a short name in that folder.
 
     Args:
-        template: What the user gave: a file, or a folder if it ends with a slash or is one. None: `FOLDER`.
-        model: As it is called in the result.
-        dataset: As the user wrote it.
-        language: Of class names and captions.
-        task: As the user wrote it.
-        usual_task: Whether it is the one that such data are read by if nobody names one.
+        template: ``--output``: a file, or a folder if it exists or ends with a slash. None: `FOLDER`.
+        model: The model as named in the result.
+        dataset: The dataset as the user wrote it.
+        language: Language of class names and captions.
+        task: The task as the user wrote it.
+        usual_task: Whether the task is the default for such data, and so omitted from the name.
     """
     path = _filled(template or FOLDER, model, dataset, language, task)
     if not (template or FOLDER).endswith(("/", os.sep)) and not path.is_dir():
         return path
-    # A name depends on its own job alone: the same job has the same name in every run, so that it can be skipped.
+    # The name depends on the job alone, so that every run finds the same job's result and can skip it.
     parts = [_short(plain_name(dataset)), _short(model.name)]
     if model.pretrained not in ("", model.name):
         parts.append(_short(model.pretrained))
@@ -44,7 +52,7 @@ def place_of(
 
 
 def _short(name: str) -> str:
-    """Write a name, or a path from here; one from elsewhere by its last part and a few digits that tell it apart."""
+    """Return a name or relative path unchanged, and an absolute path as its last part with a short digest."""
     path = Path(name)
     if not path.is_absolute() and ".." not in path.parts:
         return str(path) if name else ""
@@ -52,7 +60,7 @@ def _short(name: str) -> str:
 
 
 def _filled(template: str, model: ModelSpec, dataset: str, language: str, task: str) -> Path:
-    """Fill a template; a slash inside a value never makes a folder."""
+    """Fill in the placeholders; slashes in values never create folders."""
     pretrained = model.pretrained
     values = {
         "dataset": plain_name(dataset),
@@ -65,35 +73,46 @@ def _filled(template: str, model: ModelSpec, dataset: str, language: str, task: 
     for name in re.findall(r"\{(.*?)\}", template):
         if name not in values:
             near = nearest(name, values)
-            hint = f"Did you mean {{{near[0]}}}?" if near else f"Known: {', '.join(values)}."
-            raise UsageError(f"--output: unknown placeholder {{{name}}}.", advice=hint)
+            hint = (
+                UserMessage("Did you mean {{{first}}}?", first=near[0])
+                if near
+                else UserMessage("Known: {names}.", names=", ".join(values))
+            )
+            raise UsageError("{--output}: unknown placeholder {{{name}}}.", advice=hint, name=name)
     if "://" in template:
         raise UsageError(
-            "--output must be a folder that this machine sees, not an address.",
-            advice="Only vectors can be kept elsewhere: EYECHART_STORE=s3://... Copy results when the run is done.",
+            "{--output} must be a local path, not a URL.",
+            advice="Only vectors can be stored remotely: EYECHART_STORE=s3://... Copy the results after the run.",
         )
     text = template
     for key, value in values.items():
         text = text.replace(f"{{{key}}}", value.strip("/").replace("/", "_").replace("\\", "_"))
-    return Path(text).expanduser()  # no shell does it within quotes, or in a file of settings
+    return Path(text).expanduser()  # the shell does not expand ~ in quotes or config files
 
 
 def check_outputs(jobs: list[Job]) -> None:
-    """Refuse two jobs with one output, unless it takes several, and folders that cannot be written."""
+    """Reject jobs that would overwrite each other's output, and folders that cannot be written."""
     seen: dict[str, Job] = {}
     for job in jobs:
-        other = seen.setdefault(str(job.place).removesuffix(".json"), job)  # so are the records named
+        other = seen.setdefault(str(job.place).removesuffix(".json"), job)  # the records have the same stem
         if other is not job:
             raise UsageError(
-                f"Two jobs would write {job.output}, or its records: {other.title} and {job.title}.",
-                advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output, end it "
-                "with / to name a folder, or keep several results in one file: --append.",
+                "Two jobs would write {path}, or its records: {first} and {second}.",
+                advice="Use {{dataset}}, {{model}}, {{pretrained}}, {{language}} or {{task}} in "
+                "{--output}, end it with / to make it a folder, or append to one file with {--append}.",
+                path=job.output,
+                first=other.title,
+                second=job.title,
             )
     saving = [job for job in jobs if job.settings.get("save_clf")]
     if len(saving) > 1:
         raise UsageError(
-            f"{len(saving)} jobs would write {saving[0].settings['save_clf']}: {saving[0].title}, {saving[1].title}.",
-            advice="--save_clf takes one classifier: name one model, dataset and language.",
+            "{n} jobs would write {save_clf}: {title}, {saving_title}.",
+            advice="{--save_clf} saves one classifier: select one model, dataset and language.",
+            n=len(saving),
+            save_clf=saving[0].settings["save_clf"],
+            title=saving[0].title,
+            saving_title=saving[1].title,
         )
     for folder in dict.fromkeys(job.output.parent for job in jobs):
         _check_writable(folder)
@@ -105,5 +124,72 @@ def _check_writable(folder: Path) -> None:
         existing = existing.parent
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise UsageError(
-            f"Cannot write results to {folder}.", advice=f"Check {existing}, or choose another place with --output."
+            "Cannot write results to {path}.",
+            advice="Check {existing}, or choose another folder with {--output}.",
+            path=folder,
+            existing=existing,
         )
+
+
+class RunFolder:
+    """The folder of a run with one subfolder per model: ``<root>/<model>/<dataset>_<task>.json``.
+
+    Two models never share a subfolder, even if their names end alike.
+    """
+
+    def __init__(self, root: Path, *, timestamp: bool = False) -> None:
+        self.root = root / datetime.now().astimezone().strftime("%Y%m%d_%H%M%S") if timestamp else root
+        self._owners: dict[str, str] = {}
+
+    def model_folder(
+        self, names: Sequence[str], identity: object, taken: Callable[[Path], bool] = lambda _: False
+    ) -> Path:
+        """Return the subfolder of a model: the last part of its name, with a digest if that is taken.
+
+        Args:
+            names: Model names as the user wrote them; several for models that work together.
+            identity: Distinguishes the model from others of the same name: precision, prompt, ...
+            taken: Whether a folder contains results that must not be overwritten.
+        """
+        own = digest_json([names, identity])
+        base = "+".join(file_name(name.rstrip("/\\").replace("\\", "/").split("/")[-1]) or "model" for name in names)
+        name = label(names)
+        for folder in (base, f"{base}-{own[:8]}"):
+            path = self.root / folder
+            free = folder not in RESERVED and self._owners.get(folder, own) == own
+            if free and all(model == name for model in _models_in(path)) and not taken(path):
+                self._owners[folder] = own
+                return path
+        return self.root / f"{base}-{own}"
+
+
+def _models_in(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.glob("*.json")):
+        try:
+            yield read_result(path).model
+        except ResultError:
+            continue  # not a result, so nothing that a run would overwrite
+
+
+def holds_other_captions(output: Path, made_with: str) -> bool:
+    """Whether a result describes captions made with other settings, whose folder must not be overwritten."""
+    try:
+        return bool(read_result(output).details.get("made_with", made_with) != made_with)
+    except ResultError:
+        return False
+
+
+def label(names: Sequence[str]) -> str:
+    """Return the name in results of one or several models."""
+    return " + ".join(names)
+
+
+def result_path(folder: Path, dataset: str, task: str, language: str = USUAL_LANGUAGE) -> Path:
+    """Return the path of a model's result."""
+    tail = "" if language == USUAL_LANGUAGE else f"_{file_name(language)}"
+    return folder / f"{file_name(plain_name(dataset))}_{file_name(task)}{tail}.json"
+
+
+def file_name(text: str) -> str:
+    """Convert any name to a plain file name: no folders, no leading dot."""
+    return re.sub(r"[/\\:\0]+", "_", text.strip().strip("/")).lstrip(".")

@@ -1,9 +1,9 @@
-"""From settings to a list of jobs. Whatever can be refused is refused here, before any work."""
+"""Settings to jobs. Everything that can be validated is validated here, before any work starts."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -11,27 +11,32 @@ from typing import Any
 
 from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
+from eyechart.datasets.image_table import CAPTIONS, CLASSES, READ_AS
+from eyechart.datasets.image_table import OPTIONS as TABLE_OPTIONS
 from eyechart.datasets.registry import OpenDatasets
 from eyechart.datasets.resolve import OTHER_FILES, TABLES, resolve_dataset
-from eyechart.datasets.table_columns import CAPTIONS, CLASSES, READ_AS
-from eyechart.datasets.table_columns import OPTIONS as TABLE_OPTIONS
 from eyechart.errors import DataError, LanguageError, NotHereError, UsageError, unknown_name
-from eyechart.like import OWN, STYLES
+from eyechart.messages import UserMessage, join
 from eyechart.models.family import Family
 from eyechart.models.registry import family_of
 from eyechart.outputs import check_outputs, place_of
-from eyechart.plan_models import asked_models, list_entries, model_specs, short_name, with_generation
+from eyechart.plan_models import list_entries, model_specs, requested_models, short_name, with_generation
+from eyechart.settings.generation import QuestionSettings
+from eyechart.settings.presets import OWN, PRESETS
+from eyechart.settings.tasks import QuestionTaskSettings, TaskSettings, task_flags
 from eyechart.tasks.base import Task
-from eyechart.tasks.groups import group_settings
+from eyechart.tasks.label_metrics import group_rules
+from eyechart.tasks.question_prompts import BLIND_RESULTS
 from eyechart.tasks.registry import TASK_OF_KIND, load_task
 from eyechart.types import (
     HALF,
-    NOTHING_GIVEN,
-    OBJECT,
+    IN_MEMORY,
+    NO_OBJECTS,
     STORE_PRECISION,
     DatasetInfo,
     DatasetSpec,
-    Given,
+    EncodeOptions,
+    InMemoryObject,
     Job,
     ModelSpec,
     Role,
@@ -39,49 +44,45 @@ from eyechart.types import (
 )
 
 THUMBNAILS = 48
-"""Small images that a result on data of one's own keeps, unless it is said how many."""
+"""Default number of thumbnails in results on custom data."""
 
 
 @dataclass(frozen=True)
 class PlannedBenchmark:
-    """A dataset read by a task, with all that the task needs to know: the part of a job that no model changes."""
+    """A dataset, its task and the task's settings: the part of a job that does not depend on the model."""
 
     dataset: DatasetSpec
     task: Task
     task_name: str
-    """As the user wrote it: a task of one's own goes by its path."""
+    """As the user wrote it; a custom task is given by its path."""
     settings: Mapping[str, Any]
-    others: Mapping[str, ModelSpec] = field(default_factory=dict)
-    asked: frozenset[str] = frozenset()
-    """The options that the task knows."""
+    extra_models: Mapping[str, ModelSpec] = field(default_factory=dict)
     usual: bool = False
-    """Whether the task is the one that such data are read by if nobody names one."""
+    """Whether the task is the default for the kind of dataset."""
     controls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Settings of further jobs that a job is measured against, by the word that their results get."""
+    """Settings of control jobs by the suffix of their results."""
 
     def with_controls(self, job: Job) -> list[Job]:
-        """Return a job and those that it is measured against.
+        """Return a job and its control jobs.
 
-        A control has no share of samples that must be readable: a model that is shown nothing may well say so.
+        ``min_success`` does not apply to controls: a model that is shown no image may rightly decline to answer.
         """
         name = job.label or job.model.label
-        return [
-            job,
-            *(
-                replace(
-                    job,
-                    settings=settings,
-                    label=f"{name} ({word})",
-                    output=job.output.with_stem(f"{job.output.stem}_{word}"),
-                    min_success=0.0,
-                )
-                for word, settings in self.controls.items()
-            ),
+        controls = [
+            replace(
+                job,
+                settings=settings,
+                label=f"{name} ({word})",
+                output=job.output.with_stem(f"{job.output.stem}_{word}"),
+                min_success=0.0,
+            )
+            for word, settings in self.controls.items()
         ]
+        return [job, *controls]
 
     def job(self, model: ModelSpec, output: Path, **how: Any) -> Job:
-        """Make a job of it: with a model, and with how the work is to be done."""
-        options = self.task.model_options(model.family)
+        """Combine the benchmark with a model and run options into a job."""
+        options = self.task.model_options.get(model.family)
         how.setdefault("min_success", self.task.min_success)
         return Job(
             model=replace(model, options={**model.options, **options}) if options else model,
@@ -89,31 +90,13 @@ class PlannedBenchmark:
             task=self.task_name,
             settings=self.settings,
             output=output,
-            others=self.others,
+            extra_models=self.extra_models,
             **how,
         )
 
 
-class _Options(Mapping[str, Any]):
-    """Options that remember which of them a task asked for."""
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._options = options
-        self.asked: set[str] = set()
-
-    def __getitem__(self, key: str) -> Any:
-        self.asked.add(key)
-        return self._options[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._options)
-
-    def __len__(self) -> int:
-        return len(self._options)
-
-
 class Planner:
-    """Checks benchmarks and models, each once, and makes jobs of them."""
+    """Validates benchmarks and models, each once, and builds jobs from them."""
 
     def __init__(self, datasets: OpenDatasets | None = None) -> None:
         self.datasets = datasets or OpenDatasets()
@@ -127,41 +110,48 @@ class Planner:
         *,
         group_by: Iterable[str] = (),
         promised: bool = False,
+        extra_models: Mapping[str, ModelSpec] | None = None,
     ) -> PlannedBenchmark:
-        """Open a dataset and check that the task fits it.
+        """Open a dataset and check that the task supports it.
 
         Args:
             spec: The dataset.
             task_name: A task, or ``auto``.
-            options: What tasks may pick their settings from.
-            group_by: Columns of metadata to give figures by.
-            promised: An earlier job of the same run will write the dataset, so it cannot be opened yet.
+            options: Values from which the task picks its settings.
+            group_by: Metadata columns to group metrics by.
+            promised: The dataset is written by an earlier job of the run and cannot be opened yet.
+            extra_models: Additional models by part, instead of those named in the settings.
         """
         info = None if promised else self.datasets.open(spec).info
         task_name = _task_for(info) if info is not None and task_name == "auto" else task_name
         task = load_task(task_name)
-        chosen = _Options({**options, "main_metric": spec.options.get("metric"), "dataset": spec.name})
-        settings = {
-            **task.settings(chosen),
-            **group_settings(list(group_by), spec.options.get("groups", {})),
-            "task_version": task.version,
-        }
+        chosen = task.Settings.picked({**options, "main_metric": spec.options.get("metric")})
+        rules = group_rules(list(group_by), spec.options.get("groups", {}))
+        record = {**task.recorded(chosen), **({"groups": rules} if rules else {}), "task_version": task.version}
+        settings = task.Settings.restored(record)
         if info is not None:
-            settings["prompts"] = digest_json([info.classnames, info.templates, dict(info.class_prompts)])
+            record["prompts"] = digest_json([info.classnames, info.templates, dict(info.class_prompts)])
             task.check(info, settings)
-            for split in task.splits(settings):
+            for split in settings.splits:
                 self._check_split(spec, split, info, task.instead_of_splits)
-        others = task.others(chosen)
+        others = task.extra_models(chosen) if extra_models is None else extra_models
         for part, model in others.items():
             self.check(model, task.roles[part])
-        controls = task.controls(chosen, settings)
-        # A table may have labels, too: what was asked for by its captions has a name of its own beside them.
+        # A table may have labels as well: a result on its captions keeps the task in its name.
         captions = spec.options.get("caption_column") or spec.options.get(READ_AS) == CAPTIONS
         usual = info is not None and TASK_OF_KIND.get(info.kind) == task_name and not captions
-        return PlannedBenchmark(spec, task, task_name, settings, others, frozenset(chosen.asked), usual, controls)
+        return PlannedBenchmark(spec, task, task_name, record, others, usual, _controls(chosen, record))
+
+    def check_model(self, spec: ModelSpec, task: Task) -> None:
+        """Reject a model that cannot be loaded or does not support the task."""
+        family = self.check(spec, task.needs)
+        if task.asks_questions and getattr(family, "only_describes", False):
+            raise UsageError(
+                "CoCa captions images but does not answer questions.", advice="Use another {--model_type}."
+            )
 
     def check(self, spec: ModelSpec, role: Role) -> Family:
-        """Refuse a model that cannot be loaded in a role, once."""
+        """Reject a model that cannot be loaded in a role; each model is checked once."""
         family = family_of(spec, role)
         key = digest_json([spec.what, role])
         if key not in self._checked:
@@ -170,15 +160,17 @@ class Planner:
         return family
 
     def _check_split(self, spec: DatasetSpec, split: str, info: DatasetInfo, advice: str) -> None:
-        """Open a split that a task reads besides its own."""
         try:
             other = self.datasets.open(spec.other_split(split))
         except (DataError, UsageError) as error:
-            raise type(error)(error.message, advice=f"{error.advice} {advice}".strip()) from error
+            raise type(error)(error.message, advice=join((error.advice, advice))) from error
         if (other.info.kind, other.info.classnames) != (info.kind, info.classnames):
             raise DataError(
-                f"{info.name}: the splits {info.split!r} and {split!r} do not have the same classes.",
-                advice="Both must hold the same classes in the same order.",
+                "{name}: the splits {first!r} and {second!r} have different classes.",
+                advice="Both splits must have the same classes in the same order.",
+                name=info.name,
+                first=info.split,
+                second=split,
             )
 
 
@@ -186,87 +178,109 @@ def plan_jobs(
     config: Config,
     say: Callable[[str], object] = warnings.warn,
     datasets: OpenDatasets | None = None,
-    given: Mapping[str, Given] = NOTHING_GIVEN,
+    given: Mapping[str, InMemoryObject] = NO_OBJECTS,
     absent: dict[str, NotHereError] | None = None,
 ) -> list[Job]:
-    """Expand settings into jobs: models x datasets x languages x tasks, those of one model together.
+    """Expand settings into jobs: models x datasets x languages x tasks, grouped by model.
 
     Args:
         config: The settings.
-        say: Told about each pair of dataset and language that is left out because it does not exist. If there
-            is nothing else to do, that is an error instead.
-        datasets: Where those that are opened are kept for who runs the jobs.
-        given: Objects of Python, by the names that the settings have for them.
-        absent: Filled with datasets that are not here where nothing is fetched; without it, that is an error.
+        say: Called with a message for every skipped (dataset, language) pair. If nothing remains, that is an error.
+        datasets: Cache of opened datasets, shared with the runner.
+        given: In-memory objects by their names in the settings.
+        absent: Filled with datasets that would have to be downloaded; without it, they raise an error.
     """
-    asked_models(config)  # what is wrong with these is said before a dataset is opened, or fetched
-    planner = Planner(datasets)
+    plan = _Plan(config, Planner(datasets), given)
     names = dataset_names(config, given)
     notes = config.notes()
     for note in notes:
         say(note.message)
-    if not config.skip_existing and _encodes(config, names[0], given):
-        for spec in model_specs(config, "encoder", str, given):  # before a dataset is opened, which may take a download
-            planner.check(spec, "encoder")
-    benchmarks, left_out = _benchmarks(config, planner, names, given, absent)
+    if not config.skip_existing and plan.encodes_first(names[0]):
+        for spec in plan.models("encoder"):  # before opening a dataset, which may download it
+            plan.planner.check(spec, "encoder")
+    benchmarks, left_out = plan.benchmarks(names, absent)
     if left_out and not benchmarks and not absent:
         raise next(iter(left_out.values()))
-    asked = frozenset().union(*(benchmark.asked for benchmark in benchmarks.values()))
-    if not absent:  # their tasks may be the ones that know an option
-        _check_options(config.task_options, asked | STYLES[config.like].get("task_options", {}).keys())
+    if not absent:  # tasks of absent datasets may accept further options
+        _check_options(config, [benchmark.task for benchmark in benchmarks.values()])
     roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks.values()))
-    models = zip(*(model_specs(config, role, say, given) for role in roles), strict=True)
+    models = zip(*(plan.models(role) for role in roles), strict=True)
     jobs = [
-        replace(job, notes=notes)
+        (benchmark.task, replace(job, notes=notes))
         for model, benchmark in product(models, benchmarks.values())
         for job in benchmark.with_controls(_job(config, model[roles.index(benchmark.task.needs)], benchmark))
     ]
-    check_outputs(jobs)
-    for job in jobs:
-        # A model that has all its results is not looked at: that may take the import of its library, for nothing.
-        # Should a result turn out to be another job's, loading the model refuses as well.
-        task = load_task(job.task)
-        if task.uses_model(job.settings) and not (config.skip_existing and job.output.exists()):
-            task.check_family(planner.check(job.model, task.needs))
-    for missing in left_out.values():
-        say(f"Left out: {missing.message} {missing.advice}")
-    return jobs
+    check_outputs([job for _, job in jobs])
+    for task, job in jobs:
+        # Checking a model may import its library, which is wasted if all its results exist.
+        # If a result turns out to be outdated, loading the model checks it again.
+        if task.settings_of(job).uses_model and not (config.skip_existing and job.output.exists()):
+            plan.planner.check_model(job.model, task)
+    left = [
+        UserMessage("Skipped: {reason} {hint}", reason=missing.message, hint=missing.advice)
+        for missing in left_out.values()
+    ]
+    for line in (*(guess for role in roles for guess in plan.guesses[role]), *left):
+        say(line)
+    return [job for _, job in jobs]
 
 
-def _benchmarks(
-    config: Config,
-    planner: Planner,
-    names: list[str],
-    given: Mapping[str, Given],
-    absent: dict[str, NotHereError] | None,
-) -> tuple[dict[tuple[str, str, str], PlannedBenchmark], dict[str, LanguageError]]:
-    """Open every dataset in every language, for every task; return also those without the language."""
-    benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
-    left_out: dict[str, LanguageError] = {}
-    for (number, name), language, task in product(
-        enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
-    ):
+class _Plan:
+    """Resolves the names in a config, each once."""
+
+    def __init__(self, config: Config, planner: Planner, given: Mapping[str, InMemoryObject]) -> None:
+        self.config, self.planner, self.given = config, planner, given
+        self.requested = requested_models(config)  # rejects wrong names before a dataset is opened or downloaded
+        self.guesses: dict[Role, list[str]] = {}
+        """Messages about guesses, by role of the models."""
+        self._models: dict[Role, list[ModelSpec]] = {}
+        self._datasets: dict[tuple[str, str], DatasetSpec] = {}
+
+    def models(self, role: Role) -> list[ModelSpec]:
+        """Return the models in a role."""
+        if role not in self._models:
+            self.guesses[role] = []
+            self._models[role] = model_specs(self.config, role, self.guesses[role].append, self.given, self.requested)
+        return self._models[role]
+
+    def dataset(self, name: str, language: str, task: str = "auto") -> DatasetSpec:
+        """Return the spec of a dataset for a task."""
+        if (name, language) not in self._datasets:
+            self._datasets[name, language] = dataset_spec(self.config, name, language, self.given)
+        return read_by(self._datasets[name, language], task)
+
+    def benchmarks(
+        self, names: list[str], absent: dict[str, NotHereError] | None
+    ) -> tuple[dict[tuple[str, str, str], PlannedBenchmark], dict[str, LanguageError]]:
+        """Open every dataset in every language for every task; also return those that lack the language."""
+        config = self.config
+        benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
+        left_out: dict[str, LanguageError] = {}
+        options = [task_options(config, number, len(names)) for number in range(len(names))]
+        for (number, name), language, task in product(
+            enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
+        ):
+            try:
+                dataset = self.dataset(name, language, task)
+                benchmark = self.planner.benchmark(dataset, task, options[number], group_by=config.group_by)
+                benchmarks[name, language, task] = benchmark
+            except LanguageError as error:
+                left_out.setdefault(f"{name} ({language})", error)
+            except NotHereError as error:
+                if absent is None:
+                    raise
+                absent.setdefault(name, error)
+        return benchmarks, left_out
+
+    def encodes_first(self, dataset: str) -> bool:
+        """Whether the first job needs an encoder, decided without opening its dataset."""
+        task = self.config.task[0]
+        if task != "auto":
+            return load_task(task).needs == "encoder"
         try:
-            dataset = dataset_spec(config, name, language, given, task)
-            options = task_options(config, number, len(names))
-            benchmarks[name, language, task] = planner.benchmark(dataset, task, options, group_by=config.group_by)
-        except LanguageError as error:
-            left_out.setdefault(f"{name} ({language})", error)
-        except NotHereError as error:
-            if absent is None:
-                raise
-            absent.setdefault(name, error)
-    return benchmarks, left_out
-
-
-def _encodes(config: Config, dataset: str, given: Mapping[str, Given]) -> bool:
-    """Tell whether the first job of a run needs an encoder, without opening its dataset."""
-    if config.task[0] == "auto":
-        try:
-            return dataset_spec(config, dataset, config.language[0], given).reader != "questions"
+            return self.dataset(dataset, self.config.language[0]).reader != "questions"
         except NotHereError:
-            return False  # it is told when the dataset is opened
-    return load_task(config.task[0]).needs == "encoder"
+            return False  # opening the dataset reports it
 
 
 def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
@@ -275,9 +289,10 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
     if task.needs == "generator":
         spec, label = with_generation(config, spec, dataset.name), short_name(spec)
     named = replace(spec, name=label) if label else spec
-    if config.like != OWN:
-        benchmark = replace(benchmark, settings={**benchmark.settings, "like": config.like})
-    if config.store_precision == HALF and task.needs == "encoder":
+    if config.preset != OWN:
+        benchmark = replace(benchmark, settings={**benchmark.settings, "like": config.preset})
+    half = config.store_precision == HALF and task.needs == "encoder"
+    if half:
         benchmark = replace(benchmark, settings={**benchmark.settings, STORE_PRECISION: HALF})
     return benchmark.job(
         spec,
@@ -290,10 +305,7 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
             usual_task=benchmark.usual,
         ),
         label=label,
-        batch_size=config.batch_size,
-        grow="batch_size" not in config.model_fields_set,
-        workers=config.num_workers,
-        decode_processes=config.decode_processes,
+        encoding=EncodeOptions(config.batch_size, config.num_workers, config.decode_processes, half),
         on_error=config.on_error,
         **({} if config.min_success is None else {"min_success": config.min_success}),
         thumbnails=_thumbnails(config, dataset),
@@ -308,8 +320,8 @@ def _thumbnails(config: Config, dataset: DatasetSpec) -> int:
     return THUMBNAILS if dataset.own else 0
 
 
-def dataset_names(config: Config, given: Mapping[str, Given] = NOTHING_GIVEN) -> list[str]:
-    """Return the names of all datasets, collections and list files expanded, each once."""
+def dataset_names(config: Config, given: Mapping[str, InMemoryObject] = NO_OBJECTS) -> list[str]:
+    """Return the names of all datasets, with collections and list files expanded, without duplicates."""
     catalogue = load_catalogue(user_files(config.catalogue))
 
     def known(name: str) -> bool:
@@ -323,9 +335,9 @@ def dataset_names(config: Config, given: Mapping[str, Given] = NOTHING_GIVEN) ->
 
 
 def dataset_spec(
-    config: Config, name: str, language: str, given: Mapping[str, Given] = NOTHING_GIVEN, task: str = "auto"
+    config: Config, name: str, language: str, given: Mapping[str, InMemoryObject] = NO_OBJECTS, task: str = "auto"
 ) -> DatasetSpec:
-    """Find out what a dataset's name stands for; the task says how to read a table with labels and captions."""
+    """Resolve a dataset's name; the task decides how a table with labels and captions is read."""
     options = {
         **{option: getattr(config, option) for option in TABLE_OPTIONS},
         "classname_file": str(config.custom_classname_file or ""),
@@ -342,19 +354,24 @@ def dataset_spec(
     }
     wanted = {key: value for key, value in options.items() if value}
     if name in given:
-        wanted |= {OBJECT: given[name], "only_split": config.split}
-        spec = DatasetSpec(name, OBJECT, "", config.split, language, config.limit, wanted, own=True)
+        wanted |= {IN_MEMORY: given[name], "only_split": config.split}
+        spec = DatasetSpec(name, IN_MEMORY, "", config.split, language, config.limit, wanted, own=True)
     else:
         spec = resolve_dataset(
             name, config.dataset_root, split=config.split, language=language, limit=config.limit, options=wanted
         )
-    asks = spec.reader in ("table", OBJECT) and task != "auto"
+    return read_by(spec, task)
+
+
+def read_by(spec: DatasetSpec, task: str) -> DatasetSpec:
+    """Return the dataset as the task reads it: a table may have both labels and captions."""
+    asks = spec.reader in ("table", IN_MEMORY) and task != "auto"
     read_as = READ_AS_KINDS & load_task(task).kinds if asks else frozenset()
     return replace(spec, options={**spec.options, READ_AS: min(read_as)}) if len(read_as) == 1 else spec
 
 
 def _cleaning(config: Config, name: str) -> str | None:
-    """Return how captions of a dataset are cleaned, by the name that the catalogue has for it."""
+    """Return the caption cleaning of a dataset, looked up by its catalogue name."""
     wanted = config.caption_cleaning
     if isinstance(wanted, dict):
         entry = load_catalogue(user_files(config.catalogue)).find(name)
@@ -363,40 +380,48 @@ def _cleaning(config: Config, name: str) -> str | None:
 
 
 READ_AS_KINDS = frozenset({CLASSES, CAPTIONS})
-_TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size", "metrics", "questions", "reranker"}
-_PER_DATASET = ("train_split", "val_split", "val_proportion")
-TASK_FLAGS = frozenset({
-    *_PER_DATASET, "folds", "fewshot_k", "fewshot_epochs", "fewshot_lr", "fewshot_curve", "fewshot_repeats",
-    "fewshot_draw", "knn_k", "normalize", "caption_prompt", "prompt_role", "prompt_sensitivity",
-    "merge_duplicate_classes", "empty_classes",
-})  # fmt: skip
-"""Task options that are flags of the command: they may be there for another task."""
 
 
-def _check_options(given: Mapping[str, Any], asked: frozenset[str]) -> None:
-    """Refuse options that no task of the run knows, and those that another setting would overrule."""
-    for name in given:
-        if name in _TASK_KEYS:
-            raise UsageError(f"{name} is no task option.", advice=f"It is a setting of its own: --{name}.")
-        if name not in asked | TASK_FLAGS:
-            raise unknown_name("task option", name, asked - _TASK_KEYS - {"main_metric", "dataset"})
+def _controls(chosen: TaskSettings, record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the settings of control jobs by the suffix of their results."""
+    blind = chosen.blind if isinstance(chosen, QuestionTaskSettings) else ""
+    return {BLIND_RESULTS[blind]: {**record, "blind": blind}} if blind else {}
+
+
+def _check_options(config: Config, tasks: Iterable[Task]) -> None:
+    """Reject task options that no task of the run accepts, and those that are settings of the run."""
+    kinds = {task.Settings for task in tasks}
+    own = {name for kind in kinds for name in kind.options()}
+    shared = {*Config.fields(), *QuestionSettings.fields()}
+    known = {*own, *task_flags(), *PRESETS[config.preset].get("task_options", {})}
+    for name in config.task_options:
+        if name in shared:
+            raise UsageError("{name} is not a task option.", advice="Use the setting {--{name}}.", name=name)
+        if name not in known and not any(kind.open for kind in kinds):
+            raise unknown_name("task option", name, own - shared)
 
 
 def task_options(config: Config, dataset: int = 0, datasets: int = 1) -> dict[str, Any]:
-    """Collect what tasks may ask for; some may be given once for all datasets or once for each."""
-    options = {**config.task_options, **config.model_dump(include=_TASK_KEYS)}
-    for key in _PER_DATASET:
-        values = options.get(key)
-        if isinstance(values, list):
+    """Collect the values that tasks pick settings from; per-dataset values are resolved for one dataset."""
+    options = {**config.task_options, **config.as_dict(), **config.questions.as_dict()}
+    for name, one in task_flags().items():
+        values = options.get(name)
+        if one.per_dataset and isinstance(values, list):
             if len(values) not in (1, datasets):
                 raise UsageError(
-                    f"--{key}: {len(values)} values for {datasets} datasets.", advice="Give one, or one each."
+                    "{--{key}}: {n} values for {datasets} datasets.",
+                    advice="Give one value, or one per dataset.",
+                    key=name,
+                    n=len(values),
+                    datasets=datasets,
                 )
-            options[key] = values[dataset if len(values) > 1 else 0]
+            options[name] = values[dataset if len(values) > 1 else 0]
     return options
 
 
 def _task_for(info: DatasetInfo) -> str:
     if info.kind not in TASK_OF_KIND:
-        raise UsageError(f"{info.name} has images and nothing else.", advice="Name a --task, such as image_caption.")
+        raise UsageError(
+            "{name} contains only images.", advice="Choose a {--task}, such as image_caption.", name=info.name
+        )
     return TASK_OF_KIND[info.kind]

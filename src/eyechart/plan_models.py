@@ -1,87 +1,109 @@
-"""Which models a run's settings ask for, and with what options."""
+"""The models requested by a run's settings, with their options."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from eyechart.config import Config, make_config
+from eyechart.config import Config
 from eyechart.errors import UnknownNameError, UsageError, nearest
-from eyechart.io.untrusted import is_file, read_text, split_lines
+from eyechart.io.safe_parse import is_file, read_text, split_lines
+from eyechart.messages import UserMessage
 from eyechart.models.access import Access, priced
 from eyechart.models.family import check_options
-from eyechart.models.model_collections import collection_names, expand_collection
 from eyechart.models.registry import FAMILIES, GENERATORS
-from eyechart.models.resolve import EMBEDDED, ResolvedModel, check_family, holds_weights, resolve_model, split_tag
+from eyechart.models.resolve import (
+    EMBEDDED,
+    ResolvedModel,
+    check_family,
+    collection_names,
+    expand_collection,
+    holds_weights,
+    resolve_model,
+    split_tag,
+)
 from eyechart.plugins import PYTHON
-from eyechart.types import NOTHING_GIVEN, OBJECT, Given, ModelSpec, Role
+from eyechart.settings.generation import QuestionSettings
+from eyechart.settings.shared import BatchSettings
+from eyechart.types import IN_MEMORY, NO_OBJECTS, InMemoryObject, ModelSpec, Role
 
 DEFAULTS = {
     "open_clip": ("ViT-B-32-quickgelu", "laion400m_e32"),
     "ja_clip": ("ViT-B-32-quickgelu", "rinna/japanese-clip-vit-b-16"),
     "onnx": (EMBEDDED, ""),
 }
-"""``--model`` and ``--pretrained`` where they are not given. CLIP_benchmark gives ja_clip open_clip's name, too."""
+"""Default ``--model`` and ``--pretrained`` by family; ja_clip's architecture name is CLIP_benchmark's."""
 MAX_BATCH = 8
-"""Conversations per forward pass: far fewer than images per pass of an encoder."""
-Asked = tuple[str | None, str, str | None]
+"""Maximum conversations per forward pass of a generator."""
 ACCESS = ("api_key_variable", "concurrency", "timeout", "tries")
-"""Settings of `QuestionSettings` that ``--model_option`` can set for one model; ``batch`` is texts per request."""
+"""Settings of `QuestionSettings` that ``--model_option`` can override; ``batch`` sets the texts per request."""
+RequestedModel = tuple[str | None, str, str | None]
+"""Family, name and pretrained; None if not given."""
 
 
 def model_specs(
     config: Config,
     role: Role = "encoder",
     say: Callable[[str], object] = warnings.warn,
-    given: Mapping[str, Given] = NOTHING_GIVEN,
+    given: Mapping[str, InMemoryObject] = NO_OBJECTS,
+    requested: Sequence[RequestedModel] | None = None,
 ) -> list[ModelSpec]:
-    """Return the models of ``--pretrained_model``, or every pair of ``--model`` and ``--pretrained``, each once.
+    """Return the models of ``--pretrained_model``, or every pair of ``--model`` and ``--pretrained``, deduplicated.
 
     Args:
         config: The settings.
-        role: What the models shall do.
-        say: Told what was guessed.
-        given: Objects of Python, by the names that the settings have for them.
+        role: Role of the models.
+        say: Called with a message for every guess.
+        given: In-memory objects by their names in the settings.
+        requested: Result of `requested_models` for these settings, if known.
     """
     objects = [name for name in config.model if name in given]
     if not objects:
-        return _named_specs(config, role, say)
+        return _named_specs(config, role, say, requested)
     for setting in ("pretrained_model", *(("pretrained", "model_type") if objects == config.model else ())):
         if getattr(config, setting):
-            raise UsageError(f"--{setting} is for models that are named; {objects[0]} is an object.")
+            raise UsageError(
+                "{--{setting}} applies to models given by name; {name} is an object.", setting=setting, name=objects[0]
+            )
     specs: list[ModelSpec] = []
-    for name in config.model:  # in the order of the caller, who takes results apart by it
-        named = config.model_copy(update={"model": [name]})
+    for name in config.model:  # keep the caller's order, which is that of the results
+        named = config.replaced(model=[name])
         found = [_object_spec(config, role, name, given[name])] if name in given else _named_specs(named, role, say)
         specs += [spec for spec in found if spec not in specs]
     return specs
 
 
-def _object_spec(config: Config, role: Role, name: str, given: Given) -> ModelSpec:
-    """Describe an object, which stays where it is and as it is; one of `load_model` is the model that was named."""
+def _object_spec(config: Config, role: Role, name: str, given: InMemoryObject) -> ModelSpec:
+    """Return the spec of an in-memory object; one made by `load_model` keeps its spec."""
     if role != "encoder":
         raise UsageError(
-            f"{name} is an object, and objects encode; this task needs a {role}.",
-            advice="Name a model, or write python:module:factory.",
+            "{name}: Python objects are only supported as encoders; this task needs a {role}.",
+            advice="Pass a model by name or as python:module:factory.",
+            name=name,
+            role=role,
         )
     for setting in ("precision", "device"):
         if getattr(config, setting) != "auto":
             raise UsageError(
-                f"--{setting} is for models that are loaded by name; {name} is an object.",
-                advice="It is used where it is, as it is: move or convert it before.",
+                "{--{setting}} applies to models given by name; {name} is an object.",
+                advice="Move or convert the object before passing it.",
+                setting=setting,
+                name=name,
             )
     known = getattr(given.thing, "spec", None)
-    return known if isinstance(known, ModelSpec) else ModelSpec(OBJECT, name, options={OBJECT: given})
+    return known if isinstance(known, ModelSpec) else ModelSpec(IN_MEMORY, name, options={IN_MEMORY: given})
 
 
-def _named_specs(config: Config, role: Role, say: Callable[[str], object]) -> list[ModelSpec]:
+def _named_specs(
+    config: Config, role: Role, say: Callable[[str], object], requested: Sequence[RequestedModel] | None = None
+) -> list[ModelSpec]:
     specs = []
-    for model in dict.fromkeys(_resolved(config, role)):
+    for model in dict.fromkeys(_resolved(config, role, requested)):
         if model.notice:
             say(model.notice)
         options = model_options(config)
@@ -104,7 +126,7 @@ def _named_specs(config: Config, role: Role, say: Callable[[str], object]) -> li
 
 
 def _precision(config: Config, family: type) -> str:
-    """Resolve ``half``, and ``auto``: float32 (a wrong digit is worse than a slow run) unless a family knows better."""
+    """Resolve ``half``, and ``auto``: float32 unless the family has another default."""
     wanted: str = getattr(family, "auto_precision", "fp32") if config.precision == "auto" else config.precision
     if wanted != "half":
         return wanted
@@ -116,7 +138,7 @@ def _precision(config: Config, family: type) -> str:
 
 
 def with_generation(config: Config, spec: ModelSpec, benchmark: str) -> ModelSpec:
-    """Return the same model as a generator, with its generation settings."""
+    """Return the spec with generation settings."""
     wished = {"temperature": config.questions.temperature, "max_tokens": config.questions.max_tokens}
     settings = {key: value for key, value in wished.items() if value is not None}
     options = {**spec.options, "settings": {**spec.options.get("settings", {}), **settings}}
@@ -126,27 +148,27 @@ def with_generation(config: Config, spec: ModelSpec, benchmark: str) -> ModelSpe
 
 
 def access_of(config: Config, role: Role) -> Access:
-    """Return how models are reached."""
+    """Return the access settings of models: key, concurrency, timeout, batch size."""
     own = config.model_options
+    wished = QuestionSettings(**{name: own[name] for name in ACCESS if name in own})
+    questions = config.questions.replaced(**{name: getattr(wished, name) for name in wished.given})
     size = min(config.batch_size, MAX_BATCH) if role == "generator" else config.batch_size
-    questions = config.questions.model_dump() | {name: own[name] for name in ACCESS if name in own}
-    checked = make_config({"batch_size": own.get("batch", size), "questions": questions})
     return Access(
-        key_variable=checked.questions.api_key_variable,
-        concurrency=checked.questions.concurrency,
-        timeout=checked.questions.timeout,
-        tries=checked.questions.tries,
-        batch_size=checked.batch_size,
+        key_variable=questions.api_key_variable,
+        concurrency=questions.concurrency,
+        timeout=questions.timeout,
+        tries=questions.tries,
+        batch_size=BatchSettings(batch_size=own.get("batch", size)).batch_size,
     )
 
 
 def short_name(spec: ModelSpec) -> str:
-    """Return a generator's name as it stands in results and file names."""
+    """Return a generator's name for results and file names."""
     return Path(spec.name).name if Path(spec.name).exists() else spec.name.removeprefix(PYTHON)
 
 
 def model_options(config: Config) -> dict[str, Any]:
-    """Collect what a family is told beyond the model's name; what was not asked for is left out."""
+    """Collect the options passed to the model family, leaving out unset ones."""
     named = {
         "cache_dir": config.model_cache_dir,
         "revision": config.revision,
@@ -159,7 +181,7 @@ def model_options(config: Config) -> dict[str, Any]:
 
 
 def list_entries(names: Iterable[str], known: Callable[[str], object] = lambda _: False) -> Iterator[str]:
-    """Yield names; a file stands for the names in it, one a line, unless its own name is known for something else."""
+    """Yield names; a file is replaced by the names in it, one per line, unless its own name is known."""
     for name in names:
         path = Path(name)
         if not known(name) and is_file(path):
@@ -169,25 +191,25 @@ def list_entries(names: Iterable[str], known: Callable[[str], object] = lambda _
             yield name
 
 
-def _resolved(config: Config, role: Role) -> Iterator[ResolvedModel]:
+def _resolved(config: Config, role: Role, requested: Sequence[RequestedModel] | None) -> Iterator[ResolvedModel]:
     address = str(config.questions.api_base or config.model_options.get("api_base") or "")
-    for family, name, pretrained in asked_models(config):
+    for family, name, pretrained in requested_models(config) if requested is None else requested:
         try:
             found = resolve_model(name, pretrained or "", family=family, role=role, address=address)
         except UnknownNameError:
             if role != "generator" or config.questions.mode != "eval" or family is not None:
                 raise
-            found = ResolvedModel("api", name, pretrained or "")  # its answers are there: nobody will be asked
+            found = ResolvedModel("api", name, pretrained or "")  # existing predictions are scored without it
         if pretrained is None and not found.pretrained and found.family == "open_clip" and not holds_weights(name):
             found = replace(found, pretrained=DEFAULTS["open_clip"][1])
         yield found
 
 
-def asked_models(config: Config) -> list[Asked]:
-    """Return family, name and pretrained of each model, None where it was not given.
+def requested_models(config: Config) -> list[RequestedModel]:
+    """Return family, name and pretrained of each model; None where not given.
 
     Raises:
-        UsageError: If there is no such family or collection, or a family without a model.
+        UsageError: If a family or collection is unknown, or a family needs a model.
     """
     family = config.model_type
     if family is not None and not family.startswith(PYTHON):
@@ -202,17 +224,17 @@ def asked_models(config: Config) -> list[Asked]:
     return [(family, *pair) for pair in product(config.model, weights)]
 
 
-def _without_name(family: str | None, pretrained: list[str]) -> Iterator[Asked]:
-    """Say which models are meant where no ``--model`` is given."""
+def _without_name(family: str | None, pretrained: list[str]) -> Iterator[RequestedModel]:
+    """Yield the default models if ``--model`` is not given."""
     if family is not None and family.startswith(PYTHON):
         yield from ((family, family, weights) for weights in pretrained or [""])
     elif family in DEFAULTS:
         name, default = DEFAULTS[family]
         yield from ((family, name, weights) for weights in pretrained or [default])
     elif family is not None and not pretrained:
-        raise UsageError(f"--model_type {family} needs a model.", advice="Name it with --model.")
+        raise UsageError("{--model_type={family}} needs a model.", advice="Specify it with {--model}.", family=family)
     elif family is not None:
-        # A family without architectures: the weights are the model.
+        # The family has no architectures: the weights are the model.
         yield from ((family, weights, "") for weights in pretrained)
     else:
         name, default = DEFAULTS["open_clip"]
@@ -221,7 +243,7 @@ def _without_name(family: str | None, pretrained: list[str]) -> Iterator[Asked]:
 
 
 def _pairs(entry: str) -> list[tuple[str, str]]:
-    """Read an entry of ``--pretrained_model``: a collection, or ``model,pretrained``, or ``model:pretrained``."""
+    """Parse an entry of ``--pretrained_model``: a collection, ``model,pretrained`` or ``model:pretrained``."""
     collection = expand_collection(entry)
     if collection is not None:
         return collection
@@ -230,8 +252,12 @@ def _pairs(entry: str) -> list[tuple[str, str]]:
         return [(entry, "")]
     if not comma:
         near = nearest(entry, collection_names())
-        hint = f"Did you mean {' or '.join(near)}?" if near else "Write for example ViT-B-32,openai."
+        hint = (
+            UserMessage("Did you mean {names}?", names=" or ".join(near)) if near else "For example: ViT-B-32,openai."
+        )
         raise UsageError(
-            f"--pretrained_model: {entry!r} is not 'model,pretrained', a list file or a collection.", advice=hint
+            "{--pretrained_model}: {entry!r} is not 'model,pretrained', a list file or a collection.",
+            advice=hint,
+            entry=entry,
         )
     return [(name.strip(), pretrained.strip())]

@@ -1,4 +1,4 @@
-"""Names to objects: a room's own from its table, everybody else's from entry points, both imported only when used."""
+"""Registries of named objects: built in or from entry points, imported on first use."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from typing import Any
 from eyechart.errors import UsageError, unknown_name
 
 PYTHON = "python:"
-"""``python:module.path:name`` is an object of the user's own: installed, or a file in the working folder."""
+"""Prefix of user objects, ``python:module.path:name``: installed, or a file in the working folder."""
 
 
 @dataclass(frozen=True)
 class Registry:
-    """The objects of one kind that are known by name."""
+    """The registered objects of one kind."""
 
     group: str
-    """Third parties register theirs under the entry point group ``eyechart.{group}``."""
+    """Plugins register under the entry point group ``eyechart.{group}``."""
     word: str
-    """What one of them is called in messages."""
+    """The kind of object, for messages."""
     built_in: Mapping[str, str]
-    """What ships with Eyechart, as ``module:name``."""
+    """Built-in objects as ``module:name``."""
 
     def names(self) -> list[str]:
-        """List the known names."""
+        """List the registered names."""
         return sorted({*self.built_in, *self._points()})
 
     def load(self, name: str) -> Any:
-        """Import the object behind a name, or behind ``python:module:name``.
+        """Import the object registered under a name, or ``python:module:name``.
 
         Raises:
-            UnknownNameError: If nobody registered the name; the nearest ones are named.
-            UsageError: If a third party's plugin cannot be imported.
+            UnknownNameError: If the name is not registered.
+            UsageError: If a plugin cannot be imported.
         """
         if name.startswith(PYTHON):
-            return own_object(name, self.word)
+            return user_object(name, self.word)
         target = self.built_in.get(name)
         if target is not None:
             module, _, attribute = target.partition(":")
@@ -53,19 +53,26 @@ class Registry:
         except (ImportError, AttributeError) as error:
             package = point.dist.name if point.dist else "unknown package"
             raise UsageError(
-                f"The {self.word} {name!r} of the package {package!r} cannot be loaded ({error}).",
-                advice=f"Reinstall or remove {package}.",
+                "The {word} {name!r} of the package {package!r} cannot be loaded ({reason}).",
+                advice="Reinstall or remove {package}.",
+                word=self.word,
+                name=name,
+                package=package,
+                reason=error,
             ) from error
 
     def _points(self) -> dict[str, EntryPoint]:
-        """Find third parties' plugins; a name that two packages claim, or that is built in, is an error."""
+        """Find the plugins; a name that is built in or claimed by two packages is an error."""
         found: dict[str, EntryPoint] = {}
         for point in _entry_points().select(group=f"eyechart.{self.group}"):
             if point.name in self.built_in or point.name in found:
                 package = point.dist.name if point.dist else "a package"
                 raise UsageError(
-                    f"{package} registers the {self.word} {point.name!r}, which exists already.",
-                    advice="Rename it there, or remove one of the packages.",
+                    "{package} registers the {word} {name!r}, which already exists.",
+                    advice="Rename it in the package, or remove one of the packages.",
+                    package=package,
+                    word=self.word,
+                    name=point.name,
                 )
             found[point.name] = point
         return found
@@ -73,39 +80,45 @@ class Registry:
 
 @cache
 def _entry_points() -> Any:
-    """Find the plugins of all groups at once: that takes a look into every installed package."""
+    """Read all entry points once: it scans every installed package."""
     return entry_points()
 
 
-def split_own(name: str, word: str) -> tuple[str, str]:
-    """Split ``python:module.path:name`` (the prefix may be missing) into module and name."""
+def split_user_name(name: str, word: str) -> tuple[str, str]:
+    """Split ``python:module.path:name`` (the prefix is optional) into module and name."""
     module, colon, attribute = name.removeprefix(PYTHON).partition(":")
     if not colon or not module or not attribute:
         raise UsageError(
-            f"{name!r} names no {word}.", advice="Write python:module:name, for example python:my_code:MyClass."
+            "{name!r} is not a valid {word}.",
+            advice="Use python:module:name, for example python:my_code:MyClass.",
+            name=name,
+            word=word,
         )
     return module, attribute
 
 
-def own_object(name: str, word: str) -> Any:
-    """Import an object of the user's own: ``python:module.path:name``.
+def user_object(name: str, word: str) -> Any:
+    """Import a user object, ``python:module.path:name``.
 
     Raises:
-        UsageError: If there is no such module, it cannot be imported, or it has no such name.
+        UsageError: If the module cannot be imported or has no such name.
     """
-    module, attribute = split_own(name, word)
+    module, attribute = split_user_name(name, word)
     see_working_folder()
     try:
         return getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise UsageError(
-            f"The {word} {name!r} cannot be loaded ({error}).",
-            advice="Modules are looked for where Python looks, and in the working folder.",
+            "The {word} {name!r} cannot be loaded ({reason}).",
+            advice="Modules are searched on sys.path and in the working folder.",
+            word=word,
+            name=name,
+            reason=error,
         ) from error
 
 
 def see_working_folder() -> None:
-    """Let the user's own file be found, after everything that is installed."""
+    """Append the working folder to sys.path, so that user modules are found after installed ones."""
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.append(folder)

@@ -1,4 +1,4 @@
-"""From jobs to results: read, predict, score, save. One function does a job, whatever its task."""
+"""Jobs to results: read, predict, score, save. `run_job` runs any job, whatever its task."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from functools import partial
 from typing import Any
 
 from eyechart.errors import EyechartError
-from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.inference.embeddings import CachedEncoder
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Manifest
-from eyechart.results.build import Done, make_result
-from eyechart.results.complete import check_complete
-from eyechart.results.done import check_owner, is_done
-from eyechart.results.files import write_result
-from eyechart.results.result import Result
-from eyechart.results.thumbnails import with_thumbnails
+from eyechart.messages import UserMessage
+from eyechart.models.family import Remote
+from eyechart.models.registry import family_of
+from eyechart.results.job_results import JobOutcome, check_complete, check_owner, is_done, make_result, with_thumbnails
+from eyechart.results.result import Result, write_result
 from eyechart.session import Session, Stored
-from eyechart.tasks.base import Material, Prediction
-from eyechart.tasks.groups import check_columns, score_with_groups
+from eyechart.tasks.base import Prediction, TaskContext
+from eyechart.tasks.image_caption import USER, ImageCaption, data_folder, prompts
+from eyechart.tasks.label_metrics import check_columns, score_with_groups
 from eyechart.tasks.registry import load_task
-from eyechart.tasks.rounding import compare_with_full
-from eyechart.types import Job
+from eyechart.types import Job, ModelSpec, digest_json
 
 
 @dataclass(frozen=True)
 class JobReport:
-    """How one job ended; one that lost too many samples has both a result and an error."""
+    """Outcome of a job; one that lost too many samples has both a result and an error."""
 
     job: Job
     result: Result | None = None
@@ -37,7 +36,7 @@ class JobReport:
 
 
 def results_of(reports: Sequence[JobReport]) -> list[Result]:
-    """Return the results of jobs that are all done, or raise the first error."""
+    """Return the results of finished jobs, or raise the first error."""
     for report in reports:
         if report.error is not None:
             raise report.error
@@ -45,12 +44,12 @@ def results_of(reports: Sequence[JobReport]) -> list[Result]:
 
 
 def run_jobs(jobs: Sequence[Job], session: Session, *, skip_existing: bool = False) -> Iterator[JobReport]:
-    """Run jobs one after the other; jobs of one model share it, and a failing job does not stop the others."""
+    """Run jobs in order; jobs share loaded models, and a failing job does not stop the others."""
     return (run_or_skip(job, session, skip_existing=skip_existing) for job in jobs)
 
 
 def run_or_skip(job: Job, session: Session, *, skip_existing: bool = False) -> JobReport:
-    """Do a job, unless it may be skipped and its result is there."""
+    """Run a job, unless it may be skipped because its result exists."""
     try:
         if skip_existing:
             done = skipped(job, session)
@@ -63,7 +62,7 @@ def run_or_skip(job: Job, session: Session, *, skip_existing: bool = False) -> J
 
 
 def skipped(job: Job, session: Session) -> JobReport | None:
-    """Return the report of a job that needs not be done again."""
+    """Return the report of a job whose result is up to date, else None."""
     if not job.output.exists():
         return None
     done, _ = find_done(job, session)
@@ -73,55 +72,96 @@ def skipped(job: Job, session: Session) -> JobReport | None:
 
 
 def find_done(job: Job, session: Session) -> tuple[Result | None, str]:
-    """Return the job's result if it is there, whole, and would come out the same today; if not, why not."""
+    """Return the job's result if it is complete and up to date; otherwise None and the reason."""
     task = load_task(job.task)
     done, why = is_done(job, session.identity(job, task))
     if done is not None and not task.is_whole(done.facts, done.details):
-        return None, f"{job.output} lacks something, or files that belong to it were changed"
+        return None, UserMessage("{path} is incomplete, or its files were modified", path=job.output)
     return done, why
 
 
+def probe_servers(jobs: Sequence[Job], session: Session, *, skip_existing: bool = False) -> None:
+    """Probe every server that a job needs, before any job starts; cached answers need no server.
+
+    Raises:
+        ApiError: If a server does not respond, rejects the key or does not serve the model.
+    """
+    probed: set[str] = set()
+    for job in _pending(jobs, session, skip_existing=skip_existing):
+        for family, spec in _remote_models(job):
+            key = digest_json([type(family).__name__, spec.what])
+            if key not in probed and not (job.task == ImageCaption.name and not missing_captions(job, session)):
+                family.probe(spec)
+                probed.add(key)
+
+
+def _pending(jobs: Sequence[Job], session: Session, *, skip_existing: bool) -> Iterator[Job]:
+    rewritten: set[str] = set()
+    for job in jobs:
+        # Captions that an earlier job rewrites cannot be checked yet.
+        fresh = job.dataset.root in rewritten
+        if not fresh and skip_existing and job.output.exists() and find_done(job, session)[0] is not None:
+            continue
+        if job.task == ImageCaption.name:
+            rewritten.add(str(data_folder(job.output)))
+        yield job
+
+
+def _remote_models(job: Job) -> Iterator[tuple[Remote, ModelSpec]]:
+    task = load_task(job.task)
+    for spec, role in [(job.model, task.needs), *((spec, task.roles[part]) for part, spec in job.extra_models.items())]:
+        family = family_of(spec, role)
+        if isinstance(family, Remote):
+            yield family, spec
+
+
+def missing_captions(job: Job, session: Session) -> list[str]:
+    """Return the ids of the images without a cached caption."""
+    asked = prompts(session.manifest(job), job.settings["prompt"], job.settings.get("prompt_role", USER))
+    return session.generator(job, ImageCaption()).unanswered(asked)
+
+
 def run_job(job: Job, session: Session) -> Result:
-    """Read the dataset, predict, score and save one result."""
+    """Read the dataset, predict, score and save the result."""
     start, watch = time.perf_counter(), Stopwatch()
     task = load_task(job.task)
+    settings = task.settings_of(job)
     check_owner(job)
     if job.output.exists():
         done, why = find_done(job, session)
         if done is not None or why:
-            session.progress.say(f"{why or f'{job.output} holds the same result'}; it is written over")
+            reason = why or UserMessage("{path} already contains this result", path=job.output)
+            session.progress.say(UserMessage("{reason}; overwriting it", reason=reason))
     with watch.phase("read"):
         reading = session.reading(job)
-        if task.needs != "encoder" or task.splits(job.settings):  # images are compared before any is embedded
+        if task.needs != "encoder" or settings.splits:  # these compare images before encoding any
             _ = reading.manifest
-    check_columns(reading.outline, job.settings)
-    model = session.behind_store(job, task, watch)
+    check_columns(reading.outline, settings)
+    model = session.cached_model(job, task, watch)
     loaded_before = model.model.loaded
-    material = Material(
+    context = TaskContext(
         listed=reading,
         model=model,
         open_split=partial(session.manifest, job),
         output=job.place,
-        open_other=partial(session.behind_store, job, task, watch),
-        others=tuple(job.others),
+        open_extra_model=partial(session.cached_model, job, task, watch),
+        extra_models=tuple(job.extra_models),
         device=job.model.device.partition(",")[0],
         on_error=job.on_error,
         progress=session.progress,
     )
-    prediction = task.predict(material, job.settings)
+    prediction = task.predict(context, settings)
     manifest = reading.manifest
     with watch.phase("score"):
-        outcome = score_with_groups(task, prediction, job.settings)
-        if job.half:
-            outcome = compare_with_full(task, material, job.settings, outcome)
+        outcome = score_with_groups(task, prediction, settings)
     if model.model.loaded and not loaded_before:
         watch.add("load", model.model.load_seconds)
     result = make_result(
-        Done(
+        JobOutcome(
             job=job,
             info=manifest.info,
             fingerprint=manifest.fingerprint,
-            other_splits={name: session.manifest(job, name).fingerprint for name in task.splits(job.settings)},
+            other_splits={name: session.manifest(job, name).fingerprint for name in settings.splits},
             card=model.model.known_card,
             outcome=outcome,
             counts=_counts(manifest, prediction),
@@ -129,25 +169,25 @@ def run_job(job: Job, session: Session) -> Result:
             failures=[asdict(failure) for failure in (*manifest.failures, *prediction.failures)],
             profile=watch.seconds() | {"total": round(time.perf_counter() - start, 4)},
             measures=task.measures or task.name.replace("_", " "),
-            records=task.form_of(manifest.info),
-            identity=session.identity(job, task),  # now: a model from a hub is known once it has been loaded
-            known=_circumstances(model, watch),
+            records=task.record_form(manifest.info.kind),
+            identity=session.identity(job, task),  # now: a hub model's identity is known once it is loaded
+            known=_runtime_facts(model, watch),
         )
     )
     records = with_thumbnails(outcome.records, manifest.samples(), job.thumbnails)
     return write_result(result, records, job.output, place=job.place if job.append else None)
 
 
-def _circumstances(model: Stored, watch: Stopwatch) -> dict[str, Any]:
+def _runtime_facts(model: Stored, watch: Stopwatch) -> dict[str, Any]:
     known: dict[str, Any] = {"device": model.model.device}
     seconds = watch.seconds().get("encode images")
-    if isinstance(model, StoredEmbeddings) and model.encoded and seconds:
+    if isinstance(model, CachedEncoder) and model.encoded and seconds:
         known["throughput"] = round(model.encoded / seconds, 2)
     return known
 
 
 def _counts(manifest: Manifest, prediction: Prediction) -> dict[str, int]:
-    """Count samples; no sample disappears: scored + failed + left out == listed."""
+    """Count samples; none may disappear: scored + failed + left out == listed."""
     listed = len(manifest) + len(manifest.failures)
     lost = {failure.id for failure in prediction.failures}
     scored, left_out = len({entry.id for entry in prediction.entries} - lost), len(prediction.left_out)
@@ -156,15 +196,3 @@ def _counts(manifest: Manifest, prediction: Prediction) -> dict[str, int]:
         raise AssertionError(f"{manifest.info.name}: {listed} listed, {scored} scored, {failed} failed")
     counts = {"listed": listed, "scored": scored, "failed": failed}
     return {**counts, "left_out": left_out, **prediction.counts} if left_out else {**counts, **prediction.counts}
-
-
-def __getattr__(name: str) -> Any:
-    """Give what scripts import from here and what has its place among the public names."""
-    if name in ("run_task", "evaluate"):
-        import eyechart
-
-        return getattr(eyechart, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-__all__ = ["JobReport", "results_of", "run_job", "run_jobs", "run_or_skip"]

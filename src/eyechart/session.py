@@ -1,4 +1,4 @@
-"""What the jobs of one run share: stores, opened datasets, manifests, and the models that are in memory."""
+"""State shared by the jobs of a run: caches, opened datasets, manifests and loaded models."""
 
 from __future__ import annotations
 
@@ -10,43 +10,41 @@ from pathlib import Path
 
 from eyechart import __version__
 from eyechart.datasets.registry import OpenDatasets
-from eyechart.inference.answers import StoredAnswers
-from eyechart.inference.embeddings import StoredEmbeddings
-from eyechart.inference.rerank import StoredReranker
-from eyechart.io.digests import file_digest, remember_digests
+from eyechart.inference.answers import CachedGenerator, CachedReranker
+from eyechart.inference.embeddings import CachedEncoder
+from eyechart.io.digests import code_digest, file_digest, remember_digests
 from eyechart.io.files import cache_root
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
-from eyechart.manifest import DatasetReading, Manifest
-from eyechart.models.lazy import LazyModel
+from eyechart.manifest import DatasetScan, Manifest
+from eyechart.models.lazy_model import LazyModel
 from eyechart.models.registry import open_model
-from eyechart.store.answers import ResponseStore
-from eyechart.store.vectors import EmbeddingStore, store_place
+from eyechart.store.answer_store import ResponseStore
+from eyechart.store.vector_store import EmbeddingStore, store_place
 from eyechart.tasks.base import Task
-from eyechart.types import DatasetSpec, Fetchable, Given, Job, ModelSpec, Role, digest_json
+from eyechart.types import DatasetSpec, Fetchable, InMemoryObject, Job, ModelSpec, Role, digest_json
 
-Stored = StoredEmbeddings | StoredAnswers | StoredReranker
+Stored = CachedEncoder | CachedGenerator | CachedReranker
 MAX_READINGS = 32
-"""Manifests that are kept for the next model; a manifest holds ids and captions, not images."""
+"""Maximum number of manifests kept for the next model; a manifest has ids and captions, not images."""
 
 
 @dataclass
 class Session:
-    """Shared by all jobs of a run in one process."""
+    """Shared state of all jobs of a run in one process."""
 
     progress: Progress = field(default_factory=NoProgress)
     store: EmbeddingStore = field(default_factory=lambda: EmbeddingStore(store_place()))
     datasets: OpenDatasets = field(default_factory=OpenDatasets)
     answers: ResponseStore = field(default_factory=lambda: ResponseStore(cache_root() / "responses"))
     _signatures: dict[str, str | None] = field(default_factory=dict)
-    _readings: dict[str, DatasetReading] = field(default_factory=dict)
-    _unsigned: dict[str, list[DatasetReading]] = field(default_factory=dict)
+    _readings: dict[str, DatasetScan] = field(default_factory=dict)
+    _unsigned: dict[str, list[DatasetScan]] = field(default_factory=dict)
     _models: dict[str, LazyModel] = field(default_factory=dict)
-    _passing: dict[str, EmbeddingStore] = field(default_factory=dict)
-    _full: tuple[ModelSpec, EmbeddingStore] | None = None
+    _ephemeral_stores: dict[str, EmbeddingStore] = field(default_factory=dict)
 
     def model(self, spec: ModelSpec, role: Role, part: str = "") -> LazyModel:
-        """Return a model, once; the one before it in the same part is dropped, as two may not fit into memory."""
+        """Open a model; the previous model in the same part is dropped, as two may not fit into memory."""
         place = f"{role} {part}"
         known = self._models.get(place)
         if known is None or known.spec != spec or (known.spec.access != spec.access and known.remote):
@@ -54,57 +52,41 @@ class Session:
             self._models[place] = open_model(spec, role)
         return self._models[place]
 
-    def behind_store(self, job: Job, task: Task, watch: Stopwatch, part: str = "") -> Stored:
-        """Return the model of a job, or its model for a further part, with the store in front of it."""
-        spec, role = (job.others[part], task.roles[part]) if part else (job.model, task.needs)
+    def cached_model(self, job: Job, task: Task, watch: Stopwatch, part: str = "") -> Stored:
+        """Wrap the job's model, or its extra model for a part, in its cache."""
+        spec, role = (job.extra_models[part], task.roles[part]) if part else (job.model, task.needs)
         model = self.model(spec, role, part)
         if role == "generator":
-            return StoredAnswers(model, self.answers) if part else self.generator(job, task)
+            return CachedGenerator(model, self.answers) if part else self.generator(job, task)
         if role == "reranker":
-            return StoredReranker(model, self.answers)
-        return StoredEmbeddings(
+            return CachedReranker(model, self.answers)
+        return CachedEncoder(
             model,
-            self.passing_store(spec.given) if spec.given else self.store,
-            half=job.half,
-            full=self._store_in_full(spec) if job.half and not part else None,
-            batch_size=job.batch_size,
-            grow=job.grow,
-            workers=job.workers,
-            decode_processes=job.decode_processes,
+            self.ephemeral_store(spec.given) if spec.given else self.store,
+            job.encoding,
             on_error=job.on_error,
             progress=self.progress,
             watch=watch,
         )
 
-    def passing_store(self, given: Given) -> EmbeddingStore:
-        """Return a store for the vectors of an object: of this one alone, and gone at the end of the session."""
-        if given.token not in self._passing:
-            self._passing[given.token] = self._temporary_store()
-        return self._passing[given.token]
+    def ephemeral_store(self, given: InMemoryObject) -> EmbeddingStore:
+        """Return the vector store of an in-memory model, deleted at the end of the session."""
+        if given.token not in self._ephemeral_stores:
+            folder = Path(tempfile.mkdtemp(prefix="eyechart-vectors-"))
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._ephemeral_stores[given.token] = EmbeddingStore(folder)
+        return self._ephemeral_stores[given.token]
 
-    def _store_in_full(self, spec: ModelSpec) -> EmbeddingStore:
-        """Return a store for what a model gives before it is rounded; that of the model before it is emptied."""
-        if self._full is None or self._full[0] != spec:
-            if self._full is not None:
-                shutil.rmtree(self._full[1].root, ignore_errors=True)
-            self._full = spec, self._temporary_store()
-        return self._full[1]
-
-    def _temporary_store(self) -> EmbeddingStore:
-        folder = Path(tempfile.mkdtemp(prefix="eyechart-vectors-"))
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        return EmbeddingStore(folder)
-
-    def generator(self, job: Job, task: Task) -> StoredAnswers:
-        """Return the generator of a job, with the store in front of it."""
-        return StoredAnswers(self.model(job.model, "generator"), self.answers, good=task.keeps)
+    def generator(self, job: Job, task: Task) -> CachedGenerator:
+        """Wrap the job's generator in its cache."""
+        return CachedGenerator(self.model(job.model, "generator"), self.answers, should_cache=task.keeps)
 
     def manifest(self, job: Job, split: str | None = None) -> Manifest:
-        """Read a dataset once, however many models and tasks use it; another split is always read whole."""
+        """Read a dataset once for all models and tasks; other splits are read without a limit."""
         return self.reading(job, split).manifest
 
-    def reading(self, job: Job, split: str | None = None) -> DatasetReading:
-        """Look through a dataset once; its images are read by who needs them first."""
+    def reading(self, job: Job, split: str | None = None) -> DatasetScan:
+        """Scan a dataset once; its images are read on first use."""
         spec = job.dataset if split is None else job.dataset.other_split(split)
         key = digest_json([spec.source, spec.limit, job.on_error, job.settings.get("prompts")])
         if key not in self._readings:
@@ -113,18 +95,18 @@ class Session:
             dataset = self.datasets.open(spec)
             if isinstance(dataset, Fetchable):
                 dataset.fetch(self.progress)
-            reading = DatasetReading(dataset, limit=spec.limit, on_error=job.on_error, progress=self.progress)
+            reading = DatasetScan(dataset, limit=spec.limit, on_error=job.on_error, progress=self.progress)
             self._readings[key] = reading
             source = digest_json(spec.source)
             if reading.done or not reading.settled:
                 self.signature(spec)
             elif source not in self._signatures:
-                # The signature is made of the digests: they are known when the images have been read.
+                # The signature depends on digests that are known once the images have been read.
                 self._unsigned.setdefault(source, []).append(reading)
         return self._readings[key]
 
     def signature(self, spec: DatasetSpec) -> str | None:
-        """Return what changes when the data do; None if they changed while they were read."""
+        """Return the signature of a dataset; None if its files changed while they were read."""
         key = digest_json(spec.source)
         if key not in self._signatures:
             now = self.datasets.open(spec).signature()
@@ -134,18 +116,24 @@ class Session:
         return self._signatures[key]
 
     def identity(self, job: Job, task: Task) -> dict[str, str | None]:
-        """Return what a job is made from now; None for what is not known without doing it."""
-        specs = [job.dataset, *map(job.dataset.other_split, task.splits(job.settings))]
-        models = [self.model(job.model, task.needs).identity] if task.uses_model(job.settings) else [""]
+        """Compute the job's cache key parts; None where a part is only known after running."""
+        settings = task.settings_of(job)
+        specs = [job.dataset, *map(job.dataset.other_split, settings.splits)]
+        models = [self.model(job.model, task.needs).identity] if settings.uses_model else [""]
         data = [self.signature(spec) for spec in specs]
-        read = task.reads(job.place, job.settings)
-        models += [self.model(spec, task.roles[part], part).identity for part, spec in job.others.items()]
+        read = task.reads(job.place, settings)
+        models += [self.model(spec, task.roles[part], part).identity for part, spec in job.extra_models.items()]
         return {
             "settings": job.digest,
             "model": None if None in models else digest_json(models),
             "data": None if None in data else digest_json([*data, *map(_content, read)]),
-            "code": digest_json([__version__, job.task, task.version, task.code()]),
+            "code": digest_json([__version__, job.task, task.version, _user_code(task)]),
         }
+
+
+def _user_code(task: Task) -> str:
+    """Digest the source of a user task, whose changes may change the numbers."""
+    return "" if type(task).__module__.startswith("eyechart.") else code_digest(type(task))
 
 
 def _content(path: Path) -> str:

@@ -1,7 +1,7 @@
-"""Every noun of Eyechart.
+"""The core types of Eyechart.
 
-A benchmark is a dataset read by a task. A plan is a list of frozen jobs. A model is an encoder (contents to
-vectors) or a generator (messages to text). A task predicts (slow, cached) and scores (quick, pure).
+A benchmark is a dataset evaluated by a task. A plan is a list of frozen jobs. A model is an encoder (inputs to vectors)
+or a generator (messages to text). A task predicts (slow, cached) and scores (fast, pure).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from eyechart.errors import DataError
-from eyechart.io.media import ImageRef
+from eyechart.io.images import ImageRef
+from eyechart.settings.shared import OnError as OnError  # noqa: PLC0414 - also a type of `Job`
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from eyechart.io.progress import Progress
-    from eyechart.models.access import Access
 
     Vectors = NDArray[np.float32]
 
@@ -42,12 +42,9 @@ Kind = Literal[
     "texts",
     "external",
 ]
-"""What a dataset's samples carry: one label, several labels, captions, candidates to choose from, nothing themselves
-but a collection of queries and documents beside them, how similar they are in pairs, nothing at all, a question to a
-generator, or (``texts``) a query to a collection of texts. ``external`` data are read by the library that scores them,
-and have no samples here."""
-
-OnError = Literal["fail", "skip"]
+"""The targets of a dataset's samples, in order: one label; several labels; captions; candidates to choose from; queries
+and documents in a separate collection; pairwise similarities; none; a question for a generator; queries to a collection
+of texts. ``external`` data are read by the library that scores them and have no samples here."""
 
 
 # ---------------------------------------------------------------------------------------------- datasets
@@ -60,27 +57,27 @@ class Sample:
     id: str
     """Unique within the dataset and split; records refer to it."""
     image: ImageRef | None
-    """None for a sample that is all text; the first one where there are several."""
+    """None for a text-only sample; the first image if there are several."""
     label: int | None = None
     labels: tuple[int, ...] = ()
-    """Multilabel: the indices of all classes that are present."""
+    """Multilabel: indices of all present classes."""
     texts: tuple[str, ...] = ()
-    """Retrieval: the captions. Selection: the right candidate first, then wrong ones; samples with the same
-    ``meta["question"]`` share their candidates, and an image without texts is right for none of them. Images with
-    the same ``meta["text"]`` share their right one."""
+    """Retrieval: the captions. Selection: the correct candidate first, then wrong ones; samples with the same
+    ``meta["question"]`` share their candidates, and an image without texts is correct for none of them. Images with
+    the same ``meta["text"]`` share their correct candidate."""
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """Anything else that the source knows: group columns, paths, weights."""
+    """Additional columns of the source: groups, paths, weights."""
 
     def need_image(self) -> ImageRef:
-        """Return the image of a sample that must have one."""
+        """Return the image, or raise if there is none."""
         if self.image is None:
-            raise DataError(f"Sample {self.id} has no image.")
+            raise DataError("Sample {id} has no image.", id=self.id)
         return self.image
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
-    """What is known of a dataset before its samples are read."""
+    """Description of a dataset, available before its samples are read."""
 
     name: str
     kind: Kind
@@ -89,123 +86,122 @@ class DatasetInfo:
     classnames: tuple[str, ...] = ()
     templates: tuple[str, ...] = ()
     class_prompts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Texts for a class that replace the templates, by class name (CuPL style)."""
+    """Prompts by class name that replace the templates (CuPL style)."""
     source: str = ""
-    """Path or address, for messages and provenance."""
+    """Path or URL, for messages and provenance."""
     notes: tuple[Notice, ...] = ()
-    """Warnings that the reader found in the description (they are counted in the result)."""
+    """Warnings of the reader, counted in the result."""
     collection: TextCollection | None = None
     """Queries, documents and relevance."""
     shared_texts: bool = False
-    """A text that several images have means each of them: whichever is found is right. Published retrieval benchmarks
-    want the very image (or copy of the text) instead."""
+    """Equal captions are interchangeable: retrieving any image that has the text is correct. Published retrieval
+    benchmarks require the original image (or copy of the text) instead."""
 
 
 @runtime_checkable
 class Dataset(Protocol):
-    """A readable dataset: a description and a stream of samples, in a fixed order, any number of times."""
+    """A dataset: a description and a repeatable stream of samples in a fixed order."""
 
     @property
     def info(self) -> DatasetInfo:
-        """Describe the dataset without reading samples."""
+        """Description, available without reading samples."""
 
     def shards(self) -> Sequence[Shard]:
-        """List the independent pieces of the stream; together, in order, they hold every sample once."""
+        """List the independent pieces of the stream; in order, they contain every sample once."""
 
     def signature(self) -> str:
-        """Return a text that changes when the files do, cheaply: sizes and small files, not all the bytes."""
+        """Return a string that changes when the files do, computed from sizes and small files, not all bytes."""
 
 
 @runtime_checkable
 class Fetchable(Protocol):
-    """A dataset whose files may lie elsewhere."""
+    """A dataset whose files may have to be downloaded."""
 
     def fetch(self, progress: Progress) -> None:
-        """Bring everything that its shards need to this machine; what is here already is not fetched again."""
+        """Download the missing files of all shards."""
 
 
 @runtime_checkable
 class Shard(Protocol):
-    """A piece of a dataset that one worker reads from front to back."""
+    """A piece of a dataset that one worker reads sequentially."""
 
     @property
     def name(self) -> str:
-        """Name the piece in messages."""
+        """Name for messages."""
 
     def __iter__(self) -> Iterator[Sample]:
         """Stream the samples."""
 
 
 @runtime_checkable
-class Outlined(Protocol):
-    """A shard whose targets lie among its images, and can be had without reading those."""
+class IndexOnlyShard(Protocol):
+    """A shard whose targets are stored among its images and can be read without them."""
 
     def outline(self) -> Iterator[Sample]:
-        """Stream the samples, their images unread."""
+        """Stream the samples without reading their images."""
 
 
-def outline_of(shard: Shard) -> Iterable[Sample]:
-    """Stream a shard, reading no image that need not be read."""
-    return shard.outline() if isinstance(shard, Outlined) else shard
+def iter_without_images(shard: Shard) -> Iterable[Sample]:
+    """Stream a shard, without reading images where possible."""
+    return shard.outline() if isinstance(shard, IndexOnlyShard) else shard
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text, an image or both: what is looked for, or what can be found."""
+    """A query or document: a text, an image or both."""
 
     id: str
     text: str
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else its source knows, such as where the image is that the text describes."""
+    """Additional columns of the source, such as the path of the described image."""
     image: str | None = None
-    """The id of the sample that is its image, where it has one."""
+    """Id of the sample that is its image, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextCollection:
-    """Text retrieval data: documents, queries, and how relevant which document is to which query."""
+    """Retrieval data: documents, queries and relevance judgements."""
 
     documents: tuple[Document, ...]
     queries: tuple[Document, ...]
     relevance: Mapping[str, Mapping[str, float]]
-    """By query id, then by document id; a document that is not named is not relevant."""
+    """By query id, then document id; unlisted documents are not relevant."""
     candidates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By query id, the documents among which it is to be found (reranking); none: the whole collection."""
+    """By query id, the documents to rank (reranking); empty: the whole collection."""
 
 
 # ------------------------------------------------------------------------------------------------ models
 
 
 Role = Literal["encoder", "generator", "reranker"]
-"""What a model does in a task."""
+"""Role of a model in a task."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """An object of Python that the caller handed over, as the option ``object`` of a spec.
+class InMemoryObject:
+    """An in-memory Python object passed by the caller, stored as the option ``object`` of a spec.
 
-    It equals itself and nothing else: what an object holds may change from one call to the next, so nothing that was
-    made of it is ever taken for what it would give now.
+    Compared by identity: the state of an object may change between calls, so nothing computed from it is reused.
     """
 
     thing: Any = field(compare=False, repr=False)
     kind: str
-    """Its class, with the module."""
+    """Qualified name of its class."""
     token: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def __str__(self) -> str:
         return f"{self.kind} {self.token}"
 
 
-OBJECT = "object"
-"""The family of models, the reader of datasets, and the option of a spec that holds the object itself."""
-NOTHING_GIVEN: Mapping[str, Given] = MappingProxyType({})
-"""No objects: everything is named."""
+IN_MEMORY = "object"
+"""Family of in-memory models, reader of in-memory datasets, and the option of a spec with the object."""
+NO_OBJECTS: Mapping[str, InMemoryObject] = MappingProxyType({})
+"""No in-memory objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """Which model, in what form: enough to load it again."""
+    """Everything needed to load a model."""
 
     family: str
     """Registered model type: open_clip, transformers, onnx, ..."""
@@ -215,37 +211,38 @@ class ModelSpec:
     precision: str = "fp32"
     device: str = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Family-specific: cache folder, revision, trust, transform per task, ..."""
-    access: Access | None = field(default=None, compare=False, repr=False)
-    """How the model is reached (key, requests at a time, budget): nothing of this changes what it answers."""
+    """Family-specific options: cache folder, revision, trust, transform per task, ..."""
+    access: object | None = field(default=None, compare=False, repr=False)
+    """An `eyechart.models.access.Access` (key, concurrency, budget), which does not affect answers; `access_of` reads
+    it."""
 
     @property
     def what(self) -> dict[str, Any]:
-        """Return all that can change what the model answers, as plain values: no device, no key, no time limit."""
-        options = {key: value for key, value in self.options.items() if key not in HOW_NOT_WHAT}
+        """Cache key fields as plain values: everything that affects outputs, without device, key or timeout."""
+        options = {key: value for key, value in self.options.items() if key not in RUNTIME_ONLY_OPTIONS}
         named = {"family": self.family, "name": self.name, "pretrained": self.pretrained, "precision": self.precision}
         return {**named, "options": options}
 
     @property
-    def given(self) -> Given | None:
-        """Return the object that the caller handed over, if it is one."""
-        return self.options.get(OBJECT)
+    def given(self) -> InMemoryObject | None:
+        """The in-memory object, if it is one."""
+        return self.options.get(IN_MEMORY)
 
     @property
     def label(self) -> str:
-        """Name the model in one line of a table."""
+        """Name of the model in tables."""
         return self.name if self.pretrained in ("", self.name) else f"{self.name} {self.pretrained}"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What a loaded model says of itself. Part of every result."""
+    """Description of a loaded model, part of every result."""
 
     family: str
     name: str
     weights_digest: str
     transform: str
-    """The image transform and the text handling, written out: other text, other fingerprint."""
+    """The image transform and text handling as text; part of the fingerprint."""
     precision: str = "fp32"
     embedding_dim: int | None = None
     image_size: int | None = None
@@ -254,65 +251,65 @@ class ModelCard:
     logit_scale: float | None = None
     logit_bias: float | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)
-    """What its authors put in front of a ``query`` or a ``document`` before it is encoded."""
+    """Prompts prepended to a ``query`` or ``document``, as its authors do."""
     similarity: str = "cosine"
-    """How the model itself compares two vectors: cosine, dot (the lengths of vectors count), or another name; of a
-    reranker, what its library makes of the raw score."""
+    """The model's similarity function: cosine, dot or another name; for a reranker, the activation that its library
+    applies to the raw score."""
     notes: tuple[str, ...] = ()
-    """Traps that the loader found, for example another activation than the weights were trained with."""
+    """Warnings of the loader, for example an activation that differs from the one used in training."""
 
     @property
     def fingerprint(self) -> str:
-        """Name the model in the store: it changes with weights, transform or precision, and with nothing else."""
+        """Key of the model in the vector store: depends on weights, transform and precision only."""
         return digest_json([self.family, self.weights_digest, self.transform, self.precision])
 
 
 @runtime_checkable
 class Encoder(Protocol):
-    """A model that turns images and texts into vectors of one space. It knows nothing of benchmarks."""
+    """A model that encodes images and texts into vectors of one space, independent of benchmarks."""
 
     @property
     def card(self) -> ModelCard:
         """Describe the loaded model."""
 
     def prepare_image(self, image: Image.Image) -> NDArray[Any]:
-        """Transform one decoded image to the tower's input. Called from several threads."""
+        """Transform a decoded image to the model's input. Called from several threads."""
 
     def encode_images(self, batch: Any) -> Vectors:
         """Encode prepared images to float32 vectors (n, dim), not normalised.
 
-        The batch is one array of shape (n, ...) if the images have one shape, as they have after almost every
-        transform; else a list of arrays. Its memory is used again afterwards: a copy of what shall stay.
+        The batch is one array of shape (n, ...) if all images have the same shape, as after almost every transform;
+        otherwise a list of arrays. Its memory is reused afterwards: copy what must be kept.
         """
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Encode texts to float32 vectors (n, dim), not normalised."""
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
-        """Tell for each text whether it is longer than the model reads."""
+        """Return for each text whether it exceeds the model's context length."""
 
 
-Speaker = Literal["system", "user", "assistant"]
+MessageRole = Literal["system", "user", "assistant"]
 Part = str | ImageRef
-"""A piece of a message: a text, or an image that is read and encoded when it is sent."""
+"""Part of a message: a text, or an image that is read and encoded when sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation: texts and images in the order in which the model shall see them."""
+    """One turn of a conversation: texts and images in the order shown to the model."""
 
-    role: Speaker
+    role: MessageRole
     parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One question to a generator: the conversation so far, and an id to recognise the answer by."""
+    """One request to a generator: the conversation so far, and an id to match the answer."""
 
     id: str
     messages: tuple[Message, ...]
     temperature: float | None = None
-    """Another temperature than the generator's own, where it can have one: a judge is asked again more freely."""
+    """Overrides the generator's temperature where supported: judges are retried at a higher one."""
 
 
 UNREAD = "unread"
@@ -320,54 +317,54 @@ UNREAD = "unread"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a generator said to one prompt."""
+    """A generator's answer to a prompt."""
 
     text: str
     thinking: str = ""
-    """Reasoning that the server or the model's tags set apart; never part of the text."""
+    """Reasoning separated by the server or by tags; never part of the text."""
     finish_reason: str = ""
-    """As the server calls it: stop, length (cut at the longest answer), content_filter, ...; `UNREAD` where nothing was
-    asked, as an image of the prompt cannot be read."""
+    """The server's finish reason: stop, length (truncated), content_filter, ...; `UNREAD` if no request was sent
+    because an image of the prompt cannot be read."""
     usage: Mapping[str, int] = field(default_factory=dict)
-    """prompt_tokens and completion_tokens, where they are known."""
+    """prompt_tokens and completion_tokens, if known."""
     error: str = ""
-    """Why there is no answer; the text is then empty."""
+    """Why the request failed; the text is then empty."""
     refusal: str = ""
-    """What the model said instead of an answer, where the server sets refusals apart."""
+    """The model's refusal, if the server returns refusals separately."""
 
 
 @runtime_checkable
 class Generator(Protocol):
-    """A model that turns messages into text. It knows nothing of benchmarks."""
+    """A model that generates text from messages, independent of benchmarks."""
 
     @property
     def card(self) -> ModelCard:
-        """Describe the model with its generation settings: other settings, other fingerprint."""
+        """Description of the model; its fingerprint includes the generation settings."""
 
     def generate(self, messages: Sequence[Message]) -> Answer:
         """Answer one conversation.
 
-        What concerns this conversation only (a broken image, a refusal) is the answer's error. What will meet every
-        other conversation as well (a wrong key, a server that is down) is raised.
+        Failures of this conversation only (a broken image, a refusal) are the answer's error. Failures that affect
+        every conversation (a wrong key, a server that is down) are raised.
         """
 
 
 @runtime_checkable
 class BatchGenerator(Generator, Protocol):
-    """A generator that answers many conversations faster than one after the other."""
+    """A generator that answers many conversations faster in batches or concurrently."""
 
     def generate_many(
         self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = ...
     ) -> Iterator[tuple[str, Answer]]:
-        """Answer prompts in any order, each with its id, reading them only as fast as they are answered.
+        """Yield answers with the ids of their prompts, in any order, consuming prompts as fast as they are answered.
 
-        ``keep`` is called with each answer (not with errors) the moment it is there, before another prompt takes its
-        place: whoever is killed afterwards has not paid in vain.
+        ``keep`` is called with each successful answer immediately, before the next prompt is started, so that an
+        interrupted run does not lose paid answers.
         """
 
 
-HOW_NOT_WHAT = frozenset({"cache_dir", "concurrency", "timeout", "tries", "api_key", "api_key_variable"})
-"""Options of a model that decide how it is run and not what it answers."""
+RUNTIME_ONLY_OPTIONS = frozenset({"cache_dir", "concurrency", "timeout", "tries", "api_key", "api_key_variable"})
+"""Runtime-only options of a model, excluded from the cache key."""
 
 
 # -------------------------------------------------------------------------------------------------- jobs
@@ -375,10 +372,10 @@ HOW_NOT_WHAT = frozenset({"cache_dir", "concurrency", "timeout", "tries", "api_k
 
 @dataclass(frozen=True, slots=True)
 class DatasetSpec:
-    """Which dataset, read how: enough to open it again."""
+    """Everything needed to open a dataset."""
 
     name: str
-    """As the user wrote it; it goes into the result unchanged."""
+    """As the user wrote it; stored in the result unchanged."""
     reader: str
     """Registered reader: wds, jsonl, folder, table, ..."""
     root: str
@@ -386,76 +383,88 @@ class DatasetSpec:
     language: str = "en"
     limit: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Reader-specific: class name and template files, cache folder, ..."""
+    """Reader-specific options: class name and template files, cache folder, ..."""
     own: bool = False
-    """Whether it is data of the user's own and no benchmark with a name."""
+    """Whether it is custom data rather than a named benchmark."""
 
     @property
-    def given(self) -> Given | None:
-        """Return the object that the caller handed over, if it is one."""
-        return self.options.get(OBJECT)
+    def given(self) -> InMemoryObject | None:
+        """The in-memory object, if it is one."""
+        return self.options.get(IN_MEMORY)
 
     @property
     def source(self) -> dict[str, Any]:
-        """Return what decides which samples there are, as plain values; not how many of them are read."""
+        """Everything that defines the samples, as plain values, except the limit."""
         named = {"name": self.name, "reader": self.reader, "root": self.root, "options": dict(self.options)}
         return {**named, "split": self.split, "language": self.language}
 
     def other_split(self, name: str) -> DatasetSpec:
-        """Return another split of the dataset, which is always read whole."""
+        """Return another split of the dataset, without the limit."""
         return dataclasses.replace(self, split=name, limit=None)
 
 
 WHERE_OPTIONS = frozenset({"cache_dir", "offline"})
-"""Options of a dataset that say where its files are kept; they do not change the numbers."""
+"""Options that only locate a dataset's files, excluded from the digest."""
 
 
 HALF = "fp16"
 STORE_PRECISION = "store_precision"
-"""The setting of a job that says in which precision vectors are stored; without it, in full."""
+"""Job setting with the precision of stored vectors; absent for full precision."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeOptions:
+    """Runtime options of an encoder. Only ``half`` affects numbers; it is also a setting of the job."""
+
+    batch_size: int = 64
+    """Images or texts per forward pass."""
+    workers: int = 4
+    """Threads that decode and transform images."""
+    decode_processes: int | None = None
+    """Worker processes that decode for a GPU; 0 for none, None for auto."""
+    half: bool = False
+    """Store, and therefore score, vectors in half precision."""
+
+
+DEFAULT_ENCODING = EncodeOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One model on one benchmark in one language: a value, printable, the same every time it is planned."""
+    """One model on one benchmark in one language: an immutable value."""
 
     model: ModelSpec
     dataset: DatasetSpec
     task: str
     settings: Mapping[str, Any]
-    """The task's own settings, all of them, defaults included."""
+    """All settings of the task, including defaults."""
     output: Path
-    others: Mapping[str, ModelSpec] = field(default_factory=dict)
-    """Further models that the task works with, by their part in it: ``judge``, ``reranker``."""
+    extra_models: Mapping[str, ModelSpec] = field(default_factory=dict)
+    """Extra models by their part in the task: ``judge``, ``reranker``."""
     label: str = ""
-    """What the result calls the model, where that is not its own name: several models that work together."""
-    batch_size: int = 64
-    grow: bool = False
-    """Whether nobody chose the batch size, so that a GPU may be given larger batches where it is faster so."""
-    workers: int = 4
-    decode_processes: int | None = None
-    """Processes that decode images instead of threads; None where nobody said."""
+    """Name of the model in the result if it differs from its own, as for several models that work together."""
+    encoding: EncodeOptions = DEFAULT_ENCODING
     on_error: OnError = "fail"
     min_success: float = 0.0
-    """The share of the samples that must neither fail nor be unreadable, else the run ends with an error."""
+    """Minimum share of samples that must neither fail nor be unreadable, else the job ends with an error."""
     thumbnails: int = 0
-    """Small images of this many mistakes are kept in the records."""
+    """Number of errors whose thumbnails are stored in the records."""
     dump: tuple[str, ...] = ()
-    """What of the prompts goes into the result: ``classnames``, ``templates``."""
+    """Prompt parts to store in the result: ``classnames``, ``templates``."""
     append: bool = False
-    """The result is added to its output as a line, beside those of other jobs."""
+    """Append the result as a line to the output, which other jobs share."""
     notes: tuple[Notice, ...] = ()
-    """What the result says of how it was planned."""
+    """Notices of the planner, stored in the result."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Say what the result is of: dataset, model, pretrained, task and language."""
+        """Key of the result: dataset, model, pretrained, task and language."""
         model = self.label or self.model.name
         return (self.dataset.name, model, self.model.pretrained, self.task, self.dataset.language)
 
     @property
     def place(self) -> Path:
-        """Return where the result would be if it were alone: what belongs to it is named after that."""
+        """Path that files belonging to the result are named after; differs from ``output`` when appending."""
         if not self.append:
             return self.output
         words = re.sub(r"[^\w.-]+", "-", f"{self.dataset.name}_{self.dataset.language}_{self.task}")[-100:]
@@ -464,21 +473,16 @@ class Job:
 
     @property
     def title(self) -> str:
-        """Name the job in one line."""
+        """One-line description of the job."""
         return f"{self.label or self.model.label} on {self.dataset.name} ({self.dataset.language}, {self.task})"
 
     @property
     def digest(self) -> str:
-        """Identify what is computed: all that can change the numbers, and nothing else (no output path, no workers)."""
+        """Digest of everything that can change the numbers, and nothing else (no output path, no workers)."""
         options = {key: value for key, value in self.dataset.options.items() if key not in WHERE_OPTIONS}
         dataset = {**self.dataset.source, "limit": self.dataset.limit, "options": options}
-        others = {part: spec.what for part, spec in self.others.items()}
+        others = {part: spec.what for part, spec in self.extra_models.items()}
         return digest_json([self.model.what, others, dataset, self.task, dict(self.settings), self.on_error])
-
-    @property
-    def half(self) -> bool:
-        """Tell whether vectors are stored in half precision, and so also scored."""
-        return self.settings.get(STORE_PRECISION) == HALF
 
 
 # ---------------------------------------------------------------------------------------------- outcomes
@@ -492,69 +496,70 @@ class Notice:
     """Short stable name: truncated_texts, duplicate_classes, class_without_images, ..."""
     count: int
     message: str
+    """A `eyechart.messages.UserMessage` or plain text."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeanOf:
-    """What a metric is the mean of: one number for each record that counts."""
+    """The per-record values that a metric is the mean of."""
 
     field: str
-    """The field of the record that holds the number; a record without it does not count."""
+    """Record field with the value; records without it are ignored."""
     at_most: int | None = None
-    """The number is 1 where the field (a rank) is at most this, else 0; a rank that is null is not found: 0."""
+    """Threshold on the field (a rank): the value is 1 up to it, else 0; null means not found: 0."""
     where: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Only records with these values count."""
+    """Only records with these field values are used."""
     cluster: str = ""
-    """The field that names the independent unit of a record (its image); without it, each record is one."""
+    """Field with the independent unit of a record (its image); empty: each record is one."""
     balance: str = ""
-    """The mean over the values of this field (a label) of the mean over the records that have it."""
+    """Field (a label) to macro-average over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number with what is needed to believe it and to compare it."""
+    """A metric value with its interval, chance level and origin."""
 
     value: float
     low: float | None = None
     high: float | None = None
     chance: float | None = None
     n: int | None = None
-    """How many independent units (images, queries) it is a mean of."""
+    """Number of independent units (images, queries) averaged."""
     lower_is_better: bool = False
     primary: bool = False
-    """Whether it stands for the benchmark in tables and comparisons."""
+    """Whether it represents the benchmark in tables and comparisons."""
     mean_of: MeanOf | None = None
-    """The records' numbers whose mean it is."""
+    """The per-record values it is the mean of."""
     function: str = ""
-    """Where it is no mean: the function over records that gives it, by name (see `eyechart.report.tests`)."""
+    """For a metric that is not a mean: name of the function over records (see `eyechart.report.paired_records`)."""
     best: float | None = None
-    """The largest value that any model can reach on these data, where that is not the largest there is."""
+    """Largest attainable value on these data, if below the metric's maximum."""
     points: bool = False
-    """Whether it is no fraction, however small it is: a rank, a sum, per cent. Tables never make per cent of it."""
-    if_wrong: float | None = None
-    """Where samples failed or nobody could read their answers: what it would be if all of these were wrong."""
-    if_right: float | None = None
-    """What it would be if all of these were right."""
+    """Whether it is a rank, sum or percentage rather than a fraction; tables never convert it to per cent."""
+    worst_case: float | None = None
+    """If samples failed or answers could not be read: the value if all of these were wrong."""
+    best_case: float | None = None
+    """The value if all of these were right."""
 
 
 Fact = str | bool | int | float | None
-"""What stands among the metrics of a result file but is none: a path, a setting, a number that no model decides."""
+"""A non-metric value among the metrics of a result file: a path, a setting, a property of the data."""
 RecordForm = Literal["", "label", "labels", "ranking", "question"]
-"""What a record shows: one label and a rank, several labels and scores, a query and the rank of what it looks for, a
-question and its answer; nothing that the report has a view for."""
+"""Content of a record: one label and a rank, several labels and scores, a query and the rank of its target, a question
+and its answer; empty if the report has no view for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a task's scoring gives: metrics, one record per sample, and warnings."""
+    """Output of a task's scoring: metrics, one record per sample, and warnings."""
 
     metrics: Mapping[str, Metric]
     records: Sequence[Mapping[str, Any]]
     notices: Sequence[Notice] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Small derived tables for the report: class names, per-class figures, curves."""
+    """Small derived tables for the report: class names, per-class metrics, curves."""
     facts: Mapping[str, Fact] = field(default_factory=dict)
-    """What is reported among the metrics but is none (``save_path``, ``weight_decay``, ...)."""
+    """Non-metric values reported among the metrics (``save_path``, ``weight_decay``, ...)."""
 
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, default=str, ensure_ascii=False, separators=(",", ":"))
@@ -563,5 +568,5 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, default=str, ensure_ascii=False, s
 def digest_json(value: object) -> str:
     """Return a short digest of a JSON-like value, independent of key order."""
     text = _CANONICAL.encode(value)
-    # JSON may hold halves of characters, which UTF-8 proper cannot.
+    # JSON may contain lone surrogates, which strict UTF-8 cannot encode.
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

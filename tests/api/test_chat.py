@@ -1,5 +1,6 @@
 """Chat bodies and answers."""
 
+import base64
 import json
 
 import pytest
@@ -8,10 +9,6 @@ from hypothesis import strategies as st
 
 from eyechart.api import (
     ApiClient,
-    ChatAnswer,
-    ChatMessage,
-    EncodedImage,
-    Usage,
     chat_body,
     chat_request,
     parse_chat,
@@ -19,9 +16,13 @@ from eyechart.api import (
 )
 from eyechart.api.errors import BadAnswerError
 from eyechart.errors import UsageError
+from eyechart.io.images import ImageRef
+from eyechart.types import Answer, Message
+from support.data import png
 from support.openai_server import OpenAIServer
 
-PICTURE = EncodedImage("image/png", b"123")
+PICTURE = ImageRef("a picture", png())
+URL = f"data:image/png;base64,{base64.b64encode(png()).decode()}"
 
 
 def answer(message, **choice):
@@ -29,11 +30,11 @@ def answer(message, **choice):
 
 
 def test_a_caption_request_is_a_system_prompt_and_an_image():
-    assert chat_body("m", [user(PICTURE)], system="Describe {it}.", options={"temperature": 0}) == {
+    assert chat_body("m", [Message("system", ("Describe {it}.",)), user(PICTURE)], options={"temperature": 0}) == {
         "model": "m",
         "messages": [
             {"role": "system", "content": "Describe {it}."},
-            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,MTIz"}}]},
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": URL}}]},
         ],
         "temperature": 0,
     }
@@ -45,7 +46,7 @@ def test_parts_keep_their_order():
 
 
 def test_text_alone_is_a_string():
-    turns = chat_body("m", [user("one", "two"), ChatMessage("assistant", ("three",)), user("four")])["messages"]
+    turns = chat_body("m", [user("one", "two"), Message("assistant", ("three",)), user("four")])["messages"]
     assert turns == [
         {"role": "user", "content": "one\ntwo"},
         {"role": "assistant", "content": "three"},
@@ -61,20 +62,20 @@ def test_options_cannot_replace_what_we_set(option):
 
 def test_an_answer_with_everything():
     body = answer({"content": "A cat.", "reasoning_content": "Whiskers."}, finish_reason="length")
-    assert parse_chat(body) == ChatAnswer("A cat.", "Whiskers.", "length", None, Usage(0, 3, 4))
+    assert parse_chat(body) == Answer("A cat.", "Whiskers.", "length", {"prompt_tokens": 3, "completion_tokens": 4})
 
 
 @pytest.mark.parametrize(
     ("message", "text"),
     [
-        ({"content": None}, None),
-        ({}, None),
+        ({"content": None}, ""),
+        ({}, ""),
         ({"content": ""}, ""),
         ({"content": [{"type": "text", "text": "A "}, {"type": "text", "text": "cat."}]}, "A cat."),
         ({"content": [{"type": "thinking", "text": "hm"}, {"type": "text", "text": "A cat."}]}, "A cat."),
-        ({"content": []}, None),
-        ({"content": [None, 3, {"type": "image"}]}, None),
-        ({"content": 7}, None),
+        ({"content": []}, ""),
+        ({"content": [None, 3, {"type": "image"}]}, ""),
+        ({"content": 7}, ""),
         ({"content": "half a pair: \ud83d."}, "half a pair: \ufffd."),
         ({"content": "a pair: \ud83d\ude00"}, "a pair: 😀"),
     ],
@@ -84,7 +85,7 @@ def test_contents_in_all_forms(message, text):
 
 
 def test_other_names_of_reasoning_and_refusals():
-    assert parse_chat(answer({"content": None, "reasoning": "hm"})).reasoning == "hm"
+    assert parse_chat(answer({"content": None, "reasoning": "hm"})).thinking == "hm"
     assert parse_chat(answer({"content": None, "refusal": "No."})).refusal == "No."
 
 
@@ -107,12 +108,12 @@ def test_any_json_object_is_an_answer_or_a_bad_answer(body):
         text = parse_chat(body).text
     except BadAnswerError:
         return
-    assert text is None or text == text.encode().decode()
+    assert text == text.encode().decode()
 
 
 def test_hostile_prompts_arrive_as_they_are():
     prompt = 'quotes " and \u202e and \x00 and {braces} and 中文 and \ud800'
     with OpenAIServer(answer=lambda _: {"content": None}) as server:
         got = ApiClient(server.api_base).call(chat_request("1", "test-model", [user(prompt)]))
-    assert got.text is None
+    assert got.text == ""
     assert json.dumps(server.requests[0].body["messages"][0]["content"]) == json.dumps(prompt)

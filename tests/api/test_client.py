@@ -10,7 +10,7 @@ import pytest
 
 from eyechart.api import ApiClient, Budget, Request, Retry, Usage, chat_request, user
 from eyechart.api import errors as api_errors
-from eyechart.api.retry import read_retry_after
+from eyechart.api.limiter import read_retry_after
 from eyechart.errors import DataError
 from support.openai_server import Cut, Drip, OpenAIServer, Raw, Stall, Status, first_attempts, random_faults
 
@@ -175,7 +175,7 @@ def pauses(monkeypatch):
     async def pause(seconds):
         made.append(seconds)
 
-    monkeypatch.setattr("eyechart.api.sending.workers.asyncio.sleep", pause)
+    monkeypatch.setattr("eyechart.api.client.asyncio.sleep", pause)
     return made
 
 
@@ -199,7 +199,7 @@ def test_retry_after_as_a_date_is_honoured(pauses):
 def test_a_pause_of_an_hour_is_not_waited_for():
     with (
         OpenAIServer(fault=Status(429, headers={"Retry-After": "3600"})) as server,
-        pytest.raises(api_errors.ServerBusyError, match="asks to wait 3600 s"),
+        pytest.raises(api_errors.ServerBusyError, match="Retry-After: 3600 s"),
     ):
         ApiClient(server.api_base, retry=QUICK).call(question(1))
     assert len(server.requests) == 1
@@ -246,7 +246,7 @@ def test_the_cap_on_requests_is_exact():
     arrived = []
     with OpenAIServer(delay=0.02) as server:
         client = ApiClient(server.api_base, concurrency=4, budget=budget)
-        with pytest.raises(api_errors.BudgetExceededError, match="cap of 7 requests"):
+        with pytest.raises(api_errors.BudgetExceededError, match="limit of 7"):
             collect(client.map(question(i) for i in range(100)), arrived)
     assert len(server.requests) == 7
     assert len(arrived) == 7
@@ -255,7 +255,7 @@ def test_the_cap_on_requests_is_exact():
 def test_the_cap_on_tokens_stops_soon_after():
     with OpenAIServer(delay=0.02) as server:
         client = ApiClient(server.api_base, concurrency=2, budget=Budget(max_tokens=60))
-        with pytest.raises(api_errors.BudgetExceededError, match="cap of 60 tokens"):
+        with pytest.raises(api_errors.BudgetExceededError, match="limit of 60"):
             list(client.map(question(i) for i in range(100)))
     assert 4 <= len(server.requests) <= 5, "15 tokens each, two in flight"
 
@@ -274,7 +274,7 @@ def test_a_server_that_never_answers_times_out():
     with OpenAIServer(fault=Stall(30.0)) as server:
         start = time.monotonic()
         client = ApiClient(server.api_base, timeout=0.3, retry=Retry(tries=2, first_wait=0.01))
-        with pytest.raises(api_errors.AnswerTimeoutError, match=r"within 0\.3 s.*tried 2 times"):
+        with pytest.raises(api_errors.AnswerTimeoutError, match=r"within 0\.3 s.*after 2 attempts"):
             client.call(question(1))
         assert time.monotonic() - start < 20
 

@@ -66,12 +66,12 @@ def test_images_in_the_form_of_each_server(form, inputs):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (rows([1, 2]), "Asked for 2 embeddings, the server sent 1"),
-        (rows([1], [2], [3]), "sent 3"),
+        (rows([1, 2]), "Expected 2 embeddings, the server returned 1"),
+        (rows([1], [2], [3]), "returned 3"),
         (rows([1, 2], [1]), "different sizes"),
-        (rows([1, 2, 3], [1, 2, 3]), "size 3, not 2"),
-        (rows([1, 2], [1, 2], indices=[0, 0]), "wrongly"),
-        (rows([1, 2], [1, 2], indices=[0, 5]), "wrongly"),
+        (rows([1, 2, 3], [1, 2, 3]), "size 3, expected 2"),
+        (rows([1, 2], [1, 2], indices=[0, 0]), "repeated or out of range"),
+        (rows([1, 2], [1, 2], indices=[0, 5]), "repeated or out of range"),
         (rows([1, 2], [1, float("nan")]), "NaN"),
         (rows([1, 2], [1, float("inf")]), "NaN or infinite"),
         (rows([1, 2], [1, 1e300]), "NaN or infinite"),
@@ -79,8 +79,8 @@ def test_images_in_the_form_of_each_server(form, inputs):
         (rows([1, 2], []), "not a list of numbers"),
         (rows([[1, 2], [3, 4]], [[1, 2], [3, 4]]), "several vectors"),
         ({"data": [{"index": 0, "embedding": "AAAA"}, {"index": 1, "embedding": "AAAA"}]}, "not a list of numbers"),
-        ({"data": ["x", "y"]}, "no list of embeddings"),
-        ({"data": None}, "no list of embeddings"),
+        ({"data": ["x", "y"]}, "not a list of embeddings"),
+        ({"data": None}, "not a list of embeddings"),
         ({"error": "oops"}, "oops"),
     ],
 )
@@ -126,15 +126,15 @@ def test_the_older_names_are_read_too():
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"results": [{"index": 0, "relevance_score": 1}]}, "left out 1"),
-        ({"results": [{"index": 0, "relevance_score": 1}] * 2}, "wrongly"),
-        ({"results": [{"index": 2, "relevance_score": 1}]}, "wrongly"),
-        ({"results": [{"index": 0, "relevance_score": "1"}]}, "no rerank answer"),
-        ({"results": [{"index": 0, "relevance_score": float("nan")}]}, "no rerank answer"),
-        ({"results": [{"index": 0, "relevance_score": 10**400}]}, "no rerank answer"),
-        ({"results": [7]}, "no rerank answer"),
-        ({"results": {}}, "no rerank answer"),
-        ({}, "no rerank answer"),
+        ({"results": [{"index": 0, "relevance_score": 1}]}, "omitted 1"),
+        ({"results": [{"index": 0, "relevance_score": 1}] * 2}, "repeated or out of range"),
+        ({"results": [{"index": 2, "relevance_score": 1}]}, "repeated or out of range"),
+        ({"results": [{"index": 0, "relevance_score": "1"}]}, "not a rerank response"),
+        ({"results": [{"index": 0, "relevance_score": float("nan")}]}, "not a rerank response"),
+        ({"results": [{"index": 0, "relevance_score": 10**400}]}, "not a rerank response"),
+        ({"results": [7]}, "not a rerank response"),
+        ({"results": {}}, "not a rerank response"),
+        ({}, "not a rerank response"),
     ],
 )
 def test_wrong_rerank_answers_are_refused(body, words):

@@ -1,6 +1,8 @@
 """Every kind of failure gives one clear message, and none of them shows the key."""
 
+import base64
 import copy
+import json
 import logging
 import pickle
 import socket
@@ -10,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eyechart.api import ApiClient, Budget, Retry, Secret, chat_request, find_key, user
+from eyechart.api import ApiClient, Budget, Request, Retry, Secret, chat_request, find_key, parse_chat, user
 from eyechart.api import errors as api_errors
-from eyechart.api.refusals import read_error
-from eyechart.api.transport import check_api_base, is_loopback
+from eyechart.api.transport import check_api_base, is_loopback, read_error
 from eyechart.errors import UsageError
+from eyechart.models.api_models import read_answer
 from support.openai_server import Cut, OpenAIServer, Raw, Stall, Status, first_attempts
 
 KEY = "sk-very-secret-0123456789"
@@ -33,7 +35,7 @@ def failure(server_settings, **client_settings):
 @pytest.mark.parametrize(
     ("server_settings", "kind", "words"),
     [
-        ({"key": "another"}, "KeyRefusedError", "refuses the API key (status 401)"),
+        ({"key": "another"}, "KeyRefusedError", "rejected the API key (status 401)"),
         ({"fault": Status(403, {"detail": "no access"})}, "KeyRefusedError", "(status 403): 'no access'"),
         ({"fault": Status(404, {"detail": "Not Found"})}, "EndpointMissingError", "has no endpoint /chat/completions"),
         ({"models": ("other",)}, "ModelNotServedError", "does not serve the model 'test-model'"),
@@ -52,16 +54,16 @@ def failure(server_settings, **client_settings):
             "ModelNotServedError",
             "does not serve",
         ),
-        ({"fault": Cut()}, "ConnectionCutError", "broke off the connection"),
-        ({"fault": Cut(in_body=False)}, "ConnectionCutError", "broke off the connection"),
-        ({"fault": Cut(reset=True)}, "ConnectionCutError", "broke off the connection"),
-        ({"fault": Raw(b"<html>login</html>")}, "BadAnswerError", "not JSON: '<html>login</html>'"),
-        ({"fault": Raw(b"")}, "BadAnswerError", "not JSON: ''"),
-        ({"fault": Raw(b"[1, 2]")}, "BadAnswerError", "no JSON object: '[1, 2]'"),
-        ({"fault": Raw(b"\xff\xfe\x00")}, "BadAnswerError", "not JSON"),
-        ({"fault": Raw(b'{"a":' * 100_000)}, "BadAnswerError", "not JSON"),
+        ({"fault": Cut()}, "ConnectionCutError", "closed the connection"),
+        ({"fault": Cut(in_body=False)}, "ConnectionCutError", "closed the connection"),
+        ({"fault": Cut(reset=True)}, "ConnectionCutError", "closed the connection"),
+        ({"fault": Raw(b"<html>login</html>")}, "BadAnswerError", "did not return JSON: '<html>login</html>'"),
+        ({"fault": Raw(b"")}, "BadAnswerError", "did not return JSON: ''"),
+        ({"fault": Raw(b"[1, 2]")}, "BadAnswerError", "did not return a JSON object: '[1, 2]'"),
+        ({"fault": Raw(b"\xff\xfe\x00")}, "BadAnswerError", "did not return JSON"),
+        ({"fault": Raw(b'{"a":' * 100_000)}, "BadAnswerError", "did not return JSON"),
         ({"fault": Raw(b"no gzip", {"Content-Encoding": "gzip"})}, "BadAnswerError", "cannot be decompressed"),
-        ({"fault": Raw(b'{"choices": []}')}, "BadAnswerError", "no chat completion"),
+        ({"fault": Raw(b'{"choices": []}')}, "BadAnswerError", "not a chat completion"),
         ({"fault": Raw(b'{"error": {"message": "oops"}}')}, "BadAnswerError", "oops"),
         ({"fault": Status(302, headers={"Location": "http://evil.test/"})}, "RedirectRefusedError", "evil.test"),
         ({"fault": Stall(2.0)}, "AnswerTimeoutError", "within 0.4 s"),
@@ -77,7 +79,9 @@ def test_each_failure_has_its_message_and_hides_the_key(server_settings, kind, w
 
 
 def show_everything(error):
-    """A traceback with all causes and the variables of every frame: more than anybody prints."""
+    """A traceback with all causes and the variables of every frame but those of this file: the worst case."""
+    while error.__traceback__.tb_frame.f_code.co_filename == __file__:
+        error.__traceback__ = error.__traceback__.tb_next
     shown = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
     assert "eyechart" in shown
     return shown
@@ -88,7 +92,7 @@ def test_a_dead_server_is_named():
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         client = ApiClient(f"http://127.0.0.1:{port}/v1", KEY, retry=Retry(tries=2, first_wait=0.01))
-        with pytest.raises(api_errors.UnreachableError, match=f"No server answers at http://127.0.0.1:{port}/v1") as e:
+        with pytest.raises(api_errors.UnreachableError, match=f"Cannot connect to http://127.0.0.1:{port}/v1") as e:
             client.call(QUESTION)
     assert "Start the server" in e.value.advice
     assert KEY not in show_everything(e.value)
@@ -125,9 +129,67 @@ def test_the_key_is_never_taken_to_another_server(code):
     assert "set api_base to it" in error.advice
 
 
-def test_an_answer_that_repeats_the_key_does_not_bring_it_into_results():
-    with OpenAIServer(answer=lambda body: f"{body['model']} saw {KEY}") as server:
-        assert ApiClient(server.api_base, KEY).call(QUESTION).text == "test-model saw ***"
+def echoing(text: str):
+    """A server whose answer holds a text as it stands between the quotes of a JSON string."""
+    return Raw(b'{"choices": [{"message": {"content": "I saw %s here"}}]}' % text.encode())
+
+
+ESCAPED = "".join(f"\\u{ord(char):04X}" for char in KEY)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        KEY,
+        KEY.replace("s", "\\u0073"),
+        ESCAPED,
+        KEY.upper(),
+        "".join(f"%{ord(char):02x}" for char in KEY),
+        KEY.encode().hex(),
+        base64.b64encode(KEY.encode()).decode(),
+        KEY.replace("-", "&#45;"),
+    ],
+)
+def test_an_answer_that_contains_the_key_is_a_failed_request(text):
+    with OpenAIServer(fault=echoing(text)) as server:
+        client = ApiClient(server.api_base, KEY, retry=Retry(tries=3, first_wait=0.01))
+        request = Request("1", "chat/completions", {"model": "m"}, lambda body: read_answer(parse_chat(body)))
+        with pytest.raises(api_errors.KeyInAnswerError, match="contains the API key") as caught:
+            client.call(request)
+    assert len(server.requests) == 1, "the answer would be the same"
+    assert KEY not in show_everything(caught.value)
+
+
+def test_a_key_in_several_parts_of_an_answer_is_found():
+    parts = [{"type": "text", "text": KEY[:9]}, {"type": "text", "text": KEY[9:]}]
+    error = failure({"fault": Raw(json.dumps({"choices": [{"message": {"content": parts}}]}).encode())})
+    assert isinstance(error, api_errors.KeyInAnswerError)
+
+
+def test_the_tokens_of_an_answer_that_contains_the_key_are_counted():
+    with OpenAIServer(answer=lambda body: KEY) as server:
+        client = ApiClient(server.api_base, KEY, retry=ONCE)
+        with pytest.raises(api_errors.KeyInAnswerError):
+            client.call(QUESTION)
+    assert client.budget.used.tokens == 15
+
+
+@pytest.mark.parametrize("key", ["None", "EMPTY", "token", "sk-no-key", KEY])
+@pytest.mark.parametrize("answer", ["None of the above: the token is EMPTY, sk-no-key", "sk-very-secret-012345678"])
+def test_no_answer_is_altered(key, answer):
+    with OpenAIServer(answer=lambda body: answer) as server:
+        assert ApiClient(server.api_base, key).call(QUESTION).text == answer
+
+
+@pytest.mark.parametrize("shape", [b'{"error": {"message": "bad %s"}}', b'{"choices": "%s"}', b"bad %s", b'["%s"]'])
+@pytest.mark.parametrize("status", [200, 400, 401, 500])
+@pytest.mark.parametrize("text", [KEY, ESCAPED, KEY.replace("s", "\\u0073")])
+def test_no_error_shows_an_escaped_key(shape, status, text):
+    body = shape % text.encode()
+    error = failure({"fault": Raw(body) if status == 200 else Status(status, body)})
+    shown = show_everything(error)
+    assert KEY not in shown
+    assert text not in shown
 
 
 def test_the_key_is_sent_to_the_right_server():
@@ -198,13 +260,13 @@ def test_a_key_that_no_header_can_hold_is_refused_without_showing_it(key):
 
 @pytest.mark.parametrize("address", ["localhost:8000", "ftp://x/v1", "", "http://", "http://x:port/v1", "file:///etc"])
 def test_an_address_must_be_http(address):
-    with pytest.raises(UsageError, match="no http"):
+    with pytest.raises(UsageError, match="not an http"):
         check_api_base(address)
 
 
 @pytest.mark.parametrize("address", ["http://me:pw@host/v1", "http://host/v1?key=abc"])
 def test_an_address_holds_no_secrets(address):
-    with pytest.raises(UsageError, match="must not hold") as caught:
+    with pytest.raises(UsageError, match="must not contain") as caught:
         check_api_base(address)
     assert "pw" not in str(caught.value)
     assert "abc" not in str(caught.value)

@@ -1,6 +1,8 @@
 """The arguments of `evaluate`: every setting there is, with its type, and a single value where a list is meant."""
 
 import inspect
+import subprocess
+import sys
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -9,16 +11,17 @@ from pathlib import Path
 import pytest
 
 import eyechart
-from eyechart.calls.evaluate import evaluate
 from eyechart.config import Config, QuestionSettings, make_config
 from eyechart.errors import EyechartError
-from eyechart.plan import TASK_FLAGS
+from eyechart.python_api.evaluate import evaluate
+from eyechart.settings.tasks import task_flags
 
 HINTS = typing.get_type_hints(evaluate)
 OBJECTS_ONLY = {
     "model", "dataset", "preprocess", "tokenizer", "processor",
     "classnames", "templates", "progress",
 }  # fmt: skip
+SCRIPT = Path(__file__).parents[2] / "scripts" / "evaluate_signature.py"
 GARMENTS = {"model": "eyechart-tiny", "dataset": "demo/garments", "limit": 20}
 
 
@@ -41,11 +44,11 @@ def as_argument(annotation):
 
 @pytest.mark.parametrize("settings", [Config, QuestionSettings])
 def test_every_setting_is_an_argument_of_its_type(settings):
-    for name, field in settings.model_fields.items():
+    for name, kind in settings.types().items():
         if name in ("model", "dataset"):
             continue
         found = set(typing.get_args(HINTS[name])) - {type(None)}
-        wanted = as_argument(field.annotation)
+        wanted = as_argument(kind)
         paths = {Path} if Path in found else set()
         lists = {Sequence[str | Path]} & found
         assert found - paths - lists == wanted - paths - ({Sequence[str]} if lists else set()), name
@@ -54,7 +57,21 @@ def test_every_setting_is_an_argument_of_its_type(settings):
 def test_there_is_no_other_argument():
     named = {*inspect.signature(evaluate).parameters} - {"unknown"}
 
-    assert named == {*Config.model_fields, *QuestionSettings.model_fields, *TASK_FLAGS, *OBJECTS_ONLY}
+    assert named == {*Config.fields(), *QuestionSettings.fields(), *task_flags(), *OBJECTS_ONLY, "like"}
+
+
+def test_the_signature_is_current():
+    """Notebooks show types and defaults: they are written by a script from the declared settings."""
+    done = subprocess.run([sys.executable, SCRIPT, "--check"], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_defaults_are_described():
+    described = inspect.getdoc(evaluate)
+
+    assert "batch_size: images or texts per forward pass (default: 64" in described
+    assert "fewshot_lr: learning rate (default: 0.1)." in described
 
 
 def test_none_of_them_is_positional_but_the_first_two():
@@ -69,9 +86,9 @@ def test_none_of_them_is_positional_but_the_first_two():
 
 @pytest.mark.parametrize("settings", [Config, QuestionSettings])
 def test_one_value_stands_for_a_list_of_one(settings):
-    for name, field in settings.model_fields.items():
-        if typing.get_origin(field.annotation) is list:
-            (item,) = typing.get_args(field.annotation)
+    for name, kind in settings.types().items():
+        if typing.get_origin(kind) is list:
+            (item,) = typing.get_args(kind)
             assert getattr(settings(**{name: item(7)}), name) == [item(7)], name
 
 
@@ -90,9 +107,6 @@ def test_calls_of_before_are_valid(tmp_path):
     (new,) = eyechart.evaluate("eyechart-tiny", "demo/garments", limit=20, output=tmp_path / "b.json")
 
     assert old.metrics == new.metrics
-    from eyechart.run import evaluate as of_run
-
-    assert of_run is evaluate
 
 
 def test_a_word_that_is_no_argument_names_the_nearest_one():
@@ -102,7 +116,7 @@ def test_a_word_that_is_no_argument_names_the_nearest_one():
 
 
 def test_questions_may_be_given_apart_or_together():
-    from eyechart.calls.settings import collect
+    from eyechart.python_api.arguments import collect
 
     for questions in ({"judge": "a"}, QuestionSettings(judge=["a"])):
         settings = collect({"questions": questions, "temperature": 0.5, "judge": None}, {})

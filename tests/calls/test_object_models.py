@@ -9,10 +9,9 @@ from PIL import Image
 
 import eyechart
 from eyechart.errors import EyechartError
-from eyechart.models.objects.family import ObjectFamily
-from eyechart.models.objects.modes import evaluation_mode
-from eyechart.models.objects.parts import ModelParts, parts_of
-from eyechart.types import OBJECT, Given, ModelSpec
+from eyechart.models.objects.families import ObjectFamily
+from eyechart.models.objects.model_parts import ModelParts, evaluation_mode, parts_of
+from eyechart.types import IN_MEMORY, InMemoryObject, ModelSpec
 from support import zoo_open_clip, zoo_sentence, zoo_transformers
 from support.zoo import photos, seeded
 
@@ -21,7 +20,7 @@ DATA = {"images": photos(), "labels": [0, 1, 2, 0, 1], "classnames": ["cat", "do
 
 
 def encoder_of(thing):
-    spec = ModelSpec(OBJECT, "mine", options={OBJECT: Given(thing, "some.Kind")})
+    spec = ModelSpec(IN_MEMORY, "mine", options={IN_MEMORY: InMemoryObject(thing, "some.Kind")})
     ObjectFamily().check(spec)
     return ObjectFamily().load(spec)
 
@@ -100,9 +99,9 @@ class TestWhatIsTakenForAModel:
         pixels = [encoder.prepare_image(photos()[0].convert("RGB")) for encoder in made]
         assert all(one.max() < 0 for one in pixels)
 
-        with pytest.raises(EyechartError, match="is no image processor"):
+        with pytest.raises(EyechartError, match="is not an image processor"):
             encoder_of((model, lambda image: np.asarray(image.convert("RGB"))))
-        with pytest.raises(EyechartError, match="nothing else prepares them"):
+        with pytest.raises(EyechartError, match="takes raw images and texts"):
             eyechart.evaluate(Direction(), DATA, preprocess=np.asarray)
 
     def test_a_model_of_transformers_that_was_never_saved_needs_its_processor(self, tmp_path):
@@ -112,7 +111,7 @@ class TestWhatIsTakenForAModel:
         config = AutoConfig.from_pretrained(tmp_path)
         config.name_or_path = ""
 
-        with pytest.raises(EyechartError, match="without its processor") as caught:
+        with pytest.raises(EyechartError, match="has no processor") as caught:
             encoder_of(AutoModel.from_config(config))
         assert "(model, processor)" in caught.value.advice
 
@@ -170,15 +169,15 @@ class TestWhatIsTakenForAModel:
         _, model, _, preprocess, _ = clip
 
         for thing, words in [
-            (model, "nothing says how its images are prepared"),
-            ((model, preprocess), "nothing says how its texts become tokens"),
-            ((preprocess, preprocess), "holds 0 models"),
-            ((model, model), "holds 2 models"),
+            (model, "has encode_image but no preprocess"),
+            ((model, preprocess), "has encode_text but no tokenizer"),
+            ((preprocess, preprocess), "contains 0 models"),
+            ((model, model), "contains 2 models"),
             ((model, 3, preprocess), "takes neither a list of texts nor an image"),
-            (object(), "is no model"),
+            (object(), "is not a model"),
             (Direction, "Direction is a class"),
             ([], "model is an empty list"),
-            (7, "int 7 is no model"),
+            (7, "int 7 is not a model"),
         ]:
             with pytest.raises(EyechartError, match=words) as caught:
                 eyechart.evaluate(thing, {"images": ["never/read.png"], "labels": [0], "classnames": ["x"]})
@@ -192,7 +191,7 @@ class TestWhatIsTakenForAModel:
             def encode_texts(self, texts):
                 return np.ones((len(texts), 3))
 
-        with pytest.raises(EyechartError, match=r"Short.encode_images gave shape \(4, 3\) for 5 inputs"):
+        with pytest.raises(EyechartError, match=r"Short.encode_images returned shape \(4, 3\) for 5 inputs"):
             eyechart.evaluate(Short(), DATA)
 
 
@@ -242,7 +241,7 @@ class TestARun:
 
     @pytest.mark.parametrize("setting", [{"device": "cuda"}, {"precision": "fp16"}])
     def test_what_was_loaded_stays_as_it_was_loaded(self, setting):
-        with pytest.raises(EyechartError, match="is for models that are loaded by name"):
+        with pytest.raises(EyechartError, match="applies to models given by name"):
             eyechart.evaluate(eyechart.load_model("eyechart-tiny"), DATA, **setting)
 
     def test_a_module_is_left_as_it_was(self, clip):
@@ -297,7 +296,7 @@ class TestARun:
         lists = eyechart.evaluate(parts, DATA, tokenizer=lambda texts: {"input_ids": tokenizer(texts).tolist()})
         assert lists[0].metrics == eyechart.evaluate(parts, DATA, tokenizer=tokenizer)[0].metrics
 
-        with pytest.raises(EyechartError, match="gives no tensor"):
+        with pytest.raises(EyechartError, match="does not return a tensor"):
             eyechart.evaluate(parts, DATA, tokenizer=lambda texts: [list(text.encode()) for text in texts])
 
     @pytest.mark.parametrize("setting", [{"device": "cpu"}, {"precision": "fp16"}, {"pretrained": "openai"}])
@@ -305,7 +304,7 @@ class TestARun:
         (name,) = setting
         _, model, _, preprocess, tokenizer = clip
 
-        with pytest.raises(EyechartError, match=rf"^{name} is for models"):
+        with pytest.raises(EyechartError, match=rf"^{name} applies to models"):
             eyechart.evaluate((model, preprocess, tokenizer), DATA, **setting)
 
     def test_a_task_that_needs_a_generator_refuses_an_object(self, clip):
@@ -456,5 +455,5 @@ class TestNothingIsTakenFromTheStore:
 
 
 def test_a_part_that_reads_and_sees_is_not_a_model():
-    with pytest.raises(EyechartError, match="is no model"):
+    with pytest.raises(EyechartError, match="is not a model"):
         parts_of("ViT-B-32")

@@ -105,7 +105,7 @@ class TestForms:
         assert [record["id"] for record in kept.iter_records()] == ["a", "b", "c"]
         in_folder = eyechart.score(np.eye(2), np.eye(2), labels=[0, 1], model="m1", output=f"{tmp_path}/folder/")
         assert in_folder.path == tmp_path / "folder" / "vectors_m1.json"
-        with pytest.raises(EyechartError, match="not written over"):
+        with pytest.raises(EyechartError, match="not overwritten"):
             eyechart.score([[1, 0]], [[1, 0], [0, 1]], labels=[0], model="m2", output=tmp_path / "new" / "x.json")
 
     def test_numbers_of_numpy_are_numbers(self):
@@ -125,36 +125,36 @@ class TestForms:
         [
             (np.eye(3), np.eye(3), {}, "either labels or pairs"),
             (np.eye(3), np.eye(3), {"labels": [0, 1, 2], "pairs": [0, 1, 2]}, "either labels or pairs"),
-            (np.eye(3), np.eye(4), {"labels": [0, 1, 2]}, "3 dimensions and text_vectors 4"),
+            (np.eye(3), np.eye(4), {"labels": [0, 1, 2]}, "3 dimensions, text_vectors 4"),
             (np.eye(3), np.eye(3), {"labels": [0, 1]}, "2 labels for 3 image_vectors"),
             (np.eye(3), np.eye(3), {"labels": [0, 1, 3]}, "label 3, but there are 3 classes"),
             (np.eye(3), np.eye(3), {"labels": [0, 1, -1]}, "label -1"),
-            (np.eye(3), np.eye(3), {"labels": [0, 1, 0.5]}, "no number of a class"),
-            (np.eye(3), np.eye(3), {"labels": "abc"}, "labels is no list"),
-            (np.eye(3), np.eye(3), {"labels": np.eye(3, dtype=int)}, r"labels is an array of shape \(3, 3\)"),
-            (np.eye(3), np.eye(3), {"labels": np.eye(3, dtype=int).tolist()}, "name a class twice"),
-            (np.eye(3), np.eye(3), {"labels": [[0], 1, 2]}, "others a list of labels"),
-            (np.eye(3), np.eye(3), {"labels": [0, 1, 2], "classnames": {0: "a", 1: "b", 2: "c"}}, "is a dict"),
+            (np.eye(3), np.eye(3), {"labels": [0, 1, 0.5]}, "not a class index"),
+            (np.eye(3), np.eye(3), {"labels": "abc"}, "labels must be a list"),
+            (np.eye(3), np.eye(3), {"labels": np.eye(3, dtype=int)}, r"`labels` has the shape \(3, 3\)"),
+            (np.eye(3), np.eye(3), {"labels": np.eye(3, dtype=int).tolist()}, "contain a class twice"),
+            (np.eye(3), np.eye(3), {"labels": [[0], 1, 2]}, "others a list"),
+            (np.eye(3), np.eye(3), {"labels": [0, 1, 2], "classnames": {0: "a", 1: "b", 2: "c"}}, "not a dict"),
             (np.eye(3), np.eye(3), {"labels": [0, 1, 2], "classnames": "abc"}, "1 classnames for 3 classes"),
             (np.eye(3), np.eye(3), {"labels": [0, 1, 2], "metrics": "most"}, "'default' or 'full'"),
-            (np.eye(3), np.eye(3), {"labels": [0, 1, 2], "captions": ["a"] * 3}, "captions has no meaning"),
-            (np.eye(3), np.eye(3), {"pairs": [0, 1, 2], "logit_scale": 10}, "logit_scale has no meaning"),
-            (np.eye(3), np.eye(3), {"pairs": {0: 0, 1: 1, 2: 2}}, "pairs is no list"),
+            (np.eye(3), np.eye(3), {"labels": [0, 1, 2], "captions": ["a"] * 3}, "captions cannot be combined"),
+            (np.eye(3), np.eye(3), {"pairs": [0, 1, 2], "logit_scale": 10}, "logit_scale cannot be combined"),
+            (np.eye(3), np.eye(3), {"pairs": {0: 0, 1: 1, 2: 2}}, "pairs must be a list"),
             (np.eye(3), np.eye(3), {"pairs": [0, 1, 2], "recall_k": 1.5}, "recall_k"),
             (np.eye(3), np.eye(3), {"labels": [0, 1, 2], "classnames": ["a"]}, "1 classnames for 3 classes"),
             (np.eye(3), np.eye(3), {"labels": [0, 1, 2], "ids": ["a", "b", "a"]}, "'a' occurs twice"),
-            (np.eye(3) * np.nan, np.eye(3), {"labels": [0, 1, 2]}, "3 vectors hold NaN"),
-            (np.eye(3), np.full((3, 3), np.inf), {"labels": [0, 1, 2]}, "text_vectors: 3 vectors hold NaN"),
+            (np.eye(3) * np.nan, np.eye(3), {"labels": [0, 1, 2]}, "3 vectors contain NaN"),
+            (np.eye(3), np.full((3, 3), np.inf), {"labels": [0, 1, 2]}, "text_vectors: 3 vectors contain NaN"),
             (np.ones(3), np.eye(3), {"labels": [0, 1, 2]}, r"shape \(3,\)"),
             (np.ones((3, 2, 2)), np.eye(2), {"labels": [0, 1, 1]}, r"shape \(3, 2, 2\)"),
-            ([[1, 2], [3]], np.eye(2), {"labels": [0, 1]}, "no array of numbers"),
+            ([[1, 2], [3]], np.eye(2), {"labels": [0, 1]}, "not an array of numbers"),
             (np.empty((0, 3)), np.eye(3), {"labels": []}, r"shape \(0, 3\)"),
             (np.eye(3), np.eye(3), {"pairs": [0, 1]}, "2 pairs for 3 text_vectors"),
-            (np.eye(3), np.eye(3), {"pairs": [0, 1, 3]}, "name the image 3"),
-            (np.eye(3), np.eye(3), {"pairs": [0, 1, 1]}, "image 2 has no text"),
-            (np.eye(3), np.eye(3), {"pairs": [(0, 0), (1, 1), (2, 1)]}, "text 1 belongs to 2 images"),
-            (np.eye(3), np.eye(3), {"pairs": [(0, 0), (1, 1)]}, "text 2 belongs to 0 images"),
-            (np.eye(3), np.eye(3), {"pairs": [0.5, 1, 2]}, "no whole numbers"),
+            (np.eye(3), np.eye(3), {"pairs": [0, 1, 3]}, "refer to image 3"),
+            (np.eye(3), np.eye(3), {"pairs": [0, 1, 1]}, "Image 2 has no text"),
+            (np.eye(3), np.eye(3), {"pairs": [(0, 0), (1, 1), (2, 1)]}, "Text 1 is paired with 2 images"),
+            (np.eye(3), np.eye(3), {"pairs": [(0, 0), (1, 1)]}, "Text 2 is paired with 0 images"),
+            (np.eye(3), np.eye(3), {"pairs": [0.5, 1, 2]}, "must be integers"),
             (np.eye(3), np.eye(3), {"pairs": [0, 1, 2], "recall_k": 0}, "must be 1 or more"),
         ],
     )
@@ -180,7 +180,7 @@ class TestLoadModel:
             with pytest.raises(EyechartError, match="takes a list"):
                 model.encode_images(one)
         for strange in (None, 3, ["a", 3]):
-            with pytest.raises(EyechartError, match="takes a list of texts"):
+            with pytest.raises(EyechartError, match="takes a list of strings"):
                 model.encode_texts(strange)
 
     def test_vectors_are_those_of_the_library(self, tmp_path):

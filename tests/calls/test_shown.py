@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import eyechart
-from eyechart.calls.results_list import Results
 from eyechart.errors import EyechartError
+from eyechart.python_api.evaluate import Results
 from support.data import noise_image
 
 HOSTILE = "<script>alert(1)</script>&\"'"
@@ -203,7 +203,7 @@ class TestCompare:
         assert [found.lines[0].first, found.lines[0].second] == [side[0].metrics["acc1"] for side in sides]
 
     def test_what_cannot_be_compared_is_refused(self, pair):
-        with pytest.raises(EyechartError, match="The first side holds results of 2 models"):
+        with pytest.raises(EyechartError, match="The first side must have results of one model, not of 2"):
             eyechart.compare(list(pair), pair[1])
         with pytest.raises(EyechartError, match="differ in"):
             eyechart.compare(pair[0], made(1, 0.2, "three", ids=[f"x{i}" for i in range(60)]))

@@ -2,14 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eyechart import evaluate
 from eyechart.config import make_config
-from eyechart.datasets.cleaning import clean_internvl
-from eyechart.datasets.registry import open_dataset
+from eyechart.datasets.registry import clean_internvl, open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import UsageError
 from eyechart.manifest import read_manifest
 from eyechart.plan import plan_jobs
-from eyechart.run import evaluate
 from support.data import write_classification, write_retrieval
 
 TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyechart-tiny"]}

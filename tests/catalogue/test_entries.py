@@ -2,8 +2,7 @@
 
 import pytest
 
-from eyechart.datasets.catalogue import load_catalogue
-from eyechart.datasets.catalogue.entry import make_entry
+from eyechart.datasets.catalogue import load_catalogue, make_entry
 from eyechart.datasets.registry import READERS
 from eyechart.errors import UsageError
 from eyechart.languages import canonical
@@ -60,14 +59,14 @@ def test_every_member_of_a_collection_is_a_dataset():
     [
         ({"titel": "x"}, "titel: unknown field; did you mean title"),
         ({"title": None}, "title: must be a text"),
-        ({"kind": "video"}, "'video' is none of classification"),
+        ({"kind": "video"}, "'video' is not one of classification"),
         ({"classes": 0}, "classes: must be a positive number"),
         ({"languages": "en"}, "languages: must be a list of codes"),
         ({"languages": []}, "languages: must be a list of codes"),
         ({"sources": []}, "sources: must be a list of at least one table"),
         ({"sources": [{"present": ["x"]}]}, "sources: each needs a reader or a base"),
         ({"manual": {"what": "x"}}, "manual: must have what, url and where"),
-        ({"subset": "imagenet-z"}, "'imagenet-z' is none of imagenet-a"),
+        ({"subset": "imagenet-z"}, "'imagenet-z' is not one of imagenet-a"),
         ({"splits": "test"}, "splits: must be a list of texts"),
         ({"manual": ["what", "url", "where"]}, "manual: must have what, url and where"),
         ({"groups": "x"}, "groups: must be a table"),
@@ -86,6 +85,6 @@ def test_all_problems_of_an_entry_are_told_at_once():
     with pytest.raises(UsageError) as caught:
         make_entry("x", {"kind": "video"}, "mine.toml")
 
-    assert "mine.toml: the dataset 'x'" in caught.value.message
+    assert "mine.toml: the entry of the dataset 'x'" in caught.value.message
     for field in ("title", "languages", "splits", "sources", "licence", "citation", "metric"):
         assert f"{field}: missing" in caught.value.message

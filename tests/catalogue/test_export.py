@@ -13,10 +13,9 @@ import pytest
 from eyechart.cli import main
 from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
-from eyechart.datasets.wds.export import export_webdataset
-from eyechart.datasets.wds.recode import extension_of, recode
+from eyechart.datasets.webdataset_export import export_webdataset, extension_of, recode
 from eyechart.errors import DataError, UsageError
-from eyechart.io.media import ImageRef, decode_image
+from eyechart.io.images import ImageRef, decode_image
 from eyechart.manifest import iter_samples, read_manifest
 from support import torchvision_formats as formats
 from support.data import encoded, noise_image, write_classification, write_multilabel, write_retrieval
@@ -291,7 +290,7 @@ def test_a_folder_of_another_dataset_is_not_mixed_up(folder, tmp_path):
     write_classification(tmp_path / "in", split="train")
     export_webdataset([opened("wds/x", tmp_path / "in", split="train")], tmp_path / "out")
 
-    with pytest.raises(DataError, match=r"classnames\.txt is of another dataset"):
+    with pytest.raises(DataError, match=r"classnames\.txt belongs to another dataset"):
         export_webdataset([opened(str(folder), "unused")], tmp_path / "out")
 
     assert not (tmp_path / "out" / "test").exists()
@@ -322,7 +321,7 @@ def test_an_export_that_fails_leaves_no_split(folder, tmp_path):
 KILLED = """
 import os, signal, sys
 from eyechart.cli import main
-from eyechart.datasets.wds.shard_writer import ShardWriter
+from eyechart.datasets.webdataset_export import ShardWriter
 write = ShardWriter.write
 def write_or_die(self, *words, **named):
     if self.samples == 150:
@@ -353,7 +352,7 @@ def test_a_killed_export_is_not_taken_for_a_whole_one(tmp_path):
         (["--retrieval"], "is a classification dataset"),
         (["--image-format", "gif"], "Unknown image format: 'gif'"),
         (["--max-count", "0"], "must be 1 or more"),
-        (["--split", "nothing", "--dataset", "mnist", "--dataset_root", "x"], "It has train, test"),
+        (["--split", "nothing", "--dataset", "mnist", "--dataset_root", "x"], "Available: train, test"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(folder, tmp_path, capsys, flags, message):
@@ -368,7 +367,7 @@ def test_prompts_of_classes_are_not_lost_in_silence(folder, tmp_path, capsys):
     words = ["--dataset", str(folder), "--custom_template_file", str(prompts), "--output", str(tmp_path / "wds")]
 
     assert main(["export", *words]) == 2
-    assert "prompts for each class" in capsys.readouterr().err
+    assert "per-class prompts" in capsys.readouterr().err
 
 
 def test_a_blank_last_caption_is_not_lost_in_silence(tmp_path, capsys):
@@ -377,7 +376,7 @@ def test_a_blank_last_caption_is_not_lost_in_silence(tmp_path, capsys):
     (tmp_path / "source" / "image_queries.jsonl").write_text(json.dumps(row) + "\n")
 
     assert main(["export", "--dataset", str(tmp_path / "source"), "--output", str(tmp_path / "wds")]) == 1
-    assert "its last caption is blank" in capsys.readouterr().err
+    assert "the last caption is blank" in capsys.readouterr().err
 
 
 def test_selection_has_no_such_layout(tmp_path):

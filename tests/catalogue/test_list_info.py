@@ -74,11 +74,11 @@ def test_a_search_with_a_typo_finds_near_names(capsys):
     printed = capsys.readouterr()
     assert {"cifar10", "cifar100", "vtab/cifar100"} <= {line.split()[0] for line in printed.out.splitlines()}
     assert "imagenet1k" not in printed.out
-    assert "Nothing has 'cifr' in its name or title; names like it:" in printed.err
+    assert "No name or title contains 'cifr'; similar names:" in printed.err
 
 
 def test_without_open_clip_a_search_for_its_models_says_how_to_get_them(capsys, monkeypatch):
-    monkeypatch.setattr("eyechart.models.names.find_spec", lambda name: None)
+    monkeypatch.setattr("eyechart.models.resolve.find_spec", lambda name: None)
     assert main(["list", "models", "--search", "siglip"]) == 0
 
     said = capsys.readouterr()

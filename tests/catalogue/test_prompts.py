@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from eyechart.cli import make_parser
-from eyechart.cli.flags.settings import settings_of
+from eyechart.cli.flags.eval_flags import settings_of
 from eyechart.config import make_config
 from eyechart.datasets import prompt_pack
-from eyechart.datasets.imagenet_classes import subset_indices, wnids
+from eyechart.datasets.class_texts import subset_indices, wnids
 from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, EyechartError, UsageError
@@ -67,7 +67,7 @@ def test_an_altered_pack_is_refused(pack):
         for name, data in content.items():
             archive.writestr(name, data)
 
-    with pytest.raises(DataError, match="not the published file"):
+    with pytest.raises(DataError, match="differs from the published file"):
         prompt_pack.classnames("imagenet1k", "en")
 
 
@@ -79,7 +79,7 @@ def test_a_broken_pack_is_refused(pack):
 
 
 def test_offline_without_it_says_where_to_put_it(own_cache):
-    with pytest.raises(DataError, match="--offline forbids") as caught:
+    with pytest.raises(DataError, match="--offline disables") as caught:
         prompt_pack.classnames("imagenet1k", "en", offline=True)
 
     assert "pip download --no-deps clip-benchmark==1.6.2" in caught.value.advice
@@ -89,7 +89,7 @@ def test_offline_without_it_says_where_to_put_it(own_cache):
 def test_a_failing_pip_is_quoted(own_cache, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
 
-    with pytest.raises(DataError, match=r"pip said: .*No matching distribution"):
+    with pytest.raises(DataError, match=r"pip failed: .*No matching distribution"):
         prompt_pack.classnames("imagenet1k", "en")
 
     assert not list(own_cache.rglob("*.whl"))

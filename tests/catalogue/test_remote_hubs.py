@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from eyechart.datasets.resolve import resolve_dataset
-from eyechart.datasets.wds.webdataset import open_webdataset
+from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError
 from eyechart.io.progress import NoProgress
 from eyechart.manifest import iter_samples
@@ -116,7 +116,7 @@ def test_progress_counts_every_byte_once(hub, tmp_path, which):
     open_webdataset(find(which)).fetch(seen)
 
     sizes = {
-        f"fetching test/{i}.tar": (tmp_path / "hub/clip-benchmark/wds_mnist/test" / f"{i}.tar").stat().st_size
+        f"downloading test/{i}.tar": (tmp_path / "hub/clip-benchmark/wds_mnist/test" / f"{i}.tar").stat().st_size
         for i in (0, 1)
     }
     assert seen.totals == seen.done == sizes
@@ -142,7 +142,7 @@ def test_an_unknown_repository_is_no_dataset(hub, which):
 
 @pytest.mark.parametrize("which", HUBS)
 def test_a_missing_split_lists_those_that_are_there(hub, which):
-    with pytest.raises(DataError, match="has no split 'train': it has the splits test"):
+    with pytest.raises(DataError, match="has no split 'train'; available: test"):
         open_webdataset(find(which, split="train"))
 
 
@@ -175,7 +175,7 @@ def test_what_was_changed_in_the_cache_is_not_what_was_fetched(hub, tmp_path, ow
     shard.write_bytes(data)
     os.utime(shard, ns=(state.st_atime_ns, state.st_mtime_ns))
 
-    with pytest.raises(DataError, match="is not in the cache"):
+    with pytest.raises(DataError, match="is not cached"):
         read(find(which, offline=True))
     assert read(find(which)) == local(tmp_path)
     assert read(find(which, offline=True)) == local(tmp_path)
@@ -193,7 +193,7 @@ def test_a_list_that_the_hub_has_no_more_is_not_read(hub, tmp_path, which):
 
 
 def test_offline_without_it_says_so(own_cache):
-    with pytest.raises(DataError, match="not in the cache, and --offline forbids"):
+    with pytest.raises(DataError, match="not cached, and --offline disables"):
         open_webdataset(find("huggingface", offline=True))
 
 

@@ -86,9 +86,9 @@ def test_an_unknown_name_lists_the_three_nearest():
 @pytest.mark.parametrize(
     ("name", "language", "message"),
     [
-        ("cifar10", "jp", r"'jp' \(Japanese\).\nIt has en\."),
-        ("imagenet1k", "fr", "It has ar, en, it, ja, zh"),
-        ("muge", "en", "It has zh"),
+        ("cifar10", "jp", r"'jp' \(Japanese\).\nAvailable: en\."),
+        ("imagenet1k", "fr", "Available: ar, en, it, ja, zh"),
+        ("muge", "en", "Available: zh"),
         ("xtd200", "la", "and 161 more"),
         ("flickr30k", "zho_Hant", r"Chinese \(traditional\)"),
     ],
@@ -114,7 +114,7 @@ def test_a_hub_without_the_language_is_not_used(tmp_path):
 
 
 def test_a_split_that_is_not_there_is_refused():
-    with pytest.raises(UsageError, match="It has train, val, test"):
+    with pytest.raises(UsageError, match="Available: train, val, test"):
         resolve_dataset("dtd", "root", split="dev")
 
 
@@ -179,10 +179,10 @@ def test_the_environment_may_name_the_file(own, monkeypatch):
         ("[broken", "not valid TOML"),
         ("[dataset.x]\n", "unknown table 'dataset'"),
         ('[collections]\nx = "cifar10"\n', "must be a list of names"),
-        ('[collections]\nvtab = ["cifar10"]\n', "in the catalogue already"),
-        ("[datasets.cifar10]\n", "in the catalogue already"),
+        ('[collections]\nvtab = ["cifar10"]\n', "already in the catalogue"),
+        ("[datasets.cifar10]\n", "already in the catalogue"),
         ("[datasets.x]\n", "title: missing"),
-        ("[datasets]\nx = 5\n", "'x' is described wrongly"),
+        ("[datasets]\nx = 5\n", "'x' is invalid"),
         ("datasets = []\n", "must be tables"),
     ],
 )
@@ -199,7 +199,7 @@ def test_a_second_file_does_not_replace_what_the_first_one_says(own, tmp_path):
     other.write_text(own.read_text().replace("folders = [", 'note = "another", folders = ['))
 
     assert load_catalogue([str(own), str(own)]).find("our_screws")
-    with pytest.raises(UsageError, match=r"other\.toml: 'our_screws' is in the catalogue already"):
+    with pytest.raises(UsageError, match=r"other\.toml: 'our_screws' is already in the catalogue"):
         load_catalogue([str(own), str(other)])
 
 
@@ -225,7 +225,7 @@ def test_languages_that_a_dataset_lacks_are_left_out_of_a_matrix_and_told(tmp_pa
     jobs = plan_jobs(make_config({**TINY, **settings, "output": str(tmp_path / "{language}.json")}), say=said.append)
 
     assert [job.dataset.language for job in jobs] == ["en"]
-    assert said == ["Left out: cifar10 is not available in 'jp' (Japanese). It has en."]
+    assert said == ["Skipped: cifar10 is not available in 'jp' (Japanese). Available: en."]
 
 
 def test_when_nothing_is_left_it_is_an_error(tmp_path):

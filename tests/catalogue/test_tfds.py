@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from eyechart.datasets.libraries import tfds as reader
+from eyechart.datasets import libraries as reader
 from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, MissingExtraError, UsageError
@@ -149,7 +149,11 @@ def test_dsprites_are_stretched_to_black_and_white(prepared):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("tfds/tiny_animals", "It has test, train|It has train, test"), ("tfds/nothing", "knows no")]
+    ("name", "message"),
+    [
+        ("tfds/tiny_animals", "Available: test, train|Available: train, test"),
+        ("tfds/nothing", "is unknown to TensorFlow Datasets"),
+    ],
 )
 def test_what_is_not_there_is_explained(prepared, name, message):
     with pytest.raises((UsageError, DataError), match=message):
@@ -170,7 +174,7 @@ def test_records_that_need_tensorflow_say_so(prepared, tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "find_spec", lambda _: None)
     spec = resolve_dataset("tfds/tiny_animals", str(prepared))
 
-    with pytest.raises(MissingExtraError, match="prepared as tfrecord, which needs TensorFlow"):
+    with pytest.raises(MissingExtraError, match="prepared as tfrecord, which requires TensorFlow"):
         reader._rows(library, spec, builder, "test")
 
 

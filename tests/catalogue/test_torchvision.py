@@ -92,7 +92,7 @@ def test_a_damaged_batch_is_refused_before_it_is_unpickled(tmp_path, monkeypatch
     (tmp_path / "cifar-10-batches-py" / "test_batch").write_bytes(b"cos\nsystem\n(S'touch pwned'\ntR.")
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(DataError, match="torchvision finds no whole CIFAR10"):
+    with pytest.raises(DataError, match="torchvision found no complete CIFAR10"):
         open_dataset(resolve_dataset("cifar10", str(tmp_path), options={"offline": True}))
 
     assert not (tmp_path / "pwned").exists()
@@ -101,7 +101,7 @@ def test_a_damaged_batch_is_refused_before_it_is_unpickled(tmp_path, monkeypatch
 def test_a_split_that_the_set_lacks_is_refused(tmp_path, monkeypatch):
     formats.mnist(tmp_path, monkeypatch)
 
-    with pytest.raises(UsageError, match="It has train, test"):
+    with pytest.raises(UsageError, match="Available: train, test"):
         resolve_dataset("mnist", str(tmp_path), split="val")
 
 

@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from eyechart.cli import main
+from eyechart.compat.import_shim import SURFACES
 
 
 def run_as(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -63,11 +66,11 @@ def test_ours_wins_over_an_installed_package_only_here(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["vlmeval"], "nothing to run"),
-        (["vlmeval", "-m"], "nothing to run"),
-        (["vlmeval", "missing.py"], "no script missing.py"),
-        (["vlmeval", "-m", "vlmeval.missing"], "no module vlmeval.missing"),
-        (["vlmeval", "-m", "no_such_module_at_all"], "no module no_such_module_at_all"),
+        (["vlmeval"], "No script or module"),
+        (["vlmeval", "-m"], "No script or module"),
+        (["vlmeval", "missing.py"], "Script not found: missing.py"),
+        (["vlmeval", "-m", "vlmeval.missing"], "Module not found: vlmeval.missing"),
+        (["vlmeval", "-m", "no_such_module_at_all"], "Module not found: no_such_module_at_all"),
     ],
 )
 def test_what_cannot_run_is_said(tmp_path, words, said):
@@ -97,7 +100,7 @@ def test_the_real_package_must_not_be_there_first(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
     )
 
-    assert "evalscope has been imported already" in done.stderr
+    assert "evalscope has already been imported" in done.stderr
 
 
 def test_an_unknown_package_is_refused(capsys):
@@ -128,3 +131,20 @@ def test_only_the_package_that_was_asked_for_is_served(tmp_path):
     done = run_as(tmp_path, "clip_benchmark", "script.py")
 
     assert "No module named 'evalscope'" in done.stderr
+
+
+@pytest.mark.parametrize("package", SURFACES)
+def test_everything_that_is_served_exists(package):
+    sources = {source for listed in SURFACES[package].values() for source in listed}
+    for source in sources:
+        name, _, target = source.rpartition("=")
+        module, _, attribute = target.partition(":")
+        if not name or find_spec(module.partition(".")[0]):
+            assert not attribute or hasattr(import_module(module), attribute), source
+
+
+def test_the_command_that_exports_is_served_under_the_name_of_its_module(tmp_path):
+    done = run_as(tmp_path, "clip_benchmark", "-m", "clip_benchmark.webdataset_builder", "--help")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "webdataset folder" in done.stdout

@@ -34,7 +34,7 @@ def test_so_many_requests_of_so_many_texts_are_sent(kind, field, tmp_path, capsy
 
 
 def test_percentiles_are_latencies_that_were_seen(tmp_path):
-    from eyechart.api.speed import ApiSpeed
+    from eyechart.cli.bench_api import ApiSpeed
 
     speed = ApiSpeed("rerank", 200, 10.0, tuple(i / 1000 for i in range(1, 101)), 2, ("it broke",), 50)
 
@@ -82,7 +82,7 @@ def test_a_server_of_text_embeddings_inference_is_asked_in_its_form():
     ("words", "said"),
     [
         (["--requests", "0"], "--requests must be 1 or more"),
-        (["--requests", "1000000"], "100000 at most"),
+        (["--requests", "1000000"], "at most 100000"),
         (["--texts", "nowhere.txt"], "Cannot read the texts"),
         (["--api_key_variable", "NO_SUCH_KEY"], "NO_SUCH_KEY is not set"),
     ],
@@ -100,4 +100,4 @@ def test_a_wrong_model_and_a_missing_server_are_told(capsys):
         assert bench(server) == 1
     assert "test-model" in capsys.readouterr().err
     assert main(["bench-api", "--api_base", "http://127.0.0.1:9/v1", "--model", "x"]) == 1
-    assert "No server answers" in capsys.readouterr().err
+    assert "Cannot connect to" in capsys.readouterr().err

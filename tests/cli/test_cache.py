@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from eyechart.cli import main
-from eyechart.store.answers import ResponseStore
+from eyechart.store.answer_store import ResponseStore
 from eyechart.types import Answer
 
 PETS = "datasets/huggingface.co/ours--pets--main"
@@ -87,7 +87,7 @@ def test_nothing_is_removed_without_a_yes(cache, capsys):
     before = listed(capsys)
 
     assert main(["cache", "clear", "--dry-run"]) == 0
-    assert main(["cache", "clear"]) == 2  # nobody to ask
+    assert main(["cache", "clear"]) == 2  # no terminal to confirm
     assert main(["cache", "clear", "--model", "eyechart-tony", "--yes"]) == 2
     assert main(["cache", "clear", "--kind", "vectors", "--yes"]) == 2
 
@@ -105,7 +105,7 @@ def test_a_person_is_asked(cache, said, gone):
     os.close(ours)
     os.close(theirs)
 
-    assert "Remove 1 of these?" in done.stderr
+    assert "Remove 1 item(s)?" in done.stderr
     assert (not (cache / PETS).exists(), done.returncode == 0) == (gone, gone)
 
 
@@ -144,7 +144,7 @@ def test_what_others_keep_in_the_folder_is_not_touched(cache, capsys, tmp_path):
 @pytest.mark.parametrize("where", [100, -3])
 def test_verify_finds_a_byte_that_changed(cache, capsys, where):
     assert main(["cache", "verify"]) == 0
-    assert "All are sound." in capsys.readouterr().out
+    assert "All are intact." in capsys.readouterr().out
     part = parts(cache)[0]
     data = bytearray(part.read_bytes())
     data[where] ^= 1
@@ -163,7 +163,7 @@ def test_verify_finds_an_answer_that_changed(cache, capsys):
 
     assert main(["cache", "verify", "--kind", "responses"]) == 1
 
-    assert "1 lines are no answers" in capsys.readouterr().out
+    assert "1 damaged lines" in capsys.readouterr().out
 
 
 def test_small_files_of_vectors_are_merged_and_a_run_reads_them(cache, capsys, tmp_path):
@@ -180,7 +180,7 @@ def test_small_files_of_vectors_are_merged_and_a_run_reads_them(cache, capsys, t
     assert "eyechart-tiny: 3 of 5 files were merged into 1." in capsys.readouterr().out
     assert len(parts(cache)) == 3  # images, texts, and which texts were cut
     assert main(["cache", "compact"]) == 0
-    assert "Nothing to merge among 3 files" in capsys.readouterr().out
+    assert "Nothing to merge in 3 vector files" in capsys.readouterr().out
 
     assert main(["eval", *TINY, "--dataset", "demo/garments", "--limit", "15", "--output", "again.json"]) == 0
     again = json.loads((tmp_path / "again.json").read_text())
@@ -198,7 +198,7 @@ def test_damaged_files_are_told_and_not_merged(cache, capsys):
 
     told = capsys.readouterr().out.replace("\n", " ")
     assert str(broken) in told
-    assert "Damaged files: 1. They were left as they are" in told
+    assert "Damaged files: 1. They were not changed" in told
     assert broken in parts(cache)
 
 
@@ -208,5 +208,5 @@ def test_a_store_elsewhere_is_left_alone(cache, capsys, monkeypatch):
     assert main(["cache", "compact"]) == 0
 
     told = capsys.readouterr()
-    assert "which is not looked at here" in told.err
-    assert "Nothing to merge among 0 files" in told.out
+    assert "which is not listed here" in told.err
+    assert "Nothing to merge in 0 vector files" in told.out

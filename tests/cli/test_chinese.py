@@ -10,8 +10,7 @@ import pytest
 from PIL import Image
 
 from eyechart.cli import COMMANDS, main, make_parser
-from eyechart.io.terminal import text_width, wrap
-from eyechart.io.translate import translate
+from eyechart.io.terminal import text_width, translate, wrap
 
 HAN = re.compile(r"[\u4e00-\u9fff]")
 

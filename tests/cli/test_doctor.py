@@ -1,5 +1,4 @@
-from eyechart import doctor
-from eyechart.cli import main
+from eyechart.cli import doctor, main
 
 
 def test_the_doctor_finds_this_installation_in_order(capsys, tmp_path, monkeypatch):

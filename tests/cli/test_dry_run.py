@@ -43,7 +43,7 @@ def test_jobs_and_samples_are_told_and_nothing_is_written(place, capsys):
     assert "eyechart-tiny on photos (en, zeroshot_classification), 2 samples -> out/photos.json" in printed
     assert "to download: nothing" in printed
     assert "GB free" in printed
-    assert "time: not known" in printed
+    assert "time: unknown" in printed
     assert sorted(place.rglob("*")) == before
 
 
@@ -61,7 +61,7 @@ def test_time_and_disk_are_those_of_past_runs(place, capsys):
     printed = dry(capsys, "photos", "eyechart-tiny", "--output", "out/b.json", "--limit", "1")
 
     assert ", 1 sample, about 5 min -> out/b.json" in printed
-    assert "time: about 5 min for all jobs, by past results (1)" in printed
+    assert "time: about 5 min for all jobs, based on past results (1)" in printed
     size = result["model_card"]["embedding_dim"] * 4 / 1e6
     assert f"vectors about {size:,.1f} MB" in printed
 
@@ -71,14 +71,14 @@ def test_what_is_there_would_be_skipped(place, capsys):
     assert main(["eval", *words, "--quiet"]) == 0
     capsys.readouterr()
 
-    assert "skipped if nothing changed -> out/a.json" in dry(capsys, *words)
+    assert "skipped if unchanged -> out/a.json" in dry(capsys, *words)
 
 
 def test_what_would_be_written_over_is_told(place, capsys):
     words = ["photos", "eyechart-tiny", "--output", "out/a.json"]
     assert main(["eval", *words, "--quiet"]) == 0
 
-    assert "-> out/a.json, which is written over\n" in dry(capsys, *words)
+    assert "-> out/a.json (overwritten)\n" in dry(capsys, *words)
     printed = dry(capsys, "demo/garments", *words[1:])
     assert "-> out/a.json\n" in printed
     assert "out/a.json holds the result of photos eyechart-tiny" in printed
@@ -98,13 +98,13 @@ def test_what_is_not_here_is_listed_with_its_source(place, capsys):
 
 def test_with_offline_what_is_not_here_is_an_error_as_in_the_run(place, capsys):
     assert main(["eval", "cifar10", "eyechart-tiny", "--dry-run", "--offline"]) == 1
-    assert "--offline forbids fetching it" in capsys.readouterr().err
+    assert "--offline disables downloads" in capsys.readouterr().err
 
 
 def test_with_offline_a_model_that_is_not_here_is_not_promised(place, capsys):
     printed = dry(capsys, "photos", "org/name", "--offline")
 
-    assert "not here, and --offline fetches nothing\n  org/name (transformers, huggingface)\n" in printed
+    assert "missing, and --offline disables downloads\n  org/name (transformers, huggingface)\n" in printed
     assert "to download" not in printed
 
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from eyechart.datasets.remote.errors import no_network
+from eyechart.datasets.remote.download import no_network
 from eyechart.errors import DataError, ModelError, is_unreachable, unreachable
-from eyechart.io.hub_cache import asking_nothing
+from eyechart.io.files import offline_hub
 from eyechart.models.hub import download
 from eyechart.models.towers.checkpoints import load_error
 from eyechart.types import ModelSpec
@@ -32,7 +32,7 @@ def test_who_forbids_asking_is_not_told_to_check_the_network(tmp_path):
     spec = ModelSpec("transformers", "org/name", options={"cache_dir": str(tmp_path)})
 
     with (
-        asking_nothing(wanted=True),
+        offline_hub(wanted=True),
         pytest.raises(ModelError, match=r"org/name: .*--offline .* forbids") as caught,
     ):
         download("org/name", spec)
@@ -88,14 +88,14 @@ def test_the_kind_of_error_is_the_callers():
 def test_offline_holds_while_it_lasts():
     before = os.environ.get("HF_HUB_OFFLINE")
 
-    with asking_nothing(wanted=True):
+    with offline_hub(wanted=True):
         from huggingface_hub import constants
 
         assert os.environ["HF_HUB_OFFLINE"] == "1"
         assert constants.is_offline_mode()
     assert os.environ.get("HF_HUB_OFFLINE") == before
     assert not constants.is_offline_mode()
-    with asking_nothing(wanted=False):
+    with offline_hub(wanted=False):
         assert not constants.is_offline_mode()
 
 

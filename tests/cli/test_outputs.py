@@ -107,9 +107,9 @@ def test_a_run_says_what_it_writes_over(place, capsys):
         return capsys.readouterr().err
 
     name = "results/demo_garments_eyechart-tiny.json"
-    assert "written over" not in said()
-    assert f"{name} holds the same result; it is written over\n" in said()
-    assert f"{name} was made with other settings (limit 20, now 10); it is written over\n" in said("--limit", "10")
+    assert "overwriting" not in said()
+    assert f"{name} already contains this result; overwriting it\n" in said()
+    assert f"{name} was made with different settings (limit 20, now 10); overwriting it\n" in said("--limit", "10")
 
 
 def test_data_that_changed_are_named_when_their_result_is_written_over(place, capsys):
@@ -120,7 +120,8 @@ def test_data_that_changed_are_named_when_their_result_is_written_over(place, ca
 
     assert run("--dataset", "shop") == 0
 
-    assert "results/shop_eyechart-tiny.json was made with other data; it is written over\n" in capsys.readouterr().err
+    said_now = capsys.readouterr().err
+    assert "results/shop_eyechart-tiny.json was made with different data; overwriting it\n" in said_now
 
 
 def test_a_result_of_something_else_is_not_written_over(place, capsys):
@@ -129,7 +130,7 @@ def test_a_result_of_something_else_is_not_written_over(place, capsys):
 
     assert run("--dataset", "demo/scenes", "--output", "r.json") == 1
 
-    assert "not written over" in capsys.readouterr().err
+    assert "not overwritten" in capsys.readouterr().err
     assert (place / "r.json").read_bytes() == before
 
 
@@ -139,7 +140,7 @@ def test_spellings_of_one_path_have_one_result(place, capsys):
         assert run("--dataset", name) == 0
 
     assert files(place / "results") == ["photos_eyechart-tiny.json"]
-    assert capsys.readouterr().err.count("written over") == 2
+    assert capsys.readouterr().err.count("overwriting") == 2
 
 
 def test_labels_and_captions_of_one_table_have_two_results(place):

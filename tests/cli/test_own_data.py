@@ -39,16 +39,16 @@ def test_class_folders(here, about):
 
     found = about("photos/")
 
-    assert found["form"] == "folders of images, one for each class"
+    assert found["form"] == "folders of images, one per class"
     assert (found["kind"], found["samples"], found["classes"]) == ("classification", 4, 2)
     assert found["images by class"] == "cat 2, dog 2"
     assert found["broken images"] == [
-        "1 of 4 that were decoded:",
+        "1 of 4 decoded:",
         "photos/dog/bad.png: cannot decode the image (cannot identify its format).",
     ]
     assert any("notes.txt" in note for note in found["notes"])
     assert found["tasks"][0] == "zeroshot_classification (the default)"
-    assert "knn (with --folds 5, as there is no split train)" in found["tasks"]
+    assert "knn (with --folds 5, for lack of a train split)" in found["tasks"]
     assert found["next"] == "eyechart eval photos/ ViT-B-32:openai --on-error skip"
 
 
@@ -69,7 +69,7 @@ def test_a_webdataset_of_captions_in_several_languages(about):
     found = about(data_folder("scenes"))
 
     assert (found["form"], found["kind"], found["samples"]) == ("webdataset", "retrieval", 400)
-    assert found["captions"].startswith("826, 1 to 3 for an image")
+    assert found["captions"].startswith("826, 1 to 3 per image")
     assert found["languages"] == "de, en"
     assert found["image sizes"] == "64 x 64"
     assert "broken images" not in found
@@ -87,10 +87,10 @@ def test_a_table_with_chosen_columns(here, about, capsys):
     (here / "t.csv").write_text("pic;label;caption\na.png;x;one two\nb.png;y;three\n")
 
     assert main(["info", "t.csv", "--image-column", "pic"]) == 2
-    assert "which of them count?" in capsys.readouterr().err
+    assert "has both labels" in capsys.readouterr().err
     found = about("t.csv", "--image-column", "pic", "--caption-column", "caption")
 
-    assert found["captions"] == "2, 1 for an image, 1 to 2 words (median 1.5)"
+    assert found["captions"] == "2, 1 per image, 1 to 2 words (median 1.5)"
     assert found["next"] == "eyechart eval t.csv ViT-B-32:openai --image-column pic --caption-column caption"
     found = about("t.csv", "--image-column", "pic", "--task", "zeroshot_retrieval")
     assert found["kind"] == "retrieval"

@@ -68,11 +68,11 @@ def test_the_words_of_a_script_are_left_alone():
         ("eval --limit many", "argument --limit: invalid int value: 'many'"),
         (
             "eval --recall-k 1 photos",
-            "invalid int value: 'photos'; --recall-k takes several values: words stand before",
+            "invalid int value: 'photos'; --recall-k takes several values: put positional arguments before",
         ),
         ("eval --limit", "argument --limit: expected one argument"),
         ("evl", "invalid choice: 'evl'; did you mean eval"),
-        ("info cifar10 more", "eyechart info: unexpected: more"),
+        ("info cifar10 more", "eyechart info: unexpected arguments: more"),
     ],
 )
 def test_wrong_words_are_answered_in_two_lines(capsys, words, message):

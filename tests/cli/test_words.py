@@ -5,7 +5,7 @@ import json
 import pytest
 
 from eyechart.cli import main, make_parser
-from eyechart.cli.flags.settings import settings_of
+from eyechart.cli.flags.eval_flags import settings_of
 from eyechart.config import make_config
 from eyechart.errors import EyechartError, UsageError
 from eyechart.models.resolve import resolve_model
@@ -34,7 +34,7 @@ def settings(*words):
 
 def meant(*words):
     found = settings(*words)
-    return found["dataset"], found["model"]
+    return found["dataset"], found.get("model", [])
 
 
 @pytest.mark.parametrize(
@@ -69,18 +69,24 @@ def test_a_collection_of_models_is_its_models(place):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("phots ViT-B-32", r"'phots' is no dataset.*\n.*photos.*--dataset phots or --model phots"),
+        ("phots ViT-B-32", r"Unknown dataset, model or path: 'phots'.*\n.*photos.*--dataset phots or --model phots"),
         ("./phots ViT-B-32", r"no such folder or file: ./phots\nDid you mean photos"),
         ("photos/cta ViT-B-32", r"no such folder or file: photos/cta\nDid you mean photos/cat\?"),
-        ("names.txt ViT-B-32", r"could be a dataset and a model.*\n.*--pretrained-model names.txt"),
-        ("python:mine:thing photos", r"could be a dataset and a model.*\n.*--model python:mine:thing"),
-        ("photos ViT-B-32 --dataset cifar10", r"photos and --dataset both name a dataset"),
-        ("photos ViT-B-32 --model ViT-L-14", r"ViT-B-32 and --model both name a model"),
-        ("photos ViT-B-32 --pretrained-model openai", r"ViT-B-32 and --pretrained-model both name a model"),
-        ("ViT-B-32:openai", r"is a model by name, and no dataset"),
-        ("phots/cat ViT-B-32", r"phots/cat and ViT-B-32 are models by name, and no dataset"),
-        ("photos --language en ViT-B-32", r"--language takes several values, and took ViT-B-32.*\n.*--model ViT-B-32"),
-        ("--task zeroshot_classification photos ViT-B-32", r"--task takes .* took photos, which is a dataset"),
+        ("names.txt ViT-B-32", r"could be a dataset or a model.*\n.*--pretrained-model names.txt"),
+        ("python:mine:thing photos", r"could be a dataset or a model.*\n.*--model python:mine:thing"),
+        ("photos ViT-B-32 --dataset cifar10", r"photos and --dataset both specify a dataset"),
+        ("photos ViT-B-32 --model ViT-L-14", r"ViT-B-32 and --model both specify a model"),
+        ("photos ViT-B-32 --pretrained-model openai", r"ViT-B-32 and --pretrained-model both specify a model"),
+        ("ViT-B-32:openai", r"No dataset given, only models: ViT-B-32:openai"),
+        ("phots/cat ViT-B-32", r"No dataset given, only models: phots/cat, ViT-B-32"),
+        (
+            "photos --language en ViT-B-32",
+            r"--language takes several values and consumed ViT-B-32.*\n.*--model ViT-B-32",
+        ),
+        (
+            "--task zeroshot_classification photos ViT-B-32",
+            r"--task takes .* consumed photos, which is a known dataset",
+        ),
         ("photos ViT-B-32,openai", r"Did you mean ViT-B-32:openai\?"),
         ("demo/garmnts ViT-B-32", r"Did you mean demo/garments"),
     ],
@@ -95,7 +101,7 @@ def test_what_is_unclear_is_refused_with_the_flags_that_say_it(place, words, mes
 def test_a_folder_and_an_architecture_of_one_name_are_told_apart_by_flags(place):
     (place / "ViT-B-32").mkdir()
 
-    with pytest.raises(UsageError, match="could be a dataset and a model"):
+    with pytest.raises(UsageError, match="could be a dataset or a model"):
         meant("ViT-B-32")
     assert meant("--dataset", "ViT-B-32", "--model", "ViT-B-32") == (["ViT-B-32"], ["ViT-B-32"])
 
@@ -111,7 +117,7 @@ def test_a_folder_and_an_architecture_of_one_name_are_told_apart_by_flags(place)
         ("./captons.csv", "There is no such folder or file: ./captons.csv\nDid you mean captions.csv?"),
         ("vtab/cifr10", "Unknown dataset: 'vtab/cifr10'.\nDid you mean vtab/cifar10"),
         ("sheet.xlsx", "sheet.xlsx is not a dataset.\nSave the sheet as CSV"),
-        ("photos/cat/1.png", "photos/cat/1.png is not a dataset.\nGive the folder of the images"),
+        ("photos/cat/1.png", "photos/cat/1.png is not a dataset.\nPass the folder of the images"),
     ],
 )
 def test_what_is_no_dataset_is_told_with_what_to_do(place, monkeypatch, name, message):
@@ -131,7 +137,7 @@ def test_an_empty_word_is_not_the_working_folder(place, monkeypatch, capsys, wor
 
     assert main(["eval", *words]) == 2
 
-    assert "name of a dataset is empty" in capsys.readouterr().err
+    assert "dataset name is empty" in capsys.readouterr().err
 
 
 def test_two_words_make_a_run(place):
@@ -189,12 +195,12 @@ def test_other_names_with_colons_stay_whole(name, family, address):
 
 
 def test_weights_are_given_once():
-    with pytest.raises(UsageError, match="names its weights, and so does --pretrained laion"):
+    with pytest.raises(UsageError, match="ViT-B-32:openai and --pretrained laion400m_e32 both select weights"):
         specs(model=["ViT-B-32:openai"], pretrained=["laion400m_e32"])
 
 
 def test_an_embedded_model_has_no_weights_to_choose():
-    with pytest.raises(UsageError, match="eyechart-tiny has no weights to choose"):
+    with pytest.raises(UsageError, match="eyechart-tiny has no selectable weights"):
         resolve_model("eyechart-tiny:openai")
 
 

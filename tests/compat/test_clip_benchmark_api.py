@@ -3,15 +3,16 @@
 import inspect
 import json
 import math
-from importlib import import_module
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from eyechart.cli import main
-from eyechart.compat.clip_benchmark.modules import MODULES
-from eyechart.datasets.rows import RowDataset
+from eyechart.compat.import_shim import SURFACES, _OursLoader
+from eyechart.datasets.row_dataset import RowDataset
 from eyechart.errors import DataError, EyechartError, UsageError
 from support.data import (
     encoded,
@@ -76,14 +77,18 @@ SIGNATURES = {
 """As version 1.6.2 has them, annotations left out."""
 
 
+@cache
+def module_of(name):
+    """Return what a script gets by importing a module of the original."""
+    module = ModuleType(name)
+    _OursLoader(SURFACES["clip_benchmark"][name]).exec_module(module)
+    return module
+
+
 def served(name):
     """Return what a script gets under a name of the original."""
     module, _, attribute = name.rpartition(".")
-    return next(getattr(import_module(ours), attribute) for ours in MODULES[module] if has(ours, attribute))
-
-
-def has(ours, attribute):
-    return attribute in import_module(ours).__all__
+    return getattr(module_of(module), attribute)
 
 
 def of(module, name):
@@ -145,7 +150,7 @@ class TestClassification:
         assert found.argmax(dim=0).tolist() == [0, 2]
 
     def test_no_classes_are_refused(self):
-        with pytest.raises(UsageError, match="no classes"):
+        with pytest.raises(UsageError, match="No class names"):
             self.zero_shot_classifier(Toy(), tokenize, [], ["a {c}"], "cpu")
 
     def test_templates_of_another_kind_are_refused(self):
@@ -180,7 +185,7 @@ class TestClassification:
         assert self.accuracy(logits, torch.tensor([2, 1]), topk=(1, 2)) == [0.5, 1.0]
 
     def test_a_label_that_is_no_class_is_refused(self):
-        with pytest.raises(DataError, match="label 3, but there are 3 classes"):
+        with pytest.raises(DataError, match="Label 3 is out of range for 3 classes"):
             self.accuracy(torch.rand(1, 3), torch.tensor([3]))
 
     def test_a_class_without_positives_has_an_average_precision_of_0(self):
@@ -299,8 +304,8 @@ def test_an_unknown_model_type_is_refused_with_those_that_there_are():
 
 class TestProbe:
     def test_it_gives_what_the_task_gives_on_any_device(self, tmp_path):
-        from eyechart.tasks.probes.linear_probe import LinearProbe
-        from eyechart.tasks.probes.training import Features
+        from eyechart.tasks.probe_data import Features
+        from eyechart.tasks.probes import LinearProbe
 
         rng = np.random.default_rng(0)
         labels = rng.integers(0, 6, 90)
@@ -316,7 +321,7 @@ class TestProbe:
             return Features(vectors, part[1].numpy())
 
         probe = LinearProbe()
-        settings = probe.settings({"fewshot_epochs": 3, "fewshot_lr": 0.1, "batch_size": 16, "seed": 5})
+        settings = probe.Settings.picked({"fewshot_epochs": 3, "fewshot_lr": 0.1, "batch_size": 16, "seed": 5})
         scores = probe.learn(features(parts[0]), None, settings, "cpu").scores(features(parts[1]).vectors)
         assert found["lp_acc1"] == pytest.approx(np.mean(scores.argmax(axis=1) == labels[30:60]))
         assert {key: found[key] for key in ("weight_decay", "epochs", "seed", "fewshot_k", "normalized")} == {
@@ -341,7 +346,7 @@ class TestProbe:
     def test_without_model_and_features_there_is_nothing_to_do(self, tmp_path):
         evaluate = of("metrics.linear_probe", "evaluate")
 
-        with pytest.raises(UsageError, match="something to learn from"):
+        with pytest.raises(UsageError, match="training and test data"):
             evaluate(None, None, None, 1, 2, 0, 0.1, 1, "m", 0, str(tmp_path), "cpu")
 
     def test_its_parts_work_alone(self):
@@ -442,9 +447,9 @@ class TestDatasets:
         ("members", "said"),
         [
             ([("a.png", b"no image"), ("a.cls", b"1")], "cannot decode the image"),
-            ([("a.png", png()), ("a.cls", b"one")], r"a\.cls cannot be read"),
+            ([("a.png", png()), ("a.cls", b"one")], r"Cannot decode .*a\.cls"),
             ([("a.png", png())], "has no cls, only png"),
-            ([("a.png", png()), ("a.npy", b"\x80\x04."), ("a.cls", b"1")], r"a\.npy cannot be read"),
+            ([("a.png", png()), ("a.npy", b"\x80\x04."), ("a.cls", b"1")], r"Cannot decode .*a\.npy"),
         ],
     )
     def test_a_sample_that_cannot_be_read_is_an_error_that_names_it(self, tmp_path, members, said):
@@ -464,7 +469,7 @@ class TestDatasets:
         assert (dataset.classes, dataset.templates) == (["cat", "", "bird"], ["a photo of a {c}."])
         assert [str(warning.message) for warning in said] == [
             "wds/x: class 1 has no name.",
-            "wds/x has no templates: 'a photo of a {c}.' is used.",
+            "wds/x has no templates: using 'a photo of a {c}.'.",
         ]
 
     def test_other_datasets_are_indexed(self, tmp_path):
@@ -598,7 +603,7 @@ class TestCommandLine:
             dataset_root = str(tmp_path / "missing")
             model, pretrained, model_type = "eyechart-tiny", "eyechart-tiny", "onnx"
 
-        with pytest.raises(EyechartError, match="no dataset folder"):
+        with pytest.raises(EyechartError, match="There is no dataset at"):
             of("cli", "run")(Args)
 
     def test_results_are_put_into_a_table(self, tmp_path):
@@ -623,7 +628,7 @@ class TestCommandLine:
 
 
 def test_the_place_of_a_process_is_read_from_its_launcher(monkeypatch):
-    from eyechart.compat.clip_benchmark.cli import world_info_from_env
+    world_info_from_env = of("cli", "world_info_from_env")
 
     assert world_info_from_env() == (0, 0, 1)
     for name, value in {"MPI_LOCALRANKID": "1", "PMI_RANK": "5", "PMI_SIZE": "8"}.items():

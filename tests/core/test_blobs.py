@@ -15,7 +15,7 @@ import pytest
 from eyechart.errors import UsageError
 from eyechart.outputs import place_of
 from eyechart.store.blobs import BlobError, LocalBlobs, RemoteBlobs, open_blobs
-from eyechart.store.vectors import EmbeddingStore, VectorTable, store_place, text_digests
+from eyechart.store.vector_store import EmbeddingStore, VectorTable, store_place, text_digests
 from eyechart.types import ModelSpec
 
 # Raised inside botocore and moto, not by our calls:
@@ -138,7 +138,7 @@ def test_an_unknown_protocol_is_a_clear_error_without_the_password():
 
 
 def test_results_are_not_written_into_a_folder_that_is_called_like_an_address():
-    with pytest.raises(UsageError, match="not an address"):
+    with pytest.raises(UsageError, match="not a URL"):
         place_of("s3://bucket/{dataset}.json", ModelSpec("onnx", "m"), "d", "en", "t")
 
 

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from eyechart.io import code
-from eyechart.io.code import code_digest, is_own
+from eyechart.io import digests
+from eyechart.io.digests import code_digest, is_user_code
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_a_file_that_nothing_imports_does_not_count(package):
 
 
 def test_installed_libraries_do_not_count(package):
-    names = code._own_modules("own_pkg.model", package / "own_pkg" / "model.py")
+    names = digests._own_modules("own_pkg.model", package / "own_pkg" / "model.py")
     model(package)
 
     assert {name.partition(".")[0] for name in names} == {"own_pkg", "own_side", "own_late"}
@@ -107,6 +107,6 @@ def test_code_without_a_file_is_never_the_same():
 def test_a_class_of_a_library_is_not_ones_own(package):
     import numpy as np
 
-    assert is_own(model(package))
-    assert not is_own(np.ndarray)
-    assert not is_own(functools.partial(print))
+    assert is_user_code(model(package))
+    assert not is_user_code(np.ndarray)
+    assert not is_user_code(functools.partial(print))

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-import eyechart.store.compact
-import eyechart.store.vectors
+import eyechart.store.maintenance
+import eyechart.store.vector_store
 from eyechart.store.blobs import BlobError, LocalBlobs
-from eyechart.store.compact import compact, compact_model
-from eyechart.store.parts import damage_of_part, read_tensor
-from eyechart.store.vectors import VectorTable, text_digests
+from eyechart.store.maintenance import compact, compact_model
+from eyechart.store.vector_store import VectorTable, damage_of_part, read_tensor, text_digests
 
 NAMES = [f"text {i}" for i in range(30)]
 
@@ -73,7 +72,7 @@ def test_parts_are_merged_up_to_a_size_and_large_ones_stay(tmp_path, monkeypatch
     size = (tmp_path / parts(tmp_path)[0]).stat().st_size
     VectorTable(tmp_path).add(keys("large"), rows(1, seed=3, dim=8 * size))
     large = parts(tmp_path)[-1]
-    monkeypatch.setattr(eyechart.store.compact, "LARGE", 10 * size)
+    monkeypatch.setattr(eyechart.store.maintenance, "LARGE_PART", 10 * size)
 
     done = compact(LocalBlobs(tmp_path))
 
@@ -91,7 +90,7 @@ def test_a_key_that_is_there_several_times_keeps_the_vector_that_counted(tmp_pat
     VectorTable(tmp_path).add(keys("a", "c", *filler), np.stack([second, third, *rows(50)]))  # large
     VectorTable(tmp_path).add(keys("c", "b", "d"), np.stack([first, first, first]))
     before = VectorTable(tmp_path).get(keys("a", "b", "c", "d", *filler))
-    monkeypatch.setattr(eyechart.store.compact, "LARGE", 2000)
+    monkeypatch.setattr(eyechart.store.maintenance, "LARGE_PART", 2000)
 
     compact(LocalBlobs(tmp_path))
 
@@ -121,11 +120,11 @@ def test_parts_that_are_merged_between_listing_and_reading_them_lose_nothing(tmp
     read = read_tensor
 
     def merge_first(*words, **settings):
-        monkeypatch.setattr(eyechart.store.vectors, "read_tensor", read)
+        monkeypatch.setattr(eyechart.store.vector_store, "read_tensor", read)
         compact(LocalBlobs(tmp_path))
         return read(*words, **settings)
 
-    monkeypatch.setattr(eyechart.store.vectors, "read_tensor", merge_first)
+    monkeypatch.setattr(eyechart.store.vector_store, "read_tensor", merge_first)
 
     np.testing.assert_array_equal(VectorTable(tmp_path).get(keys(*NAMES)), vectors)
 
@@ -196,7 +195,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from eyechart.store.blobs import LocalBlobs
-from eyechart.store.compact import compact
+from eyechart.store.maintenance import compact
 folder, left = sys.argv[1], int(sys.argv[2])
 def hook(event, arguments):
     global left
@@ -233,7 +232,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from eyechart.store.vectors import VectorTable, text_digests
+from eyechart.store.vector_store import VectorTable, text_digests
 who, table = sys.argv[1], VectorTable(Path(sys.argv[2]))
 for i in range(40):
     table.add(text_digests([f"{who}-{i}"], "en"), np.full((1, 4), int(who) * 100 + i, np.float32))
@@ -246,7 +245,7 @@ MERGER = """
 import sys
 from pathlib import Path
 from eyechart.store.blobs import LocalBlobs
-from eyechart.store.compact import compact
+from eyechart.store.maintenance import compact
 while not Path(sys.argv[3]).exists():
     assert not compact(LocalBlobs(Path(sys.argv[2]))).damaged
 """

@@ -18,8 +18,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from eyechart.config import make_config
-from eyechart.io.progress import NoProgress
-from eyechart.io.progress.file import ProgressFile
+from eyechart.io.progress import NoProgress, ProgressFile
 from eyechart.io.stopwatch import JobClock
 from eyechart.plan import plan_jobs
 from support.data import write_classification
@@ -205,7 +204,7 @@ def test_a_file_system_that_fails_while_a_dataset_is_read_is_a_clear_error(tmp_p
     def fail(path, *_, **__):
         raise OSError(errno.ESTALE, "Stale file handle", str(path))
 
-    monkeypatch.setattr("eyechart.datasets.wds.tarshard.placed_groups", fail)
+    monkeypatch.setattr("eyechart.datasets.tar_shards.placed_groups", fail)
 
     reports = list(run_planned(jobs, config))
 
@@ -236,7 +235,7 @@ def test_what_a_killed_run_left_behind_does_not_block_the_next_one(tmp_path, mon
     for path in left:
         path.write_text("{")
 
-    skipping = config.model_copy(update={"skip_existing": True})
+    skipping = config.replaced(skip_existing=True)
 
     assert all(report.skipped for report in run_planned(jobs, skipping))
     assert all(report.result and not report.skipped for report in run_planned(jobs, config))

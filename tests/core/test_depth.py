@@ -1,4 +1,4 @@
-"""Images with more than eight bits a channel keep their greys: neither white nor black, and never in silence."""
+"""Images with more than eight bits per channel keep their greys: neither white nor black, and never in silence."""
 
 import io
 import struct
@@ -6,14 +6,13 @@ import struct
 import numpy as np
 import pytest
 from PIL import Image
-from skimage import data as photographs
 
-from eyechart.datasets.wds.recode import recode
+from eyechart.datasets.webdataset_export import recode
 from eyechart.errors import DataError
-from eyechart.io.media import ImageRef, decode_image, to_rgb
-from eyechart.results.thumbnails import thumbnail
+from eyechart.io.images import ImageRef, decode_image, to_rgb
+from eyechart.results.job_results import thumbnail
 
-GREY = photographs.camera()[::4, ::4]
+GREY = pytest.importorskip("skimage.data").camera()[::4, ::4]
 """A photograph in eight bits."""
 DEEP = GREY.astype(np.uint16) * 257
 """The same in sixteen: 255 becomes 65535."""
@@ -84,7 +83,7 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("form", UNKNOWN)
 def test_values_that_could_mean_anything_are_refused(form):
-    with pytest.raises(DataError, match=r"(?s)nobody can tell which.*8 or 16 bits"):
+    with pytest.raises(DataError, match=r"(?s)value of white is unknown.*8 or 16 bits"):
         to_rgb(ImageRef(form, data=UNKNOWN[form]()).decode())
 
 

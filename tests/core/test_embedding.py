@@ -6,13 +6,13 @@ import time
 import numpy as np
 import pytest
 
-from eyechart.datasets.folder import open_folder
-from eyechart.datasets.wds.webdataset import open_webdataset
+from eyechart.datasets.image_folder import open_folder
+from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError, ModelError
-from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.inference.embeddings import CachedEncoder
 from eyechart.manifest import read_manifest
-from eyechart.store.vectors import EmbeddingStore
-from eyechart.types import DatasetSpec
+from eyechart.store.vector_store import EmbeddingStore
+from eyechart.types import DatasetSpec, EncodeOptions
 from support.data import png, write_classification, write_tar
 from support.encoders import SmallEncoder, lazy, random_encoder
 
@@ -21,8 +21,9 @@ def manifest(root):
     return read_manifest(open_webdataset(DatasetSpec("wds/x", "wds", str(root))))
 
 
-def embeddings(encoder, tmp_path, **options):
-    return StoredEmbeddings(lazy(encoder), EmbeddingStore(tmp_path / "store"), **options)
+def embeddings(encoder, tmp_path, on_error="fail", **options):
+    store = EmbeddingStore(tmp_path / "store")
+    return CachedEncoder(lazy(encoder), store, EncodeOptions(**options), on_error=on_error)
 
 
 @pytest.mark.parametrize(("batch_size", "workers"), [(1, 1), (5, 2), (64, 0), (64, 8)])
@@ -73,7 +74,7 @@ def test_a_sample_that_is_gone_when_the_dataset_is_read_again_is_an_error(tmp_pa
     gone = found.entries[-1].id
     write_tar(tar, [(name, data) for name, data in members if name.partition(".")[0] != gone.rpartition("/")[2]])
 
-    with pytest.raises(DataError, match=f"{gone} was gone when the dataset was read a second time"):
+    with pytest.raises(DataError, match=f"{gone}: missing when the dataset was read a second time"):
         embeddings(random_encoder(), tmp_path, on_error=on_error).images(found)
 
 
@@ -160,7 +161,7 @@ def test_many_threads_load_the_model_once(tmp_path):
     original = model.family.load
     model.family.load = lambda spec: (time.sleep(0.05), original(spec))[1]
 
-    StoredEmbeddings(model, EmbeddingStore(tmp_path / "store"), workers=8).images(found)
+    CachedEncoder(model, EmbeddingStore(tmp_path / "store"), EncodeOptions(workers=8)).images(found)
 
     assert model.family.loads == 1
 
@@ -169,7 +170,7 @@ def test_a_model_may_give_the_same_memory_at_every_call(tmp_path):
     manifest = read_manifest(
         open_webdataset(DatasetSpec("x", "wds", str(write_classification(tmp_path / "data", n=9))))
     )
-    right = StoredEmbeddings(lazy(random_encoder()), EmbeddingStore(tmp_path / "one")).images(manifest).vectors
+    right = CachedEncoder(lazy(random_encoder()), EmbeddingStore(tmp_path / "one")).images(manifest).vectors
     encoder = random_encoder()
     memory, encode = np.zeros((9, 16), np.float32), encoder.encode_images
 
@@ -179,7 +180,11 @@ def test_a_model_may_give_the_same_memory_at_every_call(tmp_path):
 
     encoder.encode_images = reuse
 
-    found = StoredEmbeddings(lazy(encoder), EmbeddingStore(tmp_path / "two"), batch_size=2).images(manifest).vectors
+    found = (
+        CachedEncoder(lazy(encoder), EmbeddingStore(tmp_path / "two"), EncodeOptions(batch_size=2))
+        .images(manifest)
+        .vectors
+    )
 
     np.testing.assert_array_equal(found, right)
 
@@ -190,7 +195,7 @@ def test_images_and_texts_of_different_sizes_are_not_compared(tmp_path):
     )
     encoder = random_encoder()
     encoder.encode_texts = lambda texts, *, language="en": np.ones((len(texts), 5), np.float32)
-    embeddings = StoredEmbeddings(lazy(encoder), EmbeddingStore(tmp_path / "store"))
+    embeddings = CachedEncoder(lazy(encoder), EmbeddingStore(tmp_path / "store"))
     embeddings.texts(["a", "b"])
 
     with pytest.raises(ModelError, match="vectors of 5 and of 16 dimensions"):
@@ -206,4 +211,6 @@ def test_vectors_of_changing_size_are_an_error(tmp_path, batch_size):
     encoder.encode_images = lambda batch: np.ones((len(batch), next(sizes)), np.float32)
 
     with pytest.raises(ModelError, match="vectors of shape"):
-        StoredEmbeddings(lazy(encoder), EmbeddingStore(tmp_path / "store"), batch_size=batch_size).images(manifest)
+        CachedEncoder(lazy(encoder), EmbeddingStore(tmp_path / "store"), EncodeOptions(batch_size=batch_size)).images(
+            manifest
+        )

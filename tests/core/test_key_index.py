@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eyechart.store import key_index
-from eyechart.store.key_index import KeyIndex
+from eyechart.store import vector_store
+from eyechart.store.vector_store import KeyIndex
 
 
 def keys(numbers):
@@ -44,8 +44,8 @@ def test_parts_added_one_by_one_or_together_are_found_alike():
 def test_there_are_few_runs_and_a_key_is_moved_rarely(monkeypatch):
     """n log n: with one sorted list it would be a million moves for these 1,000 parts."""
     moved = []
-    real = key_index._join
-    monkeypatch.setattr(key_index, "_join", lambda runs: moved.append(sum(map(len, runs))) or real(runs))
+    real = vector_store._join
+    monkeypatch.setattr(vector_store, "_join", lambda runs: moved.append(sum(map(len, runs))) or real(runs))
     index = KeyIndex()
     for number in range(1000):
         index.add([keys([2 * number, 2 * number + 1])], number)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eyechart.io.layout import columns_of, lay_out
 from eyechart.io.terminal import text_width, wrap
+from eyechart.io.text_tables import columns_of, lay_out
 
 COLUMNS = columns_of("metric", "value", "interval", "n", right=("value", "interval", "n"), below=("interval", "n"))
 ROW = ("acc1", "0.5000", "0.4000 - 0.6000", "1000")

@@ -1,8 +1,8 @@
 import pytest
 
-from eyechart.datasets.wds.webdataset import open_webdataset
+from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError
-from eyechart.io.media import ImageRef
+from eyechart.io.images import ImageRef
 from eyechart.manifest import read_manifest
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
 from support.data import png, write_classification, write_multilabel, write_retrieval
@@ -42,7 +42,7 @@ def test_a_negative_label_is_an_error(tmp_path):
 
 
 def test_a_multilabel_vector_longer_than_the_class_list_is_an_error(tmp_path):
-    with pytest.raises(DataError, match=r"its \.npy has 3 values for 2 classes"):
+    with pytest.raises(DataError, match=r"the \.npy member has 3 values for 2 classes"):
         manifest(write_multilabel(tmp_path, labels=[[1, 0, 1]], classes=("a", "b")))
 
 

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from eyechart import plan
-from eyechart.cli.parts.show import MOST, show_reports
+from eyechart.cli.run_output import MOST, show_reports
 from eyechart.config import make_config
 from eyechart.datasets import registry
 from eyechart.io import digests
-from eyechart.io.progress import NoProgress
-from eyechart.io.progress import file as progress_file
-from eyechart.io.progress.file import ProgressFile
+from eyechart.io import progress as progress_file
+from eyechart.io.progress import NoProgress, ProgressFile
 from eyechart.io.stopwatch import JobClock
 from eyechart.models.registry import ENCODERS
 from eyechart.session import Session

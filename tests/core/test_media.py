@@ -4,8 +4,8 @@ import pytest
 from PIL import Image
 
 from eyechart.errors import DataError
-from eyechart.io import digests, media
-from eyechart.io.media import ImageRef, to_rgb
+from eyechart.io import digests, images
+from eyechart.io.images import ImageRef, to_rgb
 from support.data import encoded, noise_image, png
 
 
@@ -65,9 +65,9 @@ def test_what_is_loaded_is_decoded_and_digested_from_the_same_bytes(tmp_path):
 def test_a_pipe_or_a_giant_is_refused_before_it_is_read(what, tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe.png")
     (tmp_path / "giant.png").write_bytes(png(1))
-    monkeypatch.setattr(media, "MAX_BYTES", 100)
+    monkeypatch.setattr(images, "MAX_BYTES", 100)
 
-    with pytest.raises(DataError, match="not a plain file"):
+    with pytest.raises(DataError, match="not a regular file"):
         getattr(ImageRef.from_path(tmp_path / "pipe.png"), what)()
     with pytest.raises(DataError, match="more than the limit of 100"):
         getattr(ImageRef.from_path(tmp_path / "giant.png"), what)()
@@ -87,7 +87,7 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path):
 
 
 def test_an_image_with_too_many_pixels_is_refused_before_it_is_decoded(monkeypatch):
-    monkeypatch.setattr(media, "MAX_PIXELS", 100)
+    monkeypatch.setattr(images, "MAX_PIXELS", 100)
 
     with pytest.raises(DataError, match="1200 pixels, more than the limit"):
         ImageRef("bomb.png", data=png(1)).decode()

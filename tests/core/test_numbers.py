@@ -2,7 +2,7 @@
 
 import pytest
 
-from eyechart.results.numbers import fixed, is_fraction, level, shown, spread, with_unit
+from eyechart.results.views import fixed, is_fraction, level, shown, spread, with_unit
 from eyechart.types import Metric
 
 

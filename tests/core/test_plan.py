@@ -1,10 +1,11 @@
 import pytest
 
 from eyechart.cli import make_parser
-from eyechart.cli.flags.settings import settings_of
+from eyechart.cli.flags.eval_flags import settings_of
 from eyechart.config import make_config
 from eyechart.errors import EyechartError, UsageError
-from eyechart.plan import TASK_FLAGS, dataset_names, plan_jobs
+from eyechart.plan import dataset_names, plan_jobs
+from eyechart.settings.tasks import task_flags
 from eyechart.tasks.registry import load_task
 from support.data import png, write_classification, write_retrieval
 
@@ -119,22 +120,22 @@ def test_a_path_is_recognised_by_what_it_holds(data):
     ("settings", "message"),
     [
         ({"dataset": ["demo/garment"]}, "Did you mean demo/garments"),
-        ({"dataset": ["wds/x"], "dataset_root": "nowhere"}, "no dataset folder nowhere"),
+        ({"dataset": ["wds/x"], "dataset_root": "nowhere"}, "There is no dataset at nowhere"),
         ({"dataset": ["wds/x"], "dataset_root": "data/vtab-x", "split": "val"}, "no split 'val'"),
         ({"dataset": ["demo/scenes"], "model": ["eyechart-tinny"], "pretrained": [""]}, "Did you mean eyechart-tiny"),
         ({"dataset": ["demo/scenes"], "model_type": "onxx"}, "Did you mean onnx"),
         ({"dataset": ["demo/scenes"], "task": "zeroshot_retrieva"}, "Did you mean zeroshot_retrieval"),
         ({"dataset": ["demo/scenes"], "task": "zeroshot_classification"}, "is a retrieval dataset"),
-        ({"dataset": ["demo/scenes"], "recall_k": [0]}, "recall_k must be 1 or more"),
+        ({"dataset": ["demo/scenes"], "recall_k": [0]}, "recall-k must be 1 or more"),
         ({"dataset": ["demo/scenes"], "output": "{datset}.json"}, r"Did you mean \{dataset\}"),
         ({"dataset": ["demo/scenes", "demo/garments"], "output": "r.json"}, "Two jobs would write r.json"),
         ({"dataset": ["demo/garments"], "custom_template_file": "gone.txt"}, "no file gone.txt"),
-        ({"dataset": ["demo/garments"], "load_clfs": ["gone.safetensors"]}, "no classifier file gone"),
+        ({"dataset": ["demo/garments"], "load_clfs": ["gone.safetensors"]}, "The classifier file gone"),
         (
             {"dataset": ["demo/garments"], "language": ["en", "de"], "save_clf": "x.clf", "output": "{language}.json"},
             "2 jobs would write x.clf",
         ),
-        ({"dataset": ["demo/garments"], "save_clf": "x.clf", "load_clfs": ["y.clf"]}, "nothing to write"),
+        ({"dataset": ["demo/garments"], "save_clf": "x.clf", "load_clfs": ["y.clf"]}, "cannot be combined"),
         ({"dataset": ["demo/scenes"], "output": "data/vtab-x/classnames.txt/r.json"}, "Cannot write results"),
         ({"pretrained_model": ["ViT-B-32"]}, "not 'model,pretrained'"),
         ({"dataset": ["demo/garments"], "language": ["fr"]}, "no class names for language 'fr'"),
@@ -159,7 +160,7 @@ def test_a_language_that_a_dataset_lacks_is_left_out_and_told(data):
 
     pairs = [(job.dataset.name, job.dataset.language) for job in jobs]
     assert pairs == [("wds/vtab-x", "en"), ("plain", "en"), ("demo/garments", "en"), ("demo/garments", "de")]
-    assert [line.startswith("Left out: ") and "'de'" in line for line in said] == [True, True]
+    assert [line.startswith("Skipped: ") and "'de'" in line for line in said] == [True, True]
 
 
 def test_a_template_without_place_for_the_class_is_refused(data):
@@ -210,7 +211,7 @@ def test_a_task_option_that_nothing_would_read_is_refused():
     with pytest.raises(UsageError, match="Unknown task option: 'knnk'") as caught:
         planned("zeroshot_classification", "knn", folds=2, knnk=3)
     assert "knn_k" in caught.value.advice
-    with pytest.raises(UsageError, match="seed is no task option") as caught:
+    with pytest.raises(UsageError, match="seed is not a task option") as caught:
         planned("knn", folds=2, seed=3)
     assert "--seed" in caught.value.advice
 
@@ -218,5 +219,7 @@ def test_a_task_option_that_nothing_would_read_is_refused():
 def test_the_flags_of_tasks_are_task_options():
     parser = make_parser("eyechart", "eval")
 
-    words = ["--fewshot_draw", "eyechart", "--empty_classes", "zero"]  # left open unless they are given
-    assert settings_of(parser.parse_args(["eval", *words]))["task_options"].keys() == TASK_FLAGS
+    words = ["--fewshot_draw", "eyechart", "--empty_classes", "zero", "--knn-k", "3"]
+    options = settings_of(parser.parse_args(["eval", *words]))["task_options"]
+    assert options == {"fewshot_draw": "eyechart", "empty_classes": "zero", "knn_k": 3}
+    assert options.keys() <= task_flags().keys()

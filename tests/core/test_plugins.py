@@ -35,7 +35,7 @@ MODULE = '''
 import io
 import numpy as np
 from PIL import Image
-from eyechart.io.media import ImageRef
+from eyechart.io.images import ImageRef
 from eyechart.types import DatasetInfo, ModelCard, Sample
 
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255)}

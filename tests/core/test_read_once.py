@@ -12,18 +12,18 @@ import pytest
 from eyechart import run
 from eyechart.config import make_config
 from eyechart.datasets.registry import open_dataset
-from eyechart.datasets.rows import in_memory
-from eyechart.datasets.wds.tarshard import iter_tar
+from eyechart.datasets.row_dataset import in_memory
+from eyechart.datasets.tar_shards import iter_tar
 from eyechart.errors import DataError
-from eyechart.inference import as_read, pipeline
-from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.inference import embeddings, image_batches
+from eyechart.inference.embeddings import CachedEncoder
 from eyechart.io import digests
-from eyechart.io.media import ImageRef, to_rgb
-from eyechart.manifest import DatasetReading, read_manifest
+from eyechart.io.images import ImageRef, to_rgb
+from eyechart.manifest import DatasetScan, read_manifest
 from eyechart.plan import plan_jobs
 from eyechart.session import Session
-from eyechart.store.vectors import EmbeddingStore
-from eyechart.types import DatasetInfo, DatasetSpec, Sample
+from eyechart.store.vector_store import EmbeddingStore
+from eyechart.types import DatasetInfo, DatasetSpec, EncodeOptions, Sample
 from support.bytes_read import BytesRead
 from support.data import encoded, noise_image, write_shards, write_tar
 from support.encoders import lazy, random_encoder
@@ -117,8 +117,8 @@ def test_a_cold_run_reads_every_image_once_and_a_warm_one_none(layout, plan, tmp
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_further_model_reads_once_more(layout, tmp_path, passes):
-    reading = DatasetReading(opened(layout, tmp_path / "data"))
-    first, second = (StoredEmbeddings(lazy(random_encoder(i)), EmbeddingStore(tmp_path / "store")) for i in range(2))
+    reading = DatasetScan(opened(layout, tmp_path / "data"))
+    first, second = (CachedEncoder(lazy(random_encoder(i)), EmbeddingStore(tmp_path / "store")) for i in range(2))
 
     vectors = first.images(reading)
     one = passes()
@@ -135,7 +135,7 @@ def test_every_further_model_reads_once_more(layout, tmp_path, passes):
 
 def test_numbers_fingerprints_and_batches_are_those_of_a_dataset_that_was_read_before(tmp_path, monkeypatch):
     """Also with copies, which are encoded once, and for an image that cannot be decoded."""
-    monkeypatch.setattr(as_read, "LOOKED_UP", 2)
+    monkeypatch.setattr(embeddings, "LOOKED_UP", 2)
     order = [0, 1, 0, 2, 3, 1, 4, 5, 6, 0, 7]
     for number, image in enumerate(order):
         (tmp_path / f"{number}.png").write_bytes(IMAGES[image])
@@ -143,15 +143,17 @@ def test_numbers_fingerprints_and_batches_are_those_of_a_dataset_that_was_read_b
     samples = [Sample(str(i), ImageRef.from_path(tmp_path / f"{i}.png"), label=0) for i in range(len(order))]
     dataset = in_memory(DatasetInfo("x", "classification", classnames=("a",)), samples)
     found = []
-    for name, listed in {"as read": DatasetReading(dataset), "before": read_manifest(dataset)}.items():
+    for name, listed in {"as read": DatasetScan(dataset), "before": read_manifest(dataset)}.items():
         encoder, batches = random_encoder(), []
         encode = encoder.encode_images
         encoder.encode_images = lambda batch, encode=encode, batches=batches: (
             batches.append(len(batch)) or encode(batch)
         )
-        model = StoredEmbeddings(lazy(encoder), EmbeddingStore(tmp_path / name), batch_size=3, on_error="skip")
+        model = CachedEncoder(
+            lazy(encoder), EmbeddingStore(tmp_path / name), EncodeOptions(batch_size=3), on_error="skip"
+        )
         embedded = model.images(listed)
-        manifest = listed.manifest if isinstance(listed, DatasetReading) else listed
+        manifest = listed.manifest if isinstance(listed, DatasetScan) else listed
         found.append((manifest.fingerprint, embedded.vectors.tobytes(), embedded.kept.tolist(), batches))
         assert [failure.id for failure in embedded.failures] == ["3"]
 
@@ -165,11 +167,11 @@ def test_what_is_in_the_store_is_read_once_for_its_digest_and_not_decoded(layout
     dataset = opened(layout, tmp_path / "data")
     store, encoders = EmbeddingStore(tmp_path / "store"), [random_encoder(), random_encoder()]
     monkeypatch.setenv("EYECHART_CACHE", str(tmp_path / "one"))
-    expected = StoredEmbeddings(lazy(encoders[0]), store).images(DatasetReading(dataset))
+    expected = CachedEncoder(lazy(encoders[0]), store).images(DatasetScan(dataset))
     passes()
     monkeypatch.setenv("EYECHART_CACHE", str(tmp_path / "other"))
 
-    found = StoredEmbeddings(lazy(encoders[1]), store).images(DatasetReading(dataset))
+    found = CachedEncoder(lazy(encoders[1]), store).images(DatasetScan(dataset))
 
     assert 1 <= passes() < 1.1
     assert encoders[1].encoded_images == 0
@@ -207,8 +209,8 @@ def missing_image(root):
     ("broken", "words"),
     [
         (wrong_label, "label 7"),
-        (cut_archive, "cut short"),
-        (hole_in_archive, "cut short"),
+        (cut_archive, "truncated"),
+        (hole_in_archive, "truncated"),
         (missing_image, "23.png"),
     ],
 )
@@ -283,16 +285,18 @@ def test_a_result_of_data_that_changed_while_they_were_read_is_not_taken_for_one
 
 
 def test_an_error_on_the_way_leaves_the_next_job_the_whole_dataset(tmp_path, monkeypatch):
-    monkeypatch.setattr(as_read, "LOOKED_UP", 2)
+    monkeypatch.setattr(embeddings, "LOOKED_UP", 2)
     write_folder(tmp_path / "data")
     (tmp_path / "data" / "cat" / "004.png").write_bytes(b"no image")
-    reading = DatasetReading(open_dataset(DatasetSpec("x", "folder", str(tmp_path / "data"))))
+    reading = DatasetScan(open_dataset(DatasetSpec("x", "folder", str(tmp_path / "data"))))
     store = EmbeddingStore(tmp_path / "store")
 
     with pytest.raises(DataError, match="004"):
-        StoredEmbeddings(lazy(random_encoder(0)), store, batch_size=2).images(reading)
+        CachedEncoder(lazy(random_encoder(0)), store, EncodeOptions(batch_size=2)).images(reading)
     assert not reading.done
-    embedded = StoredEmbeddings(lazy(random_encoder(1)), store, batch_size=4, on_error="skip").images(reading)
+    embedded = CachedEncoder(lazy(random_encoder(1)), store, EncodeOptions(batch_size=4), on_error="skip").images(
+        reading
+    )
 
     assert len(embedded.kept) == N - 1
     assert reading.done
@@ -304,12 +308,14 @@ def test_few_bytes_of_images_are_in_memory_at_a_time(layout, tmp_path, monkeypat
     large = [encoded(noise_image(i, (400, 400))) for i in range(N)]
     monkeypatch.setattr(sys.modules[__name__], "IMAGES", large)
     each = len(large[0])
-    monkeypatch.setattr(as_read, "LOOKED_UP_BYTES", 2 * each)
-    monkeypatch.setattr(pipeline, "AHEAD_BYTES", 3 * each)
-    model = StoredEmbeddings(lazy(random_encoder()), EmbeddingStore(tmp_path / "store"), batch_size=N, workers=1)
+    monkeypatch.setattr(embeddings, "LOOKED_UP_BYTES", 2 * each)
+    monkeypatch.setattr(image_batches, "AHEAD_BYTES", 3 * each)
+    model = CachedEncoder(
+        lazy(random_encoder()), EmbeddingStore(tmp_path / "store"), EncodeOptions(batch_size=N, workers=1)
+    )
     dataset = opened(layout, tmp_path / "data")
     to_rgb(ImageRef("first", data=IMAGES[0]).decode())  # Pillow imports its plugins
-    reading = DatasetReading(dataset)
+    reading = DatasetScan(dataset)
 
     tracemalloc.start()
     try:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eyechart.io.files import CacheError
-from eyechart.io.media import ImageRef
-from eyechart.store.answers import Responses, prompt_key
+from eyechart.io.images import ImageRef
+from eyechart.store.answer_store import Responses, prompt_key
 from eyechart.types import Answer, Message
 
 ANSWER = Answer("A cat.", thinking="Hm.", finish_reason="stop", usage={"prompt_tokens": 7, "completion_tokens": 3})
@@ -79,18 +79,18 @@ def test_an_answer_whose_bytes_changed_on_the_disk_is_none(tmp_path, old, new):
     assert (table.get("k"), table.damaged) == (None, 1)
 
 
-def test_answers_of_version_0_1_have_no_checksum_and_count(tmp_path):
+def test_answers_without_a_checksum_are_not_used(tmp_path):
     (tmp_path / "1.jsonl").write_text('{"key":"k","text":"A cat."}\n{"key":"l","text":7}\n')
 
     table = Responses(tmp_path)
 
-    assert (table.get("k"), table.get("l"), table.damaged) == (Answer("A cat."), None, 1)
+    assert (table.get("k"), table.get("l"), table.damaged) == (None, None, 2)
 
 
 WRITER = """
 import sys
 from pathlib import Path
-from eyechart.store.answers import Responses
+from eyechart.store.answer_store import Responses
 from eyechart.types import Answer
 folder, name, count = sys.argv[1:]
 table = Responses(Path(folder))

@@ -9,10 +9,10 @@ import pytest
 
 from eyechart.errors import ResultError, UsageError
 from eyechart.outputs import check_outputs
-from eyechart.report.load import load_results
+from eyechart.report.loader import load_results
 from eyechart.results import Result, read_result, write_result
-from eyechart.results.done import check_owner, is_done
-from eyechart.results.lines import append_line
+from eyechart.results.files import append_line
+from eyechart.results.job_results import check_owner, is_done
 from eyechart.types import DatasetSpec, Job, Metric, ModelSpec
 
 NOW = {"settings": "s", "model": "m", "data": "d", "code": "c"}
@@ -115,7 +115,7 @@ def test_a_disk_that_is_full_is_told_and_leaves_the_other_lines(path, monkeypatc
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("eyechart.results.lines.os.fsync", full)
+    monkeypatch.setattr("eyechart.results.files.os.fsync", full)
     with pytest.raises(ResultError, match="No space left"):
         save(job(path, "b"))
     assert "a" in [item.result.dataset for item in load_results([path]).found]
@@ -126,7 +126,7 @@ def test_what_is_done_is_found_among_the_lines(path):
 
     assert is_done(job(path, "a"), NOW)[0].metrics == {"acc1": 0.5}
     assert is_done(job(path, "b"), NOW) == (None, "")  # not there: nothing to say
-    assert "other data" in is_done(job(path, "a"), NOW | {"data": "other"})[1]
+    assert "different data" in is_done(job(path, "a"), NOW | {"data": "other"})[1]
 
 
 def test_a_line_that_was_changed_is_not_done(path):
@@ -140,7 +140,7 @@ def test_a_file_of_one_result_over_several_lines_takes_no_other(path):
     this = replace(job(path, "a"), append=False)
     write_result(Result(*this.names, {"acc1": Metric(0.5)}), [], path)
 
-    with pytest.raises(ResultError, match="none can be added"):
+    with pytest.raises(ResultError, match="no line can be appended"):
         check_owner(job(path, "a"))
 
 
@@ -148,7 +148,7 @@ def test_a_file_of_one_result_over_several_lines_takes_no_other(path):
 def test_nothing_is_added_to_a_file_that_holds_no_results(path, content):
     path.write_text(content)
 
-    with pytest.raises(ResultError, match="is not written over"):
+    with pytest.raises(ResultError, match="is not overwritten"):
         check_owner(job(path))
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from eyechart.errors import ResultError
 from eyechart.results import Result, read_result, to_json, write_result
-from eyechart.results.done import WORDS, check_owner, is_done
-from eyechart.types import DatasetSpec, Job, MeanOf, Metric, ModelSpec
+from eyechart.results.job_results import INPUTS, check_owner, is_done
+from eyechart.types import DatasetSpec, EncodeOptions, Job, MeanOf, Metric, ModelSpec
 
 
 def result(**changes):
@@ -108,7 +108,7 @@ def test_what_is_not_known_to_be_the_same_is_not_the_same(tmp_path, part, now):
     done, why = is_done(this, {**NOW, part: now})
 
     assert not done
-    assert WORDS[part] in why
+    assert INPUTS[part] in why
 
 
 @pytest.mark.parametrize("part", NOW)
@@ -120,7 +120,7 @@ def test_what_is_unknown_then_and_now_is_not_the_same(tmp_path, part):
     done, why = is_done(this, unknown)
 
     assert not done
-    assert "not known without a run" in why
+    assert "only a run can tell" in why
 
 
 def test_a_result_that_was_changed_by_hand_is_made_again(tmp_path):
@@ -129,7 +129,7 @@ def test_a_result_that_was_changed_by_hand_is_made_again(tmp_path):
     this.output.write_text(this.output.read_text().replace("0.5", "0.9"))
 
     assert read_result(this.output).altered
-    assert "was changed" in is_done(this, NOW)[1]
+    assert "was modified" in is_done(this, NOW)[1]
 
 
 def test_a_result_whose_records_were_cut_is_made_again(tmp_path):
@@ -146,7 +146,7 @@ def test_a_result_that_does_not_say_what_it_was_made_from_is_made_again(tmp_path
     names = {"dataset": "wds/x", "model": "m", "pretrained": "p", "task": "t", "language": "en"}
     path.write_text(json.dumps(names | {"metrics": {"acc1": 1.0}}))
 
-    assert "does not say" in is_done(job(path), NOW)[1]
+    assert "does not record its inputs" in is_done(job(path), NOW)[1]
 
 
 def test_the_result_of_something_else_is_not_written_over(tmp_path):
@@ -171,7 +171,7 @@ def test_what_is_no_result_is_not_written_over(tmp_path, content):
     this = job(tmp_path / "r.json")
     this.output.write_text(content)
 
-    with pytest.raises(ResultError, match="is not written over"):
+    with pytest.raises(ResultError, match="is not overwritten"):
         check_owner(this)
 
 
@@ -211,7 +211,7 @@ def test_a_failed_write_leaves_the_old_result_and_no_temporary_file(tmp_path):
 def test_the_jobs_digest_ignores_where_and_how_fast_it_runs(tmp_path):
     base = job(tmp_path / "a.json")
 
-    assert job(tmp_path / "b.json", batch_size=1, workers=0).digest == base.digest
+    assert job(tmp_path / "b.json", encoding=EncodeOptions(batch_size=1, workers=0)).digest == base.digest
     assert job(tmp_path / "a.json", model=ModelSpec("onnx", "m", "p", device="cuda")).digest == base.digest
     assert job(tmp_path / "a.json", model=ModelSpec("onnx", "m", "p", precision="fp16")).digest != base.digest
 

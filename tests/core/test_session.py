@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from eyechart import evaluate
-from eyechart.datasets.wds.webdataset import open_webdataset
+from eyechart.datasets.webdataset import open_webdataset
 from eyechart.session import Session
 from eyechart.types import DatasetSpec, Job, ModelSpec
 from support.data import write_classification
@@ -27,7 +27,7 @@ def test_what_was_opened_to_be_checked_is_not_opened_again_to_be_read(tmp_path, 
         opened.append(spec.name)
         return open_webdataset(spec)
 
-    monkeypatch.setattr("eyechart.datasets.wds.webdataset.open_webdataset", counted)
+    monkeypatch.setattr("eyechart.datasets.webdataset.open_webdataset", counted)
     evaluate(
         model_type="onnx",
         model=["eyechart-tiny"],

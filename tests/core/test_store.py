@@ -6,7 +6,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from eyechart.errors import ModelError
-from eyechart.store.vectors import EmbeddingStore, VectorTable, text_digests
+from eyechart.store.vector_store import EmbeddingStore, VectorTable, text_digests
 
 
 def keys(*names):
@@ -54,7 +54,7 @@ def test_a_vector_that_is_not_finite_is_refused(tmp_path, bad):
     vectors = rows(2)
     vectors[1, 3] = bad
 
-    with pytest.raises(ModelError, match="1 of 2 vectors with NaN or infinite"):
+    with pytest.raises(ModelError, match="1 of 2 vectors of the model contain NaN or infinite"):
         VectorTable(tmp_path).add(keys("a", "b"), vectors)
 
     assert VectorTable(tmp_path).missing(keys("a", "b")).all()
@@ -130,7 +130,7 @@ def test_a_part_is_verified_once_in_a_process(tmp_path, monkeypatch):
     VectorTable(tmp_path).add(keys("a"), rows(1))
     table = VectorTable(tmp_path)
     assert not table.missing(keys("a")).any()
-    monkeypatch.setattr("eyechart.store.parts.checksum", lambda tensor: pytest.fail("verified again"))
+    monkeypatch.setattr("eyechart.store.vector_store.checksum", lambda tensor: pytest.fail("verified again"))
 
     assert not table.missing(keys("a")).any()
     table.get(keys("a"))
@@ -149,7 +149,7 @@ def test_many_processes_write_at_once_and_nothing_is_lost(tmp_path):
 import sys
 from pathlib import Path
 import numpy as np
-from eyechart.store.vectors import VectorTable, text_digests
+from eyechart.store.vector_store import VectorTable, text_digests
 who, table = sys.argv[1], VectorTable(Path(sys.argv[2]))
 for i in range(20):
     table.add(text_digests([f"{who}-{i}"], "en"), np.full((1, 4), int(who) * 100 + i, np.float32))

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from eyechart.datasets.wds.webdataset import open_webdataset
+from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import EyechartError
 from eyechart.types import DatasetSpec
 from support.data import write_classification
@@ -36,7 +36,7 @@ def test_the_names_of_a_dataset_in_another_order_would_swap_its_labels(root, tmp
     assert info(root, classname_file=str(names)).classnames == tuple(map(str.upper, own))
 
     names.write_text("".join(f"{name.upper()}\n" for name in reversed(own)))
-    with pytest.raises(EyechartError, match="another order"):
+    with pytest.raises(EyechartError, match="a different order"):
         info(root, classname_file=str(names))
 
 
@@ -84,5 +84,5 @@ def test_a_prompt_of_a_class_is_a_text(root, tmp_path, prompt):
     path = tmp_path / "cupl.json"
     path.write_text(json.dumps({"x": {"cat": ["it purrs", prompt], "dog": ["it barks"], "bird": ["it sings"]}}))
 
-    with pytest.raises(EyechartError, match="blank, or no text"):
+    with pytest.raises(EyechartError, match="blank or not text"):
         info(root, template_file=str(path))

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from eyechart.datasets.jsonl import open_jsonl
+from eyechart.datasets.annotation_files import open_jsonl
 from eyechart.errors import DataError
 from eyechart.manifest import read_manifest
-from eyechart.tasks.captions.collection import as_collection
-from eyechart.tasks.retrieval.caption_search import RetrievalPrediction, search, shared_pairs
-from eyechart.tasks.retrieval.zeroshot_retrieval import ZeroshotRetrieval
+from eyechart.tasks.caption_search import RetrievalPrediction, search, shared_pairs
+from eyechart.tasks.image_caption import as_collection
+from eyechart.tasks.zeroshot_retrieval import ZeroshotRetrieval
 from eyechart.types import Answer, DatasetSpec
 from support.data import noise_image
 
@@ -92,7 +92,7 @@ def test_whichever_image_of_a_query_is_found_is_right_and_the_result_says_so(man
     dog, sofa, cat = np.eye(3)
     prediction = prediction_of(manifest, [dog, sofa, cat], [dog, dog, sofa, cat])
 
-    outcome = ZeroshotRetrieval().score(prediction, {"recall_k": [1], "metrics": "default"})
+    outcome = ZeroshotRetrieval().score(prediction, ZeroshotRetrieval.Settings(recall_k=[1]))
 
     # Image b's own "dog" finds image a: by the published convention that would be wrong.
     assert outcome.metrics["image_retrieval_recall@1"].value == 1
@@ -110,7 +110,7 @@ def test_ranks_and_chance_are_those_of_brute_force(manifest):
     right = np.array([[1, 1, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1]], bool)
 
     found, _ = search(prediction, np.arange(4), shared_pairs(prediction))
-    outcome = ZeroshotRetrieval().score(prediction, {"recall_k": [1], "metrics": "default"})
+    outcome = ZeroshotRetrieval().score(prediction, ZeroshotRetrieval.Settings(recall_k=[1]))
 
     scores = prediction.texts.astype(float) @ prediction.images.T.astype(float)
     for queries, positives, ranks in ((scores, right, found.image_ranks), (scores.T, right.T, found.text_ranks)):

@@ -6,17 +6,15 @@ from functools import partial
 
 import pytest
 
-from eyechart.datasets.classes import read_class_texts
-from eyechart.datasets.jsonl import open_jsonl
-from eyechart.datasets.pairs import open_pairs
+from eyechart.datasets.annotation_files import open_jsonl, open_pairs
+from eyechart.datasets.class_texts import read_class_texts, read_lines
+from eyechart.datasets.image_table import open_table
 from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.selection import open_selection
-from eyechart.datasets.table import open_table
 from eyechart.datasets.text_collection import has_images, read_collection
-from eyechart.datasets.text_lists import read_lines
-from eyechart.datasets.wds.webdataset import open_webdataset
+from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError, EyechartError
-from eyechart.io.untrusted import read_json, split_lines, text_lines
+from eyechart.io.safe_parse import read_json, split_lines, text_lines
 from eyechart.manifest import iter_samples, read_manifest
 from eyechart.types import DatasetSpec
 from support.data import png, write_classification, write_retrieval, write_tar
@@ -73,7 +71,7 @@ def test_captions_of_zero_bytes_are_damage(tmp_path):
     root = write_retrieval(tmp_path, captions=[["a"]], shards=1)
     write_tar(root / "test" / "0.tar", [("s1.png", png()), ("s1.txt", b"a dog\0\0\0\0")])
 
-    with pytest.raises(DataError, match=r"s1\.png: its captions hold zero bytes"):
+    with pytest.raises(DataError, match=r"s1\.png: the captions contain zero bytes"):
         list(iter_samples(open_webdataset(spec(root))))
 
 
@@ -137,7 +135,7 @@ def test_utf16_without_a_mark_is_told(name, tmp_path):
     content, read = READERS[name]
     (tmp_path / name).write_bytes(content.replace("汉字", "abc").encode("utf-16-le"))
 
-    with pytest.raises(EyechartError, match=rf"{name}, line 1: UTF-16 without its mark"):
+    with pytest.raises(EyechartError, match=rf"{name}, line 1: UTF-16 without a byte order mark"):
         read(tmp_path)
 
 
@@ -215,11 +213,11 @@ def test_the_setting_is_offered_with_the_probable_encoding(encoding, guess, tmp_
     with pytest.raises(DataError, match=r"image_queries\.jsonl, line 1: ") as told:
         open_jsonl(DatasetSpec("custom", "jsonl", str(tmp_path)))
 
-    assert f"or give --encoding {guess}" in told.value.advice
+    assert f"or set --encoding {guess}" in told.value.advice
 
 
 @pytest.mark.parametrize(
-    ("encoding", "said"), [("utf-99", "no encoding"), ("base64", "no encoding"), ("ascii", "line 1")]
+    ("encoding", "said"), [("utf-99", "Unknown encoding"), ("base64", "Unknown encoding"), ("ascii", "line 1")]
 )
 def test_an_encoding_that_is_wrong_is_told(encoding, said, tmp_path):
     (tmp_path / "image_queries.jsonl").write_text(LINES, encoding="utf-8")
@@ -253,4 +251,4 @@ def test_whether_a_folder_has_images_is_seen_in_its_encoding(tmp_path):
     assert has_images(tmp_path, "gbk")
     with pytest.raises(DataError) as told:
         has_images(tmp_path)
-    assert "give --encoding gbk" in told.value.advice
+    assert "set --encoding gbk" in told.value.advice

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from eyechart.datasets.folder import open_folder
-from eyechart.datasets.named.objectnet import open_objectnet
+from eyechart.datasets.image_folder import open_folder, open_objectnet
 from eyechart.errors import DataError
 from eyechart.manifest import iter_samples
 from eyechart.types import DatasetSpec
@@ -60,7 +59,7 @@ def test_objectnet_files_have_such_names_too(tmp_path):
     put(tmp_path / "mappings" / "objectnet_to_imagenet_1k.json", json.dumps({"A": "x"}))
     put(tmp_path / "images" / "a" / "b\x07.png", png())
 
-    with pytest.raises(DataError, match=r"'b\\x07\.png' holds control characters"):
+    with pytest.raises(DataError, match=r"'b\\x07\.png' contains control characters"):
         open_objectnet(spec(tmp_path))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from eyechart.cli import main
 from eyechart.config import make_config
-from eyechart.datasets.table import open_table
+from eyechart.datasets.image_table import open_table
 from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.manifest import iter_samples
 from eyechart.plan import dataset_spec
@@ -64,9 +64,9 @@ def test_any_character_divides_cells_if_it_is_given(here):
     path = write(here / "t.csv", CAPTIONS, "^")
 
     assert read(path, delimiter="^")[1].texts == ("ein Käfer",)
-    with pytest.raises(DataError, match="no column of image paths; it has image\\^caption"):
+    with pytest.raises(DataError, match="no column with image paths; its columns are: image\\^caption"):
         read(path)
-    with pytest.raises(UsageError, match="cannot divide"):
+    with pytest.raises(UsageError, match="is not a valid delimiter"):
         read(path, delimiter="::")
 
 
@@ -124,7 +124,7 @@ BOTH = [["image", "label", "caption"], ["a.png", "cat", "a cat"], ["b.png", "dog
 def test_a_table_with_labels_and_captions_asks_which(here):
     path = write(here / "t.csv", BOTH)
 
-    with pytest.raises(UsageError, match=r"labels \(label\) and captions \(caption\): which") as caught:
+    with pytest.raises(UsageError, match=r"both labels \(label\) and captions \(caption\)") as caught:
         read(path)
 
     for answer in ("--label-column label", "--caption-column caption", "zeroshot_classification", "zeroshot_retrieval"):
@@ -152,7 +152,7 @@ def test_flags_are_settings(here, capsys):
     words = ["--image-column", "p", "--caption_column", "w", "--output", "r.json", "--quiet"]
     assert main(["eval", *TINY, "--dataset", "t.csv", *words]) == 0
     assert main(["eval", *TINY, "--dataset", "demo/garments", *words]) == 2
-    assert "demo/garments is no table" in capsys.readouterr().err
+    assert "demo/garments is not a table" in capsys.readouterr().err
 
 
 def test_a_table_of_questions_is_an_ordinary_one_if_columns_are_named(here):
@@ -173,4 +173,4 @@ def test_a_spreadsheet_is_refused_with_the_way_to_a_table(here, name, capsys):
 
     error = " ".join(capsys.readouterr().err.split())
     assert f"{name} is not a dataset" in error
-    assert "Save the sheet as CSV and give that file: in Excel, File > Save As > CSV UTF-8" in error
+    assert "Save the sheet as CSV and pass that file: in Excel, File > Save As > CSV UTF-8" in error

@@ -3,9 +3,9 @@ import json
 
 import pytest
 
-from eyechart.datasets.folder import open_folder
-from eyechart.datasets.jsonl import open_jsonl
-from eyechart.datasets.table import open_table
+from eyechart.datasets.annotation_files import open_jsonl
+from eyechart.datasets.image_folder import open_folder
+from eyechart.datasets.image_table import open_table
 from eyechart.errors import DataError
 from eyechart.manifest import iter_samples, read_manifest
 from eyechart.types import DatasetSpec
@@ -136,7 +136,7 @@ class TestFolder:
         images(tmp_path, "cat/1.png", "tabby_dog/1.png")
         (tmp_path / "classnames.txt").write_text("tabby dog\ncat\n")
 
-        with pytest.raises(DataError, match="in another order"):
+        with pytest.raises(DataError, match="in a different order"):
             open_folder(spec(tmp_path))
         (tmp_path / "classnames.txt").write_text("cat\ntabby dog\n")
         assert open_folder(spec(tmp_path)).info.classnames == ("cat", "tabby dog")
@@ -170,7 +170,7 @@ class TestFolder:
         images(tmp_path, *(f"{name}/1.png" for name in ("cat", "tabby_dog", "wolf")[: len(listed.split())]))
         (tmp_path / "classnames.txt").write_text(listed)
 
-        with pytest.raises(DataError, match="in another order"):
+        with pytest.raises(DataError, match="in a different order"):
             open_folder(spec(tmp_path))
 
     def test_names_that_differ_in_signs_alone_are_in_order(self, tmp_path):
@@ -231,7 +231,7 @@ class TestTable:
         (tmp_path / "classnames.txt").write_text("cat\ndog\n")
         path = self.write_csv(tmp_path / "t.csv", ["image", "label"], *(["1.png", label] for label in labels))
 
-        with pytest.raises(DataError, match="no class numbers, such as"):
+        with pytest.raises(DataError, match="not class indices, such as"):
             open_table(spec(path))
 
     def test_a_label_is_one_text_or_number(self, tmp_path):
@@ -263,14 +263,14 @@ class TestTable:
         path = self.write_csv(tmp_path / "t.csv", ["image", "label"], ["1.png", "cat"], ["2.png", "dog"])
         (tmp_path / "classnames.txt").write_text("Dog\nCat\n")
 
-        with pytest.raises(DataError, match="in another order: 'Dog' stands where 'cat' is"):
+        with pytest.raises(DataError, match="in a different order: 'Dog' is at the position of 'cat'"):
             open_table(spec(path))
 
     @pytest.mark.parametrize(
         ("text", "reason"),
         [
-            ('image,caption\n1.png,"a dog\n2.png,a cat\n', "not a table"),
-            ('image,caption\n1.png,"a" dog\n2.png,a cat\n', "not a table"),
+            ('image,caption\n1.png,"a dog\n2.png,a cat\n', "invalid table"),
+            ('image,caption\n1.png,"a" dog\n2.png,a cat\n', "invalid table"),
             ("image,label,label\n1.png,a,b\n", "the column 'label' occurs more than once"),
             ("image,label\n1.png,a,b\n", "line 2: more cells than columns"),
         ],
@@ -307,9 +307,11 @@ class TestTable:
         with pytest.raises(DataError, match=r"(?s)line 3: the image 'gone\.png'.*line 4: no label"):
             open_table(spec(path))
 
-    @pytest.mark.parametrize(("header", "message"), [(["x", "label"], "image paths"), (["image", "x"], "captions")])
+    @pytest.mark.parametrize(
+        ("header", "message"), [(["x", "label"], "image paths"), (["image", "x"], "labels or captions")]
+    )
     def test_missing_columns_are_named(self, tmp_path, header, message):
         path = self.write_csv(tmp_path / "t.csv", header, ["1.png", "a"])
 
-        with pytest.raises(DataError, match=f"no column of {message}"):
+        with pytest.raises(DataError, match=f"no column with {message}"):
             open_table(spec(path))

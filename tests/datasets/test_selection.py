@@ -75,13 +75,13 @@ class TestOurOwnForm:
     @pytest.mark.parametrize(
         ("line", "reason"),
         [
-            ({"images": ["a.png"], "texts": ["x"]}, "nothing to choose from"),
-            ({"images": ["a.png"], "texts": ["x", "y"], "right": [[0, 2]]}, r"the pair \[0, 2\] does not fit"),
-            ({"images": ["a.png"], "texts": ["x", "y"], "right": [[0, 0], [0, 1]]}, r"the pair \[0, 1\] does not fit"),
-            ({"images": ["a.png"], "texts": ["x", "y"], "right": []}, "no image belongs to a text"),
+            ({"images": ["a.png"], "texts": ["x"]}, "there is only one candidate"),
+            ({"images": ["a.png"], "texts": ["x", "y"], "right": [[0, 2]]}, r"the pair \[0, 2\] is invalid"),
+            ({"images": ["a.png"], "texts": ["x", "y"], "right": [[0, 0], [0, 1]]}, r"the pair \[0, 1\] is invalid"),
+            ({"images": ["a.png"], "texts": ["x", "y"], "right": []}, "no image is paired with a text"),
             ({"images": ["a.png"]}, "KeyError"),
-            ({"images": ["a.png"], "texts": "a dog"}, "'a dog' is no list"),
-            ({"images": ["../a.png"], "texts": ["x", "y"]}, "leads out of"),
+            ({"images": ["a.png"], "texts": "a dog"}, "'a dog' is not a list"),
+            ({"images": ["../a.png"], "texts": ["x", "y"]}, "is outside"),
             (["not", "an", "object"], "not in the expected form"),
         ],
     )
@@ -141,7 +141,7 @@ class TestAro:
         self.write(tmp_path)
         (tmp_path / "other.json").write_text("[]")
 
-        with pytest.raises(DataError, match=r"2 JSON files and none is called x\.json"):
+        with pytest.raises(DataError, match=r"2 JSON files, none of them named x\.json"):
             open_aro(spec(tmp_path, "aro/x"))
 
 
@@ -160,5 +160,5 @@ def test_imagecode_has_sets_of_ten_images(tmp_path):
 def test_imagecode_in_another_form_is_refused(tmp_path, content):
     (tmp_path / "valid_data.json").write_text(content)
 
-    with pytest.raises(DataError, match="not in the form of its benchmark"):
+    with pytest.raises(DataError, match="not have the format of its benchmark"):
         open_imagecode(spec(tmp_path, split="valid"))

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from eyechart.datasets.rows import in_memory
-from eyechart.datasets.wds import shard_index, tarshard
-from eyechart.datasets.wds.tarshard import iter_tar
+from eyechart.datasets import tar_shards
+from eyechart.datasets.row_dataset import in_memory
+from eyechart.datasets.tar_shards import iter_tar
 from eyechart.io import digests
 from eyechart.manifest import read_manifest
 from eyechart.types import DatasetInfo, Sample
@@ -40,10 +40,10 @@ def seen(path):
 def streams(monkeypatch, path):
     """Tell whether reading the samples goes through the tar file."""
     calls = []
-    real = tarshard.placed_groups
+    real = tar_shards.placed_groups
     with monkeypatch.context() as watched:
         watched.setattr(
-            tarshard, "placed_groups", lambda path, *how, **named: calls.append(path) or real(path, *how, **named)
+            tar_shards, "placed_groups", lambda path, *how, **named: calls.append(path) or real(path, *how, **named)
         )
         list(iter_tar(path, make))
     return bool(calls)
@@ -96,14 +96,14 @@ def test_a_reader_that_stops_early_leaves_no_half_index(shard, monkeypatch):
 )
 def test_a_damaged_index_is_made_anew(shard, monkeypatch, text):
     first = seen(shard)
-    shard_index._place(shard).write_text(text)
+    tar_shards._place(shard).write_text(text)
 
     assert streams(monkeypatch, shard)
     assert seen(shard) == first
 
 
 def test_long_texts_beside_images_are_not_copied_into_the_cache(shard, monkeypatch):
-    monkeypatch.setattr(shard_index, "MAX_SMALL", 0)
+    monkeypatch.setattr(tar_shards, "MAX_SMALL", 0)
     seen(shard)
 
     assert streams(monkeypatch, shard)

@@ -5,10 +5,10 @@ import os
 
 import pytest
 
+from eyechart import evaluate
 from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
-from eyechart.datasets.wds.webdataset import open_webdataset
-from eyechart.run import evaluate
+from eyechart.datasets.webdataset import open_webdataset
 from eyechart.types import DatasetSpec
 from support.data import png, write_classification, write_multilabel, write_retrieval
 

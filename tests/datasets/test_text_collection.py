@@ -69,7 +69,7 @@ def test_another_split_has_its_own_relevance(folder):
         ("corpus.jsonl", lines({"_id": 1, "text": "a"}, {"_id": "1", "text": "b"}), "line 2: the _id '1' occurs twice"),
         ("corpus.jsonl", lines({"_id": 1, "text": " "}), "line 1: the text is empty"),
         ("queries.jsonl", lines({"_id": 0, "text": "a"}, {"text": "b"}), "line 2: _id"),
-        ("qrels.jsonl", None, "There is no relevance"),
+        ("qrels.jsonl", None, "contains no relevance file"),
         ("qrels.jsonl", lines({"query-id": 7, "corpus-id": 0, "score": 1}), "line 1: there is no query 7"),
         ("qrels.jsonl", lines({"query-id": 0, "corpus-id": 0, "score": "x"}), "line 1: the score 'x' is not a number"),
         ("qrels.jsonl", lines({"query-id": 0, "score": 1}), "line 1: needs query-id, corpus-id, score"),
@@ -96,8 +96,8 @@ def test_a_missing_folder_is_said(tmp_path):
     ("table", "said"),
     [
         ("0\t0\t1\t1\n", "line 1: needs query-id, corpus-id, score"),  # TREC's four columns
-        ("query-id\tscore\tcorpus-id\n0\t1\t1\n", "has the columns query-id, score, corpus-id"),
-        ("0\t1\t1\n0\t1\t0\n", "line 2: the document '1' has another score for the query '0' above"),
+        ("query-id\tscore\tcorpus-id\n0\t1\t1\n", ": query-id, score, corpus-id"),
+        ("0\t1\t1\n0\t1\t0\n", "line 2: the document '1' has a different score for the query '0' above"),
     ],
 )
 def test_relevance_in_another_form_is_not_taken_for_ours(folder, table, said):
@@ -127,7 +127,7 @@ def test_two_files_of_relevance_must_agree(folder):
     assert read_collection(folder).relevance == {"0": {"0": 1.0}}
 
     table.write_text("query-id\tcorpus-id\tscore\n0\t1\t1\n")
-    with pytest.raises(DataError, match="hold other relevance"):
+    with pytest.raises(DataError, match="disagree"):
         read_collection(folder)
 
 
@@ -152,7 +152,7 @@ def test_candidates_are_read_by_the_ids_of_queries(folder):
         ([{"query-id": 0, "corpus-ids": [0, "0"]}], "each once"),
         ([{"query-id": 0, "corpus-ids": []}], "must be a list of documents"),
         ([{"query-id": 0, "corpus-ids": "0"}], "must be a list of documents"),
-        ([{"query-id": 0, "corpus-ids": [0]}, {"query-id": "0", "corpus-ids": [1]}], "this query is above"),
+        ([{"query-id": 0, "corpus-ids": [0]}, {"query-id": "0", "corpus-ids": [1]}], "this query is a duplicate"),
         ([{"query-id": 1, "corpus-ids": [0]}], "no candidates for the query '0'"),
     ],
 )

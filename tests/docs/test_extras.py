@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eyechart.doctor import EXTRAS
+from eyechart.cli.doctor import EXTRAS
 
 ROOT = Path(__file__).parent.parent.parent
 KNOWN = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])

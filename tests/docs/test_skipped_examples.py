@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from eyechart.cli import make_parser
-from eyechart.cli.flags.settings import settings_of
+from eyechart.cli.flags.eval_flags import settings_of
 from eyechart.config import make_config
 from eyechart.demo import model_folder
 from eyechart.outputs import place_of
@@ -96,4 +96,4 @@ def test_the_readme_s_datasets_without_japanese_names_are_left_out(there):
     jobs = plan_jobs(make_config(settings_of(make_parser(program, "eval").parse_args(words))), said.append)
 
     assert len(jobs) == 4
-    assert len([line for line in said if line.startswith("Left out: ") and "'jp'" in line]) == 2
+    assert len([line for line in said if line.startswith("Skipped: ") and "'jp'" in line]) == 2

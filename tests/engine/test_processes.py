@@ -10,12 +10,20 @@ import time
 import pytest
 
 from eyechart.config import make_config
-from eyechart.datasets.wds import tarshard
-from eyechart.engine import processes
-from eyechart.engine.processes import device_of, run_in_processes
-from eyechart.engine.worker import Worker, chunks_of, missing_images
+from eyechart.datasets import tar_shards
+from eyechart.engine import workers
+from eyechart.engine.workers import (
+    Worker,
+    chunks_of,
+    device_of,
+    may_have_several_gpus,
+    missing_images,
+    process_count,
+    run_in_processes,
+)
 from eyechart.inference import embeddings
-from eyechart.io import digests, media
+from eyechart.io import digests
+from eyechart.io import images as image_files
 from eyechart.io.progress import NoProgress
 from eyechart.plan import plan_jobs
 from eyechart.session import Session
@@ -89,7 +97,7 @@ def test_a_process_that_is_killed_costs_time_only(plan, tmp_path):
 
 def test_jobs_that_are_done_start_no_process(plan, monkeypatch):
     assert all(report.result for report in run_planned(*plan("one")))
-    monkeypatch.setattr(processes, "get_context", None)
+    monkeypatch.setattr(workers, "get_context", None)
 
     assert all(report.skipped for report in run_in_processes(plan("one")[0], Session(), count=2, skip_existing=True))
 
@@ -102,19 +110,21 @@ def test_an_error_in_a_process_is_the_jobs_error(plan, tmp_path):
 
     first, second = run_in_processes(jobs, Session(), count=2)
 
-    assert "cut short" in str(first.error)
+    assert "truncated" in str(first.error)
     assert second.result is not None
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_every_image_of_a_tar_file_is_read_once_whoever_embeds_it(plan, tmp_path, monkeypatch, count):
-    """One pass over the bytes, however many tasks the images are cut into: nobody streams to where his part begins."""
+    """One pass over the bytes, however many tasks the images are cut into: no worker streams up to its own part."""
     monkeypatch.setattr(digests, "SETTLED", -1)
     (job, _), _ = plan("parts", batch_size=2)
     images = missing_images(job, Session())
     read, streamed = [], []
-    monkeypatch.setattr(media, "read_part", lambda *part, real=media.read_part: read.append(part) or real(*part))
-    monkeypatch.setattr(tarshard, "placed_groups", streamed.append)
+    monkeypatch.setattr(
+        image_files, "read_part", lambda *part, real=image_files.read_part: read.append(part) or real(*part)
+    )
+    monkeypatch.setattr(tar_shards, "placed_groups", streamed.append)
     tasks = list(chunks_of(job, images, count))
 
     for number in range(count):
@@ -149,3 +159,44 @@ def test_images_that_are_only_in_memory_are_found_by_their_ids_once_a_worker(pla
 def test_devices_are_dealt_out_in_their_order():
     assert [device_of("cuda:0, cuda:2", i) for i in range(3)] == ["cuda:0", "cuda:2", "cuda:0"]
     assert device_of("auto", 5) == "auto"
+
+
+@pytest.fixture
+def four_gpus(monkeypatch):
+    """Stand for a machine with four GPUs."""
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    monkeypatch.setattr(workers, "may_have_several_gpus", lambda: True)
+    monkeypatch.setattr(workers, "choose_devices", lambda wanted: [f"cuda:{i}" for i in range(4)])
+    monkeypatch.setattr(workers, "main_is_import_safe", lambda: True)
+
+
+@pytest.mark.parametrize(("device", "count"), [("auto", 4), ("cpu", 1), ("cuda:1", 1), ("cuda:0,cuda:2", 2)])
+def test_several_gpus_take_one_process_each(plan, four_gpus, device, count):
+    jobs, _ = plan("several", device=device)
+
+    assert process_count(jobs) == count
+
+
+def test_a_rank_and_a_script_without_a_guard_start_no_processes(plan, four_gpus, monkeypatch):
+    jobs, _ = plan("several", device="auto")
+    monkeypatch.setattr(workers, "main_is_import_safe", lambda: False)
+    assert process_count(jobs) == 1
+    monkeypatch.setattr(workers, "main_is_import_safe", lambda: True)
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    assert process_count(jobs) == 1
+
+
+def test_torch_is_asked_only_where_the_kernel_lists_several_gpus(plan, monkeypatch, tmp_path):
+    jobs, _ = plan("one", device="auto")
+    monkeypatch.setattr(workers, "may_have_several_gpus", lambda: False)
+    monkeypatch.setattr(workers, "choose_devices", None)
+    monkeypatch.setattr(workers, "main_is_import_safe", lambda: True)
+    assert process_count(jobs) == 1
+
+    devices = tmp_path / "dev"
+    devices.mkdir()
+    for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
+        (devices / name).touch()
+    assert not may_have_several_gpus(devices)
+    (devices / "nvidia1").touch()
+    assert may_have_several_gpus(devices)

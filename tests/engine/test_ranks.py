@@ -6,11 +6,19 @@ import sys
 import pytest
 
 from eyechart.config import make_config
-from eyechart.engine import ranks
-from eyechart.engine.ranks import PATIENCE, embed_together, on_own_device, part_of, rank_and_size, share_of
-from eyechart.engine.worker import embeddings, missing_images
+from eyechart.engine import workers
+from eyechart.engine.workers import (
+    PATIENCE,
+    embed_together,
+    embeddings,
+    missing_images,
+    on_own_device,
+    part_of,
+    rank_and_size,
+    share_of,
+)
 from eyechart.errors import UsageError
-from eyechart.io import digests, media
+from eyechart.io import digests, images
 from eyechart.plan import plan_jobs
 from eyechart.run import run_jobs
 from eyechart.session import Session
@@ -84,7 +92,7 @@ def test_each_process_reads_its_own_part_only_and_the_one_that_scores_waits(plan
     jobs = plan("together")
     missing_images(jobs[0], Session())  # the tar files' contents are known
     read, waits = [], []
-    monkeypatch.setattr(media, "read_part", lambda *part, real=media.read_part: read.append(part) or real(*part))
+    monkeypatch.setattr(images, "read_part", lambda *part, real=images.read_part: read.append(part) or real(*part))
 
     def pause(seconds):
         waits.append(len(read))
@@ -119,12 +127,12 @@ def test_who_cannot_do_his_own_part_waits_for_nobody(plan, tmp_path):
     embed_together(jobs, Session(), 0, 2, pause=pytest.fail)
 
     (report,) = run_jobs(jobs, Session())
-    assert "cut short" in str(report.error)
+    assert "truncated" in str(report.error)
 
 
 def test_with_a_job_for_everyone_nobody_embeds_for_others(plan, monkeypatch):
     jobs = plan("many", language=["en", "en"]) * 2
-    monkeypatch.setattr(ranks, "part_of", pytest.fail)
+    monkeypatch.setattr(workers, "part_of", pytest.fail)
 
     embed_together(jobs, Session(), 0, 2, pause=pytest.fail)
 
@@ -132,7 +140,7 @@ def test_with_a_job_for_everyone_nobody_embeds_for_others(plan, monkeypatch):
 def test_what_is_done_is_not_embedded(plan, monkeypatch):
     jobs = plan("done")
     assert [report.error for report in run_jobs(jobs, Session())] == [None]
-    monkeypatch.setattr(ranks, "part_of", pytest.fail)
+    monkeypatch.setattr(workers, "part_of", pytest.fail)
 
     embed_together(jobs, Session(), 0, 2, skip_existing=True, pause=pytest.fail)
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from eyechart.errors import UsageError
-from eyechart.io.media import ImageRef, decode_image
+from eyechart.io.images import ImageRef, decode_image
 from eyechart.models.access import Access
-from eyechart.models.generators.api import ApiGeneratorFamily
+from eyechart.models.api_models import ApiGeneratorFamily
 from eyechart.types import BatchGenerator, Generator, Message, ModelSpec, Prompt
 from support.data import encoded, noise_image
 from support.openai_server import OpenAIServer
@@ -94,9 +94,9 @@ def test_the_fingerprint_changes_with_server_model_and_settings_only():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "has no api_base"),
-        ({"api_base": "localhost:8000"}, "no http"),
-        ({"api_base": "http://x/v1", "settings": {"messages": []}}, "set by Eyechart itself"),
+        ({}, "needs the address of its server"),
+        ({"api_base": "localhost:8000"}, "not an http"),
+        ({"api_base": "http://x/v1", "settings": {"messages": []}}, "reserved by Eyechart"),
     ],
 )
 def test_what_cannot_work_is_refused_without_asking(options, said):

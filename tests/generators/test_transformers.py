@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from eyechart.errors import ModelError, UsageError
-from eyechart.io.media import ImageRef
+from eyechart.io.images import ImageRef
 from eyechart.models.access import Access
-from eyechart.models.generators.transformers import TransformersGeneratorFamily
-from eyechart.models.lazy import LazyModel
+from eyechart.models.lazy_model import LazyModel
+from eyechart.models.local_generators import TransformersGeneratorFamily
 from eyechart.models.towers.checkpoints import load_error
 from eyechart.types import Message, ModelSpec, Prompt
 from support.data import encoded, noise_image
@@ -111,14 +111,14 @@ def test_the_card_is_known_to_the_next_run_without_loading(folder):
 def test_a_model_that_cannot_write_is_refused_before_loading(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "clip"}))
 
-    with pytest.raises(UsageError, match="clip model, which does not write text about images"):
+    with pytest.raises(UsageError, match="clip model, which does not generate text about images"):
         FAMILY.check(spec_of(tmp_path))
 
 
 def test_a_missing_folder_and_a_missing_template_are_clear_errors(folder, tmp_path):
     import shutil
 
-    with pytest.raises(ModelError, match="There is no"):
+    with pytest.raises(ModelError, match="Checkpoint not found"):
         FAMILY.check(spec_of(tmp_path / "nowhere"))
     copy = shutil.copytree(folder, tmp_path / "copy")
     (copy / "chat_template.jinja").unlink()
@@ -147,7 +147,7 @@ def test_a_text_with_the_mark_of_an_image_is_an_answer_with_an_error(folder):
     prompts = [Prompt("1", question(1, "What does <image> mean?")), Prompt("2", question(2))]
     answers = dict(FAMILY.load(spec_of(folder)).generate_many(prompts))
 
-    assert "The text holds <image>" in answers["1"].error
+    assert "The text contains <image>" in answers["1"].error
     assert answers["2"] == dict(FAMILY.load(spec_of(folder)).generate_many(prompts[1:]))["2"]
 
 

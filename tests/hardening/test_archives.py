@@ -7,12 +7,11 @@ import zipfile
 
 import pytest
 
-from eyechart.datasets import prompt_pack
-from eyechart.datasets.questions import xlsx
-from eyechart.datasets.questions.xlsx import read_xlsx, write_xlsx
-from eyechart.datasets.wds import tarshard
-from eyechart.datasets.wds.tarshard import iter_groups
-from eyechart.datasets.wds.webdataset import open_webdataset
+from eyechart.datasets import prompt_pack, tar_shards
+from eyechart.datasets.questions import prediction_files
+from eyechart.datasets.questions.prediction_files import read_xlsx, write_xlsx
+from eyechart.datasets.tar_shards import iter_groups
+from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError
 from eyechart.manifest import iter_samples
 from eyechart.types import DatasetSpec
@@ -65,7 +64,7 @@ def test_a_name_that_leads_out_leads_nowhere(tmp_path, name):
 def test_links_and_devices_are_refused(tmp_path, kind, what):
     path = shard(tmp_path / "0.tar", member("a.png", kind=kind, linkname="/etc/passwd"))
 
-    with pytest.raises(DataError, match="not a plain file"):
+    with pytest.raises(DataError, match="not a regular file"):
         read(path)
 
 
@@ -77,7 +76,7 @@ def test_a_sparse_member_is_refused(tmp_path):
     header[148:156] = b" " * 8
     header[148:156] = f"{sum(header[:BLOCK]):06o}\0 ".encode()
 
-    with pytest.raises(DataError, match="not a plain file"):
+    with pytest.raises(DataError, match="not a regular file"):
         read(shard(tmp_path / "0.tar", bytes(header)))
 
 
@@ -98,7 +97,7 @@ def test_a_long_name_of_gigabytes_is_not_read(tmp_path):
 def test_an_endless_chain_of_headers_ends(tmp_path):
     path = shard(tmp_path / "0.tar", *[member("././@LongLink", b"x\0", tarfile.GNUTYPE_LONGNAME)] * 3000)
 
-    with pytest.raises(DataError, match="damaged or cut short"):
+    with pytest.raises(DataError, match="damaged or truncated"):
         read(path)
 
 
@@ -106,11 +105,11 @@ def test_a_sample_has_a_limit_of_bytes_and_of_members(tmp_path, monkeypatch):
     path = shard(tmp_path / "0.tar", member("a.png", png()), *(member(f"a.{i}", b"x" * 100) for i in range(9)))
     assert len(read(path)) == 1
 
-    monkeypatch.setattr(tarshard, "MAX_BYTES", len(png()) + 500)
+    monkeypatch.setattr(tar_shards, "MAX_BYTES", len(png()) + 500)
     with pytest.raises(DataError, match="has more than"):
         read(path)
     monkeypatch.undo()
-    monkeypatch.setattr(tarshard, "MAX_MEMBERS", 5)
+    monkeypatch.setattr(tar_shards, "MAX_MEMBERS", 5)
     with pytest.raises(DataError, match="has more than 5 members"):
         read(path)
 
@@ -118,7 +117,7 @@ def test_a_sample_has_a_limit_of_bytes_and_of_members(tmp_path, monkeypatch):
 def test_joined_archives_are_refused_and_not_half_read(tmp_path):
     one = member("a.png", png()) + b"\0" * 2 * BLOCK
 
-    with pytest.raises(DataError, match="behind its end mark"):
+    with pytest.raises(DataError, match="after its end mark"):
         read(shard(tmp_path / "0.tar", one, member("b.png", png())))
 
 
@@ -133,7 +132,7 @@ def test_an_archive_whose_end_was_never_written_is_refused_and_not_half_read(tmp
     end = headers[int(len(headers) * (1 - lost))]
     path.write_bytes(whole[:end].ljust(len(whole), b"\0"))
 
-    with pytest.raises(DataError, match=rf"0\.tar is damaged: its last {len(whole) - end} bytes are zeros"):
+    with pytest.raises(DataError, match=rf"0\.tar is damaged: it ends with {len(whole) - end} zero bytes"):
         list(iter_samples(open_webdataset(DatasetSpec("wds/x", "wds", str(root)))))
 
 
@@ -153,8 +152,8 @@ def test_a_cut_behind_a_member_that_ends_in_zeros_is_found(tmp_path):
     path = tmp_path / "0.tar"
     path.write_bytes(member("a.png", png()) + member("a.npy", b"\0" * 4096))
 
-    tarshard.check_whole(path)
-    with pytest.raises(DataError, match="cut short: it has no end mark"):
+    tar_shards.check_whole(path)
+    with pytest.raises(DataError, match="truncated: it has no end mark"):
         read(path)
 
 
@@ -162,7 +161,7 @@ def test_a_cut_behind_a_member_that_ends_in_zeros_is_found(tmp_path):
 def test_an_archive_of_nothing_is_refused(tmp_path, size):
     (tmp_path / "0.tar").write_bytes(b"\0" * size)
 
-    with pytest.raises(DataError, match=r"0\.tar (holds no samples|is damaged)"):
+    with pytest.raises(DataError, match=r"0\.tar (contains no samples|is damaged)"):
         read(tmp_path / "0.tar")
 
 
@@ -192,7 +191,7 @@ def sheet(path, replace: dict[bytes, bytes]):
 def test_a_spreadsheet_that_unpacks_to_gigabytes_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     path = sheet(tmp_path / "p.xlsx", {b"<sheetData>": b"<sheetData>" + b" " * 20_000_000})
     assert path.stat().st_size < 100_000
-    monkeypatch.setattr(xlsx, "MAX_UNPACKED", 10_000_000)
+    monkeypatch.setattr(prediction_files, "MAX_UNPACKED", 10_000_000)
     monkeypatch.setattr("openpyxl.load_workbook", None)
 
     with pytest.raises(DataError, match="more than the limit of 10000000"):
@@ -200,7 +199,7 @@ def test_a_spreadsheet_that_unpacks_to_gigabytes_is_refused_before_it_is_unpacke
 
 
 def test_a_spreadsheet_that_claims_two_thousand_million_rows_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(xlsx, "MAX_ROWS", 1000)
+    monkeypatch.setattr(prediction_files, "MAX_ROWS", 1000)
 
     with pytest.raises(DataError, match="more than 1000 rows"):
         read_xlsx(sheet(tmp_path / "p.xlsx", {b'<row r="3"': b'<row r="2000000000"', b'r="A3"': b'r="A2000000000"'}))
@@ -237,7 +236,7 @@ def test_a_spreadsheet_with_too_many_columns_is_refused(tmp_path):
 
 
 def test_a_spreadsheet_with_too_many_cells_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(xlsx, "MAX_CELLS", 1000)
+    monkeypatch.setattr(prediction_files, "MAX_CELLS", 1000)
     write_xlsx(tmp_path / "p.xlsx", ["a", "b"], [[1, None]] * 501)
 
     with pytest.raises(DataError, match="more than 1000 cells"):
@@ -265,7 +264,7 @@ def test_entities_in_a_spreadsheet_do_not_multiply(tmp_path):
     entities = b"".join(b'<!ENTITY e%d "%s">' % (i + 1, b"&e%d;" % i * 10) for i in range(9))
     laughs = b'<!DOCTYPE x [<!ENTITY e0 "ha">' + entities + b"]><worksheet"
 
-    with pytest.raises(DataError, match="not a spreadsheet"):
+    with pytest.raises(DataError, match="not a valid spreadsheet"):
         read_xlsx(sheet(tmp_path / "p.xlsx", {b"<worksheet": laughs, b"<v>1</v>": b"<v>&e9;</v>"}))
 
 

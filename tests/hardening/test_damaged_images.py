@@ -10,7 +10,7 @@ from PIL import Image
 from skimage import data as photographs
 
 from eyechart.errors import DataError
-from eyechart.io.media import ImageRef, decode_image
+from eyechart.io.images import ImageRef, decode_image
 
 FOLDER = Path(skimage.__file__).parent / "data"
 FILES = ("hubble_deep_field.jpg", "retina.jpg", "rocket.jpg", "chelsea.png")

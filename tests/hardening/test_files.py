@@ -6,15 +6,14 @@ import stat
 import numpy as np
 import pytest
 
-from eyechart.compat.evalscope.log import run_log
-from eyechart.datasets.questions.folders import inside
+from eyechart.datasets.questions.benchmark_files import inside
 from eyechart.datasets.remote.download import alone
 from eyechart.errors import DataError, UsageError
 from eyechart.io.files import make_folder, open_plain, write_atomic
-from eyechart.io.progress import NoProgress
+from eyechart.io.progress import NoProgress, run_log
 from eyechart.results import Result, write_result
-from eyechart.store.answers import Responses
-from eyechart.store.vectors import EmbeddingStore, text_digests
+from eyechart.store.answer_store import Responses
+from eyechart.store.vector_store import EmbeddingStore, text_digests
 from eyechart.types import Answer, Metric
 
 
@@ -118,5 +117,5 @@ def test_an_image_of_a_table_is_not_written_outside_its_folder(tmp_path, name):
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path)
 
-    with pytest.raises(DataError, match=r"leaves the folder|not a file name"):
+    with pytest.raises(DataError, match=r"is outside the folder|not a valid file name"):
         inside(folder, name, "row 1")

@@ -7,13 +7,12 @@ import zipfile
 
 import pytest
 
-from eyechart.compat.evalscope import read_configs
-from eyechart.datasets.questions.tables import load_table
-from eyechart.datasets.questions.xlsx import read_xlsx, write_xlsx
-from eyechart.datasets.table import open_table
-from eyechart.datasets.wds.tarshard import iter_groups
+from eyechart.compat.evalscope.main import read_configs
+from eyechart.datasets.image_table import open_table
+from eyechart.datasets.questions.prediction_files import load_table, read_xlsx, write_xlsx
+from eyechart.datasets.tar_shards import iter_groups
 from eyechart.errors import DataError, ResultError, UsageError
-from eyechart.report.load import load_results, read_any
+from eyechart.report.loader import load_results, read_any
 from eyechart.report.page.payload import make_payload
 from eyechart.types import DatasetSpec
 from support.data import png
@@ -83,7 +82,7 @@ def test_a_config_with_the_name_of_a_tool_as_a_setting():
 def test_a_cell_that_the_csv_module_cannot_hold(read, tmp_path):
     (tmp_path / "t.csv").write_text(f"image,caption\na.png,{'x' * 140_000}\n")
 
-    with pytest.raises(DataError, match="after line 1: not a table"):
+    with pytest.raises(DataError, match="after line 1: invalid table"):
         read(tmp_path / "t.csv")
 
 

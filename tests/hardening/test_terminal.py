@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from eyechart.cli import main
 from eyechart.cli.list import show_columns
-from eyechart.cli.parts.show import result_lines, show_profiles
-from eyechart.io.layout import columns_of, lay_out
+from eyechart.cli.run_output import result_lines, show_profiles
 from eyechart.io.progress import PlainProgress, RichProgress
 from eyechart.io.terminal import make_console, visible, write_message, write_output
+from eyechart.io.text_tables import columns_of, lay_out
 from eyechart.results import Result
 from eyechart.types import Metric
 from support.data import write_classification
@@ -206,7 +206,7 @@ def test_a_table_in_a_terminal(tmp_path):
 
     assert code == 0
     assert text.count(SEEN) == 3
-    assert "left out" in text
+    assert "skipped" in text
     assert not ORDERS.search(text)
 
 

@@ -7,29 +7,27 @@ import time
 import numpy as np
 import pytest
 
-from eyechart.compat.evalscope import read_configs
-from eyechart.datasets.jsonl import open_jsonl
-from eyechart.datasets.pairs import open_pairs
-from eyechart.datasets.questions.messages import to_messages
-from eyechart.datasets.questions.tables import load_table
-from eyechart.datasets.questions.tsv import read_tsv
+from eyechart.compat.evalscope.main import read_configs
+from eyechart.datasets.annotation_files import open_jsonl, open_pairs
+from eyechart.datasets.image_table import open_table
+from eyechart.datasets.questions.prediction_files import load_table
+from eyechart.datasets.questions.prompt_items import to_messages
+from eyechart.datasets.questions.table_files import read_tsv
 from eyechart.datasets.selection import open_selection
-from eyechart.datasets.table import open_table
 from eyechart.datasets.text_collection import read_collection
-from eyechart.datasets.wds.webdataset import open_webdataset
+from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError, EyechartError, ResultError, UsageError
-from eyechart.io import untrusted
-from eyechart.io.configs import plain_values
-from eyechart.io.configs.plain_values import read_yaml
+from eyechart.io import config_files, safe_parse
+from eyechart.io.config_files import read_yaml
 from eyechart.manifest import read_manifest
-from eyechart.metrics.texts.vcr import best_span
-from eyechart.report.load import load_results
+from eyechart.metrics.long_texts import best_span
+from eyechart.report.loader import load_results
 from eyechart.report.page.payload import make_payload
-from eyechart.results import read_result
-from eyechart.store.answers import Responses
-from eyechart.store.vectors import VectorTable, text_digests
-from eyechart.tasks.prompts import check_template, fill
-from eyechart.types import DatasetSpec
+from eyechart.results import Result, read_result, write_result
+from eyechart.store.answer_store import Responses
+from eyechart.store.vector_store import VectorTable, text_digests
+from eyechart.tasks.text_classifiers import check_template, fill
+from eyechart.types import DatasetSpec, MeanOf, Metric
 from support.data import png, write_retrieval
 
 READERS = {
@@ -49,7 +47,7 @@ def spec(root):
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_line_has_a_limit(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(untrusted, "MAX_LINE", 1000)
+    monkeypatch.setattr(safe_parse, "MAX_LINE", 1000)
     (tmp_path / name).write_bytes(b"x" * 2000)
 
     with pytest.raises(EyechartError, match="longer than 1000 bytes"):
@@ -87,7 +85,7 @@ def test_a_gigantic_document_is_refused(tmp_path):
 
 
 def test_a_gigantic_question_is_refused():
-    with pytest.raises(DataError, match="a text of 1000001 characters"):
+    with pytest.raises(DataError, match="the text has 1000001 characters"):
         to_messages([{"type": "text", "value": "x" * 1_000_001}], "row 1")
 
 
@@ -158,17 +156,17 @@ def test_a_config_holds_no_more_values_than_it_shows(bomb, tmp_path):
     (tmp_path / "c.yaml").write_text(BOMBS[bomb])
     start = time.process_time()
 
-    with pytest.raises(UsageError, match="holds more than 100000 values, is nested too deeply"):
+    with pytest.raises(UsageError, match="has more than 100000 values, is nested too deeply"):
         read_configs(tmp_path / "c.yaml")
     assert time.process_time() - start < 1
 
 
 def test_a_config_with_too_many_values_is_not_read_to_its_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(plain_values, "MAX_VALUES", 1000)
+    monkeypatch.setattr(config_files, "MAX_VALUES", 1000)
     (tmp_path / "c.yaml").write_text("[" + "z," * 1_000_000)
     start = time.process_time()
 
-    with pytest.raises(UsageError, match="holds more than 1000 values"):
+    with pytest.raises(UsageError, match="has more than 1000 values"):
         read_configs(tmp_path / "c.yaml")
     assert time.process_time() - start < 1
 
@@ -263,15 +261,16 @@ def test_a_result_with_parts_of_another_kind_is_damaged(change, tmp_path):
     ],
 )
 def test_damaged_records_do_not_end_the_report_and_are_named_in_it(record, tmp_path):
-    metric = "mean_average_precision" if "labels" in record else "acc1"
-    body = {"dataset": "d", "model": "m", "pretrained": "p", "metrics": {metric: 0.5}, "language": "en"}
-    body["task"] = "zeroshot_classification"
-    (tmp_path / "r.json").write_text(json.dumps(body | {"schema": 1, "records": {"file": "r.records.jsonl"}}))
-    (tmp_path / "r.records.jsonl").write_text(json.dumps(record))
+    if "labels" in record:
+        form, metric = "labels", Metric(0.5, primary=True, function="mean_average_precision")
+    else:
+        form, metric = "label", Metric(0.5, primary=True, mean_of=MeanOf("rank", 1))
+    result = Result("d", "m", "p", "zeroshot_classification", "en", {"score": metric}, record_info={"form": form})
+    write_result(result, [record], tmp_path / "r.json")
 
     payload = make_payload(load_results([tmp_path / "r.json"]).found)
 
-    assert any("r.json" in notice or "r.records.jsonl" in notice for notice in payload.overview["notices"])
+    assert any("r.records.jsonl" in notice for notice in payload.overview["notices"])
 
 
 def test_a_stored_answer_that_is_nested_too_deeply_is_counted_as_damaged(tmp_path):

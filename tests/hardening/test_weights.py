@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eyechart.errors import EyechartError
-from eyechart.tasks.classifier_files import load_mean
+from eyechart.tasks.text_classifiers import load_mean_classifier
 
 SOURCES = sorted((Path(__file__).parent.parent.parent / "src").rglob("*.py"))
 
@@ -48,7 +48,7 @@ def test_a_classifier_file_that_is_a_pickle_is_refused(tmp_path):
     (tmp_path / "clf.safetensors").write_bytes(pickle.dumps(Evil()))
 
     with pytest.raises(EyechartError, match="not a classifier file"):
-        load_mean([tmp_path / "clf.safetensors"], "model", ["a", "b", "c"])
+        load_mean_classifier([tmp_path / "clf.safetensors"], "model", ["a", "b", "c"])
     assert not (tmp_path / "pwned").exists()
 
 
@@ -62,13 +62,13 @@ def test_a_torch_classifier_that_is_code_is_refused(tmp_path):
     torch.save(Evil(), tmp_path / "clf.pt")
 
     with pytest.raises(EyechartError):
-        load_mean([tmp_path / "clf.pt"], "model", ["a", "b", "c"])
+        load_mean_classifier([tmp_path / "clf.pt"], "model", ["a", "b", "c"])
     assert not (tmp_path / "pwned").exists()
 
 
 def test_a_pickle_in_an_npy_member_is_refused_and_not_run(tmp_path):
-    from eyechart.datasets.wds.targets import _vector
-    from eyechart.io.media import ImageRef
+    from eyechart.datasets.webdataset import _vector
+    from eyechart.io.images import ImageRef
 
     class Evil:
         def __reduce__(self):
@@ -76,6 +76,6 @@ def test_a_pickle_in_an_npy_member_is_refused_and_not_run(tmp_path):
 
     np.save(tmp_path / "x.npy", np.array([Evil()], dtype=object))
 
-    with pytest.raises(EyechartError, match=r"cannot read its \.npy"):
+    with pytest.raises(EyechartError, match=r"cannot read the \.npy"):
         _vector(ImageRef("a"), {"npy": (tmp_path / "x.npy").read_bytes()}, "")
     assert not (tmp_path / "pwned").exists()

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from eyechart.learn.kmeans import k_means
-from eyechart.metrics.clustering import adjusted_rand_index, contingency
+from eyechart.learn.nearest import k_means
+from eyechart.metrics.agreement import adjusted_rand_index, contingency
 from eyechart.metrics.vectors import unit
 
 

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eyechart.learn.linear import accuracy, log_likelihood
-from eyechart.learn.logistic import fit_logistic, minimise
+from eyechart.learn.linear_classifiers import accuracy, fit_logistic, log_likelihood, minimise
 
 
 def blobs(seed: int, n: int = 120, dim: int = 6, classes: int = 4, spread: float = 1.5):

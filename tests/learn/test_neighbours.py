@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eyechart.learn.neighbours import neighbour_votes
+from eyechart.learn.nearest import neighbour_votes
 from eyechart.metrics.vectors import unit
 
 

@@ -9,17 +9,22 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from eyechart.errors import DataError
-from eyechart.learn.adamw import Schedule, cosine_rate, fit_adamw
-from eyechart.learn.linear import accuracy
-from eyechart.learn.search import COARSE, POINTS, SPANS, find_peak
-from eyechart.tasks.probes.draws import peer_draw
-from eyechart.tasks.probes.linear_probe import WEIGHT_DECAYS, LinearProbe
-from eyechart.tasks.probes.training import Features
+from eyechart.learn.linear_classifiers import (
+    COARSE,
+    POINTS,
+    SPANS,
+    Schedule,
+    accuracy,
+    cosine_rate,
+    find_peak,
+    fit_adamw,
+)
+from eyechart.tasks.probe_data import Features, peer_draw
+from eyechart.tasks.probes import WEIGHT_DECAYS, LinearProbe
 
 
 def features(seed: int = 0, n: int = 130, dim: int = 12, classes: int = 5) -> Features:
@@ -65,7 +70,7 @@ def test_the_search_walks_as_the_original_does(accuracies):
 
 @pytest.mark.parametrize(("decay", "batch", "seed"), [(0.0, 64, 0), (0.1, 50, 3)])
 def test_training_is_adamw_on_cross_entropy_with_torchs_own_shuffling(decay, batch, seed):
-    import torch
+    torch = pytest.importorskip("torch")
     from torch.utils.data import DataLoader, TensorDataset
 
     data, epochs = features(), 3
@@ -91,9 +96,13 @@ def test_training_is_adamw_on_cross_entropy_with_torchs_own_shuffling(decay, bat
 class TestTheLastFit:
     train, val = features(1), features(2, n=60)
 
+    @pytest.fixture(autouse=True)
+    def _torch(self):
+        pytest.importorskip("torch")
+
     def learn(self, val, **options):
         probe = LinearProbe()
-        settings = probe.settings({"fewshot_epochs": 2, **options})
+        settings = probe.Settings.picked({"fewshot_epochs": 2, **options})
         learned = probe.learn(self.train, val, settings, "cpu")
         return learned.scores(self.train.vectors), learned.details["weight_decay"]
 
@@ -129,6 +138,7 @@ class TestTheLastFit:
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.sampled_from([-1, 1, 2, 3]), st.integers(0, 5))
 def test_few_images_are_drawn_in_the_order_of_the_original(labels, k, seed):
     """It walks once through torch's permutation and takes an image unless its class is full; all of them if k is -1."""
+    torch = pytest.importorskip("torch")
     torch.manual_seed(seed)
     expected, counts = [], Counter()
     for place in torch.randperm(len(labels)).tolist():

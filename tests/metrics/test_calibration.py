@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eyechart.metrics.calibration import (
+from eyechart.metrics.classification import (
     adaptive_calibration_error,
     expected_calibration_error,
     likelihoods,

@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from pycocoevalcap.bleu.bleu import Bleu
-from pycocoevalcap.cider.cider import Cider
-from pycocoevalcap.rouge.rouge import Rouge
 
-from eyechart.metrics.captions import score_captions
-from eyechart.metrics.ptb import ptb_captions, ptb_references, ptb_tokens
+from eyechart.metrics.captions import ptb_captions, ptb_references, ptb_tokens, score_captions
 
 WORD = st.sampled_from(["a", "the", "cat", "dog", "sits", "on", "mat", "Mat", "", "."])
 CAPTION = st.lists(WORD, max_size=12).map(" ".join)
@@ -20,6 +16,11 @@ CORPUS = st.lists(st.tuples(CAPTION, st.lists(CAPTION, min_size=1, max_size=4)),
 
 
 def _pycocoevalcap(predictions, references):
+    pytest.importorskip("pycocoevalcap")
+    from pycocoevalcap.bleu.bleu import Bleu
+    from pycocoevalcap.cider.cider import Cider
+    from pycocoevalcap.rouge.rouge import Rouge
+
     truths = dict(enumerate(references))
     found = {image: [text] for image, text in enumerate(predictions)}
     bleus, _ = Bleu(4).compute_score(truths, found, verbose=0)

@@ -2,14 +2,15 @@
 
 import pytest
 
-from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.errors import DataError
-from eyechart.metrics.texts.choices import key_letter
-from eyechart.metrics.texts.letters import READERS
-from eyechart.metrics.texts.spatial import mean_relative_accuracy, spatial_letter, spatial_number
+from eyechart.metrics.benchmark_letters import mean_relative_accuracy, spatial_letter, spatial_number
+from eyechart.metrics.choices import key_letter
+from eyechart.scorers.rules import choices
 from eyechart.scorers.scoring import score_rows
+from support.vlm_data import benchmark_of_kind
 
 PETS = {"A": "cat", "B": "dog", "C": "horse", "D": "bird"}
+READERS = {name: made.reader for name, made in vars(choices).items() if hasattr(made, "reader")}
 FACTS = {
     "first_letter": {"<answer>b</answer>": "B", "The best answer is C": "C", "(d)": "D", "dog": None, "": None},
     "letter_set": {"(A) and (C)": "AC", "B, D": "BD", "B. dog": "BD", "none": None},
@@ -72,7 +73,7 @@ def test_a_key_that_names_two_options_names_none():
 
 
 def table(rows, **known):
-    return score_rows(rows, QuestionBenchmark("X", "X", "choice", "optional", **known))
+    return score_rows(rows, benchmark_of_kind("choice", "optional", **known))
 
 
 def test_keys_become_letters_and_others_are_refused_or_counted():
@@ -91,7 +92,7 @@ def test_keys_become_letters_and_others_are_refused_or_counted():
 
 def test_the_strict_extractor_reads_options_and_leaves_the_rest_to_the_rule_of_the_benchmark():
     rows = [{"index": i, "question": "?", "answer": "B", "prediction": r"so \boxed{B}"} for i in range(2)]
-    known = QuestionBenchmark("X", "X", "choice", "no", url="https://x.org", parameters={"reader": "boxed_or_stated"})
+    known = benchmark_of_kind("choice", "no", url="https://x.org", rule="rules.choices:boxed_or_stated")
 
     scored = score_rows([rows[0], rows[1] | PETS], known, extractor="strict")
 

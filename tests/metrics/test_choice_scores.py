@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from eyechart.datasets.questions.benchmarks import known_benchmarks
-from eyechart.datasets.questions.prompts import build_prompt
-from eyechart.datasets.questions.rows import RowTable, with_columns
+from eyechart.datasets.questions.question_dataset import build_prompt
+from eyechart.datasets.questions.row_table import RowTable, with_columns
 from eyechart.scorers.scoring import score_rows
 
 LINES = (Path(__file__).parent / "data" / "choice_scores.jsonl").read_text(encoding="utf-8").splitlines()

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from eyechart.metrics.clustering import (
+from eyechart.metrics.agreement import (
     adjusted_rand_index,
     best_matching,
     cluster_accuracy,

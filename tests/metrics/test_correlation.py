@@ -3,7 +3,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from eyechart.metrics.correlation import mean_ranks, pearson, spearman
+from eyechart.metrics.agreement import mean_ranks, pearson, spearman
 
 pairs = st.integers(3, 30).flatmap(
     lambda n: st.tuples(*(st.lists(st.integers(-5, 5).map(float), min_size=n, max_size=n) for _ in range(2)))

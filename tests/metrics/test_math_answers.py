@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eyechart.datasets.questions.benchmarks import known_benchmarks
-from eyechart.metrics.texts.math_answers import math_equal, math_value
+from eyechart.metrics.math_answers import math_equal, math_value
 from eyechart.scorers import scorer_of
 
 
@@ -123,4 +123,4 @@ def test_every_mathematical_scorer_uses_it(answer, target, choices):
     names = ("MathVision", "MathVista_MINI") if choices != "[]" else ("MathVision", "MathVista_MINI", "MM-Math")
 
     for name in names:
-        assert scorer_of(known_benchmarks()[name]).score(row, answer).correct == 1, name
+        assert scorer_of(known_benchmarks()[name]).read(row, answer).score == 1, name

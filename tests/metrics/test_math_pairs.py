@@ -8,7 +8,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eyechart.metrics.texts.math_answers import math_equal
+from eyechart.metrics.math_answers import math_equal
 
 SAME = r"""
 \boxed{42} | 42

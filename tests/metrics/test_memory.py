@@ -5,8 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from eyechart.metrics.calibration import likelihoods
-from eyechart.metrics.classification import first_choices, rank_labels
+from eyechart.metrics.classification import first_choices, likelihoods, rank_labels
 from eyechart.metrics.vectors import unit
 
 N, CLASSES = 20_000, 200

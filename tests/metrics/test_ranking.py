@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eyechart.errors import ModelError
-from eyechart.metrics import ranking
+from eyechart.metrics import retrieval
 from eyechart.metrics.retrieval import rank_positives
 from eyechart.metrics.search import Positives
 
@@ -59,22 +59,22 @@ def trec(scores, relevance, measures):
 @given(problems())
 def test_metrics_equal_trec_eval(problem):
     scores, relevance = problem
-    relevant = ranking.rank_relevant(*as_vectors(scores), *positives_of(relevance))
+    relevant = retrieval.rank_relevant(*as_vectors(scores), *positives_of(relevance))
     expected = trec(scores, relevance, {f"{name}.{','.join(map(str, KS))}" for name in TREC.values()})
     for ours, theirs in TREC.items():
         for k in KS:
             want = [query[f"{theirs}_{k}"] for query in expected]
-            np.testing.assert_allclose(ranking.METRICS[ours](relevant, k), want, rtol=0, atol=1e-9)
+            np.testing.assert_allclose(retrieval.METRICS[ours](relevant, k), want, rtol=0, atol=1e-9)
 
 
 @given(problems(grades=1))
 def test_reciprocal_rank_equals_trec_eval_of_the_cut_answer(problem):
     scores, relevance = problem
-    relevant = ranking.rank_relevant(*as_vectors(scores), *positives_of(relevance))
+    relevant = retrieval.rank_relevant(*as_vectors(scores), *positives_of(relevance))
     whole = [query["recip_rank"] for query in trec(scores, relevance, {"recip_rank"})]
     for k in KS:
         want = [value if value >= 1 / k - 1e-9 else 0.0 for value in whole]
-        np.testing.assert_allclose(ranking.reciprocal_rank(relevant, k), want, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(retrieval.reciprocal_rank(relevant, k), want, rtol=0, atol=1e-9)
 
 
 @given(problems(), st.integers(1, 12))
@@ -82,9 +82,9 @@ def test_lists_give_what_the_whole_gallery_gives_up_to_their_length(problem, k):
     scores, relevance = problem
     positives, gains = positives_of(relevance)
     order = np.lexsort((relevance, -scores), axis=1)[:, :k]  # pessimistic, as the metrics are
-    lists = ranking.rank_in_lists(order, np.take_along_axis(scores, order, axis=1).astype(float), positives, gains)
-    whole = ranking.rank_relevant(*as_vectors(scores), positives, gains)
-    for metric in ranking.METRICS.values():
+    lists = retrieval.rank_in_lists(order, np.take_along_axis(scores, order, axis=1).astype(float), positives, gains)
+    whole = retrieval.rank_relevant(*as_vectors(scores), positives, gains)
+    for metric in retrieval.METRICS.values():
         np.testing.assert_allclose(metric(lists, min(k, order.shape[1])), metric(whole, min(k, order.shape[1])))
 
 
@@ -92,22 +92,22 @@ def test_lists_give_what_the_whole_gallery_gives_up_to_their_length(problem, k):
 def test_the_best_rank_is_the_one_of_clip_retrieval(problem):
     scores, relevance = problem
     positives, _ = positives_of(relevance)
-    ours = ranking.rank_relevant(*as_vectors(scores), positives)
+    ours = retrieval.rank_relevant(*as_vectors(scores), positives)
     clip = rank_positives(*as_vectors(scores), positives)
     np.testing.assert_array_equal(ours.best, clip.ranks)
 
 
-@pytest.mark.parametrize("name", ranking.METRICS)
+@pytest.mark.parametrize("name", retrieval.METRICS)
 def test_a_constant_scorer_gets_no_more_than_chance(name):
     rng = np.random.default_rng(0)
     relevance = np.zeros((200, 40), int)
     relevance[np.arange(200), rng.integers(0, 40, 200)] = 1
     positives, gains = positives_of(relevance)
-    constant = ranking.rank_relevant(*as_vectors(np.zeros((200, 40), np.float32)), positives, gains)
-    chance = ranking.rank_relevant(*as_vectors(rng.random((200, 40), np.float32)), positives, gains)
+    constant = retrieval.rank_relevant(*as_vectors(np.zeros((200, 40), np.float32)), positives, gains)
+    chance = retrieval.rank_relevant(*as_vectors(rng.random((200, 40), np.float32)), positives, gains)
     assert constant.tied.all()
     for k in (1, 5, 10):
-        assert ranking.METRICS[name](constant, k).mean() == 0 < ranking.METRICS[name](chance, k).mean()
+        assert retrieval.METRICS[name](constant, k).mean() == 0 < retrieval.METRICS[name](chance, k).mean()
 
 
 def test_copies_of_a_document_tie_exactly():
@@ -116,7 +116,7 @@ def test_copies_of_a_document_tie_exactly():
     gallery = rng.standard_normal((500, 384)).astype(np.float32)
     gallery[300:] = gallery[:200]
     queries = gallery[:200] + rng.standard_normal((200, 384)).astype(np.float32)
-    relevant = ranking.rank_relevant(queries, gallery, Positives.one_each(np.arange(200)))
+    relevant = retrieval.rank_relevant(queries, gallery, Positives.one_each(np.arange(200)))
     assert relevant.tied.all()
     assert (relevant.best >= 2).all()
 
@@ -125,9 +125,9 @@ def test_blocks_do_not_change_the_ranks(monkeypatch):
     rng = np.random.default_rng(2)
     queries, gallery = (rng.standard_normal((n, 8)).astype(np.float32) for n in (50, 90))
     positives = Positives(rng.integers(0, 90, 150), np.arange(0, 150, 3))
-    whole = ranking.rank_relevant(queries, gallery, positives)
+    whole = retrieval.rank_relevant(queries, gallery, positives)
     monkeypatch.setattr("eyechart.metrics.search.TILE", (7, 11))
-    np.testing.assert_array_equal(whole.ranks, ranking.rank_relevant(queries, gallery, positives).ranks)
+    np.testing.assert_array_equal(whole.ranks, retrieval.rank_relevant(queries, gallery, positives).ranks)
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-6, 0.0])
@@ -137,7 +137,7 @@ def test_ranks_are_those_of_float64_however_near_the_vectors_are(spread):
     gallery[50] = gallery[7]
     items = np.array([rng.choice(90, 3, replace=False) for _ in queries])
 
-    relevant = ranking.rank_relevant(queries, gallery, Positives(items.ravel(), np.arange(0, 90, 3)))
+    relevant = retrieval.rank_relevant(queries, gallery, Positives(items.ravel(), np.arange(0, 90, 3)))
 
     exact = (queries[:, None, :].astype(np.float64) * gallery[None].astype(np.float64)).sum(axis=2)
     right = np.zeros(exact.shape, bool)
@@ -163,7 +163,7 @@ def test_queries_may_have_one_relevant_item_or_many(monkeypatch, spread, most, f
     items = [rng.choice(90, count, replace=False) for count in counts]
 
     positives = Positives(np.concatenate(items), np.cumsum(counts) - counts)
-    relevant = ranking.rank_relevant(queries, gallery, positives)
+    relevant = retrieval.rank_relevant(queries, gallery, positives)
 
     exact = (queries[:, None, :].astype(np.float64) * gallery[None].astype(np.float64)).sum(axis=2)
     for query, own in enumerate(items):
@@ -176,7 +176,7 @@ def test_queries_may_have_one_relevant_item_or_many(monkeypatch, spread, most, f
 def test_a_relevant_item_whose_vector_is_zero_stands_last():
     gallery = np.array([[0, 0], [-1, 0], [-1, 1]], np.float32)
 
-    relevant = ranking.rank_relevant(
+    relevant = retrieval.rank_relevant(
         np.array([[1, 0]], np.float32), gallery, Positives(np.array([0, 1]), np.array([0]))
     )
 
@@ -185,4 +185,4 @@ def test_a_relevant_item_whose_vector_is_zero_stands_last():
 
 def test_a_reranker_that_gives_no_number_is_not_ranked_first():
     with pytest.raises(ModelError, match="NaN"):
-        ranking.rank_in_lists(np.array([[0, 1]]), np.array([[np.nan, 0.5]]), Positives.one_each(np.array([0])))
+        retrieval.rank_in_lists(np.array([[0, 1]]), np.array([[np.nan, 0.5]]), Positives.one_each(np.array([0])))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from eyechart.metrics.ranking import METRICS, NOT_FOUND, RelevantRanks
-from eyechart.metrics.ranking_chance import CHANCE
+from eyechart.metrics.retrieval import METRICS, NOT_FOUND, RelevantRanks
+from eyechart.metrics.retrieval_chance import CHANCE
 
 
 @pytest.mark.parametrize(("gallery", "found", "total"), [(30, 1, 1), (30, 4, 4), (12, 3, 5), (4, 4, 4)])

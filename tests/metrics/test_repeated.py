@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eyechart.metrics.ranking_chance import chance_hit_rate
-from eyechart.metrics.repeated import best_image_recall, best_text_recall, chance_text_recall
 from eyechart.metrics.retrieval import rank_both_ways
+from eyechart.metrics.retrieval_chance import best_image_recall, best_text_recall, chance_hit_rate, chance_text_recall
 
 TEN_EACH = np.repeat(np.arange(4), 10)
 """Forty images with one caption each; ten of them share one."""

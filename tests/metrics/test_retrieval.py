@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eyechart.metrics.ranking import rank_relevant
-from eyechart.metrics.retrieval import rank_both_ways, rank_positives, top_items
+from eyechart.metrics.retrieval import rank_both_ways, rank_positives, rank_relevant, top_items
 from eyechart.metrics.search import Positives, dots
 from eyechart.metrics.vectors import distinct_rows, unit
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eyechart.metrics.several_answers import Vote, consistency, pass_at, vote_at, worst_at
+from eyechart.metrics.repeated_questions import Vote, consistency, pass_at, vote_at, worst_at
 
 answers = st.lists(st.sampled_from(["A", "B", "C", None]), min_size=2, max_size=8)
 

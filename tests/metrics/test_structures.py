@@ -2,8 +2,15 @@
 
 import pytest
 
-from eyechart.metrics.structures.geometry import in_box, in_polygon, overlap
-from eyechart.metrics.structures.trees import Node, table_similarity, tree_distance, value_similarity
+from eyechart.metrics.structures import (
+    Node,
+    in_box,
+    in_polygon,
+    overlap,
+    table_similarity,
+    tree_distance,
+    value_similarity,
+)
 
 SQUARE = [(0, 0), (4, 0), (4, 4), (0, 4)]
 

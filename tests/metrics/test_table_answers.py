@@ -2,9 +2,8 @@
 
 import pytest
 
-from eyechart.metrics.texts.literals import numbers, read_literal, unfenced
-from eyechart.metrics.texts.number_words import only_number
-from eyechart.metrics.texts.table_answers import same_amount, same_statement, same_values
+from eyechart.metrics.cell_values import numbers, only_number, read_literal, unfenced
+from eyechart.metrics.open_answers import same_amount, same_statement, same_values
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from eyechart.metrics import answers
-from eyechart.metrics.cells import as_score, is_missing, literal_list, options_of, text_list
+from eyechart.metrics.cell_values import as_score, is_missing, literal_list, options_of, text_list
 
 ANIMALS = {"A": "cat", "B": "dog", "C": "horse", "D": "bird"}
 CHINESE = {"A": "泰迪熊", "B": "兔子", "C": "猫", "D": "狗"}

@@ -11,17 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from eyechart.datasets.questions.benchmarks import QuestionBenchmark
-from eyechart.metrics import answers
+from eyechart.metrics import answers, choices, math_answers
+from eyechart.metrics import long_texts as vcr_metric
 from eyechart.metrics.captions import score_captions
-from eyechart.metrics.cells import text_list
-from eyechart.metrics.circular import circular_rows
-from eyechart.metrics.texts import choices, math_answers
-from eyechart.metrics.texts import vcr as vcr_metric
-from eyechart.scorers import choice, dialogue, graded, llavabench, mathematics, naturalbench, yes_no
-from eyechart.scorers.judging.replies import two_numbers
+from eyechart.metrics.cell_values import text_list
+from eyechart.metrics.repeated_questions import circular_rows
+from eyechart.scorers.aggregates import choices as choice_tables
+from eyechart.scorers.aggregates import exercises, verdicts, yes_no
+from eyechart.scorers.aggregates.means import all_right, percentages
+from eyechart.scorers.judging.judge_forms import two_numbers
+from eyechart.scorers.rules import mathematics
+from eyechart.scorers.rules.yes_no import naturalbench_answer
 from eyechart.scorers.scoring import score_rows
-from eyechart.scorers.tables import all_right, percentages
+from support.vlm_data import benchmark_of_kind
 
 CASES = json.loads((Path(__file__).parent / "data" / "vlm_cases.json").read_text(encoding="utf-8"))["cases"]
 
@@ -61,7 +63,7 @@ def _captions(args):
 
 
 def _scored(rows, scorer, metric=""):
-    return score_rows(rows, QuestionBenchmark("X", "X", scorer, "optional", metric=metric))
+    return score_rows(rows, benchmark_of_kind(scorer, "optional", metric=metric))
 
 
 def _mcq(args):
@@ -72,7 +74,7 @@ def _mcq(args):
 
 def _yes_no(args):
     scored = _scored(args["rows"], "yes_no")
-    columns = {"extracted": [one.extracted for one in scored.scores], "score": [one.correct for one in scored.scores]}
+    columns = {"extracted": [one.extracted for one in scored.scores], "score": [one.score for one in scored.scores]}
     return columns | {"result": scored.table}
 
 
@@ -80,8 +82,12 @@ def _vqa(args):
     return {"result": _scored(args["rows"], "open", VQA_METRICS[args["dataset"].split("_")[0]]).table}
 
 
+def _with_scores(rows):
+    return [{**row, "score": row["hit"]} for row in rows]
+
+
 def _mathvista(args):
-    return mathematics.mathvista([row | {"score": mathematics.mathvista_hit(row)} for row in args["rows"]])
+    return exercises.mathvista([row | {"score": mathematics.mathvista_hit(row)} for row in args["rows"]])
 
 
 def _math_check(read, hit):
@@ -94,7 +100,7 @@ def _math_check(read, hit):
 
 def _group_hit(args):
     scores = _scored([{**row, "answer": row["GT"]} for row in args["rows"]], "choice").scores
-    hit = all_right([{"score": None if score.extracted is None else score.correct} for score in scores])
+    hit = all_right([{"score": None if score.extracted is None else score.score} for score in scores])
     return {"hit": None if hit is None else int(hit)}
 
 
@@ -114,26 +120,27 @@ COVERED = {
     "ImageVQADataset.evaluate": _vqa,
     "ImageYORNDataset.evaluate": _yes_no,
     "LLaVABench.parse_score": lambda args: list(two_numbers(args["review"]) or (-1, -1)),
-    "LLaVABench_score": lambda args: llavabench.llavabench(args["rows"]),
-    "MMDU.calculat_metric": lambda args: dialogue.mmdu(args["turn_scores"]),
-    "MMVet_acc": lambda args: graded.mmvet(args["rows"]),
+    "LLaVABench_score": lambda args: verdicts.llavabench(args["rows"]),
+    "MMDU.calculat_metric": lambda args: verdicts.mmdu(args["turn_scores"]),
+    "MMVet_acc": lambda args: verdicts.mmvet(args["rows"]),
     "MTVQADataset.evaluate": lambda args: {"result": _scored(args["rows"], "mtvqa").table},
     "MathVision.is_equal": lambda args: math_answers.math_equal(args["asw"], args["gt_asw"]),
     "MathVision.post_check": _math_check(mathematics.mathvision_read, mathematics.mathvision_hit),
     "MathVista.post_check": _math_check(mathematics.mathvista_read, mathematics.mathvista_hit),
     "MathVista_acc": _mathvista,
-    "NaturalBench.extract_answer": lambda args: naturalbench.naturalbench_answer(args["output"], args["type"]),
-    "NaturalBench.get_scores": lambda args: naturalbench.naturalbench(args["scores"].values()),
+    "NaturalBench.extract_answer": lambda args: naturalbench_answer(args["output"], args["type"]),
+    "NaturalBench.get_scores": lambda args: yes_no.naturalbench(args["scores"].values()),
     "OCRBench.evaluate": lambda args: {"result": _scored(args["rows"], "ocrbench").table},
     "POPE_rating": lambda args: yes_no.pope(args["rows"]),
     "VCR.rough_filter": lambda args: vcr_metric.vcr_answers(args["text"]),
     "VSR_rating": lambda args: yes_no.vsr(args["rows"]),
     "default_rating": lambda args: percentages(args["rows"]),
     "prefetch_circular_group": _group_hit,
-    "report_acc": lambda args: choice.report_acc(args["rows"]),
-    "report_acc_MMVP": lambda args: choice.mmvp(args["rows"]),
+    "report_acc": lambda args: choice_tables.report_acc(_with_scores(args["rows"])),
+    "report_acc_MMVP": lambda args: choice_tables.mmvp(_with_scores(args["rows"])),
     "report_acc_hrbench": lambda args: {
-        f"{line['cycle']}|{line['type']}": line["accuracy"] for line in choice.hrbench(args["rows"])
+        f"{line['cycle']}|{line['type']}": line["accuracy"]
+        for line in choice_tables.hrbench(_with_scores(args["rows"]))
     },
     "vlmutil.circular": lambda args: circular_rows(args["rows"]),
     "MMMU_Pro.cot_postproc": lambda args: answers.final_answer_line(args["response"]),

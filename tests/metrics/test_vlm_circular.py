@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eyechart.datasets.questions.benchmarks import QuestionBenchmark
-from eyechart.metrics.cells import LETTERS, options_of
-from eyechart.metrics.circular import can_rotate, circular_rows
-from eyechart.scorers.circular import mmbench
+from eyechart.metrics.cell_values import LETTERS, options_of
+from eyechart.metrics.repeated_questions import can_rotate, circular_rows
+from eyechart.scorers.aggregates.choices import mmbench
 from eyechart.scorers.scoring import score_rows
+from support.vlm_data import benchmark_of_kind
 
-CIRCULAR = QuestionBenchmark("X", "X", "circular", "optional")
+CIRCULAR = benchmark_of_kind("circular", "optional")
 ROW = {"index": 7, "image": "iVBOR", "question": "q", "A": "cat", "B": "dog", "C": "horse", "answer": "B"}
 
 
@@ -122,5 +122,5 @@ def test_one_wrong_rotation_decides_and_an_unclear_one_waits_for_a_judge():
 
 
 def test_a_rotation_without_its_question_is_an_error():
-    with pytest.raises(ValueError, match="no row of their own"):
+    with pytest.raises(ValueError, match="no unrotated row"):
         mmbench([row | {"hit": 1} for row in circular_rows([ROW])[1:]])

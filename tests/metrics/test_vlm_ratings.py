@@ -5,12 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
-from eyechart.datasets.questions.benchmarks import QuestionBenchmark
-from eyechart.scorers import choice, contains, corpus, mathematics, naturalbench, yes_no
-from eyechart.scorers.judging.replies import two_numbers
+from eyechart.scorers.aggregates import choices, documents, exercises, yes_no
+from eyechart.scorers.aggregates.means import percentages
+from eyechart.scorers.aggregates.yes_no import MME_PERCEPTION, MME_REASONING
+from eyechart.scorers.judging.judge_forms import two_numbers
+from eyechart.scorers.rules import mathematics
 from eyechart.scorers.scoring import score_rows
-from eyechart.scorers.tables import percentages
-from eyechart.scorers.yes_no import MME_PERCEPTION, MME_REASONING
+from support.vlm_data import benchmark_of_kind
 
 YES_NO = st.sampled_from(["Yes", "No"])
 ANIMALS = {"A": "cat", "B": "dog", "C": "horse", "D": "bird"}
@@ -18,7 +19,7 @@ ANIMALS = {"A": "cat", "B": "dog", "C": "horse", "D": "bird"}
 
 def table(scorer, rows, *, metric="", extractor="vlmeval"):
     """Read the predictions of rows and return the benchmark's own table."""
-    return score_rows(rows, QuestionBenchmark("X", "X", scorer, "optional", metric=metric), extractor=extractor).table
+    return score_rows(rows, benchmark_of_kind(scorer, "optional", metric=metric), extractor=extractor).table
 
 
 def _mme_rows(first, second, images=2):
@@ -124,9 +125,9 @@ def test_two_columns_with_the_same_value_stay_apart():
         (yes_no.mme, [{"category": "OCR", "answer": "Yes"}], "no 'image_path'"),
         (yes_no.hallusion, [{"index": "7", "l2-category": "chart", "score": 1}], "set, figure and question"),
         (yes_no.pope, [], "no rows"),
-        (choice.mmvp, [{"index": i, "hit": 1} for i in (0, 2, 3, 5)], "groups of 2, but that of index 0 has 1"),
-        (contains.ocrbench, [{"category": "Poems", "answer": "['x']"}], "'Poems' is not a category of OCRBench"),
-        (naturalbench.naturalbench, [], "no groups"),
+        (choices.mmvp, [{"index": i, "score": 1} for i in (0, 2, 3, 5)], "groups of 2, but that of index 0 has 1"),
+        (documents.ocrbench, [{"category": "Poems", "answer": "['x']"}], "'Poems' is not a category of OCRBench"),
+        (yes_no.naturalbench, [], "no groups"),
     ],
 )
 def test_rows_that_cannot_be_rated_are_an_error(rate, rows, message):
@@ -135,9 +136,9 @@ def test_rows_that_cannot_be_rated_are_an_error(rate, rows, message):
 
 
 def test_report_has_nothing_to_say_of_a_category_a_split_lacks():
-    rows = [{"split": "dev", "category": "x", "hit": 1}, {"split": "test", "category": "y", "hit": 0}]
+    rows = [{"split": "dev", "category": "x", "score": 1}, {"split": "test", "category": "y", "score": 0}]
 
-    dev, test = choice.report_acc(rows)
+    dev, test = choices.report_acc(rows)
 
     assert dev == {"split": "dev", "Overall": 1, "x": 1, "y": None}
     assert test == {"split": "test", "Overall": 0, "x": None, "y": 0}
@@ -149,7 +150,7 @@ def test_an_open_question_of_mmmu_is_right_when_its_answer_occurs():
         {"index": 1, "answer": "C", "prediction": "B"},
     ]
 
-    assert score_rows(rows, QuestionBenchmark("X", "X", "mmmu", "optional")).units == {"0": 1, "1": 0}
+    assert score_rows(rows, benchmark_of_kind("mmmu", "optional")).units == {"0": 1, "1": 0}
 
 
 @pytest.mark.parametrize(
@@ -168,13 +169,13 @@ def test_open_questions_are_reported_by_split_or_else_by_category(columns, names
 
 def test_mmt_averages_the_tasks_of_an_ability():
     rows = [
-        {"split": "VAL", "category": "t1", "l2-category": "ocr", "hit": 1},
-        {"split": "VAL", "category": "t1", "l2-category": "ocr", "hit": 1},
-        {"split": "VAL", "category": "t1", "l2-category": "ocr", "hit": 1},
-        {"split": "VAL", "category": "t2", "l2-category": "ocr", "hit": 0},
+        {"split": "VAL", "category": "t1", "l2-category": "ocr", "score": 1},
+        {"split": "VAL", "category": "t1", "l2-category": "ocr", "score": 1},
+        {"split": "VAL", "category": "t1", "l2-category": "ocr", "score": 1},
+        {"split": "VAL", "category": "t2", "l2-category": "ocr", "score": 0},
     ]
 
-    val, everything = choice.mmt(rows)
+    val, everything = choices.mmt(rows)
 
     assert val == {"split": "VAL", "Overall": 0.75, "t1": 1, "t2": 0, "OCR": 0.5}
     assert everything == val | {"split": "ALL"}
@@ -184,7 +185,7 @@ def test_disagreement_of_the_extractors_is_counted():
     said = ["B", "the answer is a dog"]
     rows = [{"index": i, **ANIMALS, "answer": "B", "prediction": text} for i, text in enumerate(said)]
 
-    found = score_rows(rows, QuestionBenchmark("Pets", "CustomMCQDataset", "choice", "optional")).disagreement
+    found = score_rows(rows, benchmark_of_kind("choice", "optional", name="Pets")).disagreement
 
     assert {key: found[key] for key in ("n", "differ", "rate")} == {"n": 2, "differ": 1, "rate": 0.5}
 
@@ -200,9 +201,9 @@ def test_vcr_finds_the_covered_words_in_an_answer():
         {"answer": "['the end']", "prediction": "Sorry, the end is covered."},
     ]
 
-    assert corpus.vcr(rows) == pytest.approx({"Exact_Match": 1 / 3, "Jaccard": (1 + 1 / 3 + 0) / 3})
+    assert documents.vcr(rows) == pytest.approx({"Exact_Match": 1 / 3, "Jaccard": (1 + 1 / 3 + 0) / 3})
     assert (
-        corpus.vcr([{"answer": "['\u732b\u5728\u5bb6']", "prediction": "\u5c0f\u732b\u5728\u5bb6"}], "zh")[
+        documents.vcr([{"answer": "['\u732b\u5728\u5bb6']", "prediction": "\u5c0f\u732b\u5728\u5bb6"}], "zh")[
             "Exact_Match"
         ]
         == 1
@@ -222,7 +223,7 @@ def test_mathvision_table_by_subject():
         {"category": "logic", "choices": "['x', 'y']", "answer": "B", "res": "A", "log": "Prefetch succeed"},
     ]
 
-    overall, algebra, logic = mathematics.mathvision([row | {"score": mathematics.mathvision_hit(row)} for row in rows])
+    overall, algebra, logic = exercises.mathvision([row | {"score": mathematics.mathvision_hit(row)} for row in rows])
 
     assert overall == {"Subject": "Overall", "tot": 2, "prefetch": 1, "hit": 1, "prefetch_rate": 50, "acc": 50}
     assert algebra["acc"] == 100

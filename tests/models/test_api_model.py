@@ -9,10 +9,10 @@ import pytest
 
 from eyechart import evaluate
 from eyechart.errors import ModelError, UnknownNameError, UsageError
-from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.inference.embeddings import CachedEncoder
 from eyechart.models.access import Access
 from eyechart.models.registry import open_model
-from eyechart.store.vectors import EmbeddingStore
+from eyechart.store.vector_store import EmbeddingStore
 from eyechart.types import ModelSpec
 from support.data import write_classification
 from support.openai_server import OpenAIServer, Raw, Stall, Status, first_attempts
@@ -39,15 +39,15 @@ def vectors(*rows):
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (vectors([1.0] * 8), "Asked for 2 embeddings, the server sent 1"),
-        (vectors([1.0] * 8, [1.0] * 8, [1.0] * 8), "Asked for 2 embeddings, the server sent 3"),
-        (vectors([1.0] * 5, [1.0] * 5), "embeddings of size 5, not 8"),
-        (Raw(b"<html>502 Bad Gateway</html>"), "something that is not JSON"),
+        (vectors([1.0] * 8), "Expected 2 embeddings, the server returned 1"),
+        (vectors([1.0] * 8, [1.0] * 8, [1.0] * 8), "Expected 2 embeddings, the server returned 3"),
+        (vectors([1.0] * 5, [1.0] * 5), "embeddings of size 5, expected 8"),
+        (Raw(b"<html>502 Bad Gateway</html>"), "did not return JSON"),
         (Raw(b'{"data": [{"embedding": "AAAA"}, {"embedding": "AAAA"}]}'), "not a list of numbers"),
-        (Status(401), "refuses the API key"),
+        (Status(401), "rejected the API key"),
         (Status(429), "status 429"),
         (Status(500), "status 500"),
-        (Stall(3.0), "no whole answer within"),
+        (Stall(3.0), "no complete response within"),
     ],
     ids=["too few", "too many", "another dimension", "garbage", "no numbers", "401", "429", "500", "never"],
 )
@@ -75,7 +75,7 @@ def test_a_model_that_is_not_served_names_those_that_are():
 
 
 def test_a_server_that_is_not_there():
-    with pytest.raises(ModelError, match="No server answers at"):
+    with pytest.raises(ModelError, match="Cannot connect to"):
         load(ModelSpec("api", "m", "http://127.0.0.1:9/v1", access=Access(tries=1)))
 
 
@@ -83,7 +83,7 @@ def test_another_dimension_than_asked_for():
     with OpenAIServer(dimension=8) as server:
         encoder = load(spec_of(server, dimension=16))
 
-        with pytest.raises(ModelError, match="size 8, not 16"):
+        with pytest.raises(ModelError, match="size 8, expected 16"):
             encoder.encode_texts(["a"])
 
 
@@ -103,7 +103,7 @@ def test_eval_and_run_task_reach_one_model_that_is_stored_once(tmp_path):
         like_run_task = ModelSpec(
             "api", "test-model", options={"api_base": server.api_base, "dimension": 8}, access=Access(batch_size=3)
         )
-        first, second = (StoredEmbeddings(open_model(spec), store) for spec in (like_eval, like_run_task))
+        first, second = (CachedEncoder(open_model(spec), store) for spec in (like_eval, like_run_task))
         assert first.card.fingerprint == second.card.fingerprint
         texts = [str(i) for i in range(10)]
         np.testing.assert_array_equal(first.texts(texts), second.texts(texts))
@@ -134,8 +134,8 @@ def test_images_need_to_know_the_servers_dialect():
     [
         ({"image_form": "jinna"}, UnknownNameError, "Did you mean jina"),
         ({"dimensions": 3}, UnknownNameError, "Did you mean dimension"),
-        ({"api_base": "localhost:8000"}, UsageError, "no http"),
-        ({}, UsageError, "needs an address"),
+        ({"api_base": "localhost:8000"}, UsageError, "not an http"),
+        ({}, UsageError, "needs the address"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_is_sent(options, error, message):
@@ -148,7 +148,7 @@ def test_wrong_options_are_refused_before_anything_is_sent(options, error, messa
 
 
 def test_the_server_decides_how_it_computes():
-    with pytest.raises(UsageError, match="The server decides how it computes"):
+    with pytest.raises(UsageError, match="does not apply to a model behind an API"):
         load(ModelSpec("api", "m", "http://localhost:1/v1", precision="fp16"))
 
 
@@ -185,7 +185,7 @@ def test_an_evaluation_sends_each_image_once_and_keeps_the_key_secret(tmp_path, 
     sent = [image for batch in images_sent for image in batch]
     assert len(sent) == len(set(sent)) == 10
     assert result.counts["scored"] == 10
-    assert "cannot be checked" in " ".join(notice["message"] for notice in result.notices)
+    assert "cannot be verified" in " ".join(notice["message"] for notice in result.notices)
     for file in tmp_path.rglob("*"):
         assert not file.is_file() or SECRET.encode() not in file.read_bytes()
     assert SECRET not in "".join(capsys.readouterr())

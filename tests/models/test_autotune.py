@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from eyechart.models.towers.autotune import PLAIN, CpuAutotuner, CpuPlan, calibration_path, candidates, twin
+from eyechart.models.speedups.autotune import PLAIN, CpuAutotuner, CpuPlan, calibration_path, candidates, twin
 
 
 @pytest.fixture

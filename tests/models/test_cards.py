@@ -10,15 +10,14 @@ import pytest
 from eyechart import evaluate
 from eyechart.demo import model_folder
 from eyechart.errors import ModelError
-from eyechart.inference.embeddings import StoredEmbeddings
-from eyechart.inference.rerank import StoredReranker
+from eyechart.inference.answers import CachedReranker
+from eyechart.inference.embeddings import CachedEncoder
 from eyechart.io.files import CacheError
-from eyechart.models.cards import FORM, read_card, write_card
-from eyechart.models.lazy import LazyModel
+from eyechart.models.lazy_model import FORM, LazyModel, read_card, write_card
 from eyechart.models.registry import open_model
-from eyechart.models.rerankers.reranker import Shortlist
-from eyechart.store.answers import ResponseStore
-from eyechart.store.vectors import EmbeddingStore, text_digests
+from eyechart.models.rerankers import Shortlist
+from eyechart.store.answer_store import ResponseStore
+from eyechart.store.vector_store import EmbeddingStore, text_digests
 from eyechart.types import ModelCard, ModelSpec, digest_json
 from support.data import write_classification
 
@@ -110,7 +109,7 @@ def test_a_model_that_changes_between_its_card_and_its_loading_stores_nothing_un
     spec, store = ModelSpec("onnx", str(folder)), EmbeddingStore(tmp_path / "store")
     old = open_model(spec).card
     model = open_model(spec)
-    embeddings = StoredEmbeddings(model, store)
+    embeddings = CachedEncoder(model, store)
     assert embeddings.card == old
     keep_case(folder)
 
@@ -128,20 +127,20 @@ def test_a_model_that_changes_between_its_card_and_its_loading_stores_nothing_un
 
 def test_vectors_of_two_models_are_not_compared_with_each_other(folder, tmp_path):
     spec, store = ModelSpec("onnx", str(folder)), EmbeddingStore(tmp_path / "store")
-    StoredEmbeddings(open_model(spec), store).texts(["a dress"])
-    embeddings = StoredEmbeddings(open_model(spec), store)
+    CachedEncoder(open_model(spec), store).texts(["a dress"])
+    embeddings = CachedEncoder(open_model(spec), store)
     embeddings.texts(["a dress"])  # from the store, under the card of before
     keep_case(folder)
 
-    with pytest.raises(ModelError, match="is not the model that it was when its card was written"):
+    with pytest.raises(ModelError, match="has changed since its card was cached"):
         embeddings.texts(["a shirt"])
-    assert StoredEmbeddings(open_model(spec), store).texts(["a dress", "a shirt"]).shape == (2, 128)
+    assert CachedEncoder(open_model(spec), store).texts(["a dress", "a shirt"]).shape == (2, 128)
 
 
 def test_what_was_stored_for_the_old_model_is_computed_anew(folder, tmp_path):
     spec, store = ModelSpec("onnx", str(folder)), EmbeddingStore(tmp_path / "store")
-    StoredEmbeddings(open_model(spec), store).texts(["A Dress"])
-    embeddings = StoredEmbeddings(open_model(spec), store)
+    CachedEncoder(open_model(spec), store).texts(["A Dress"])
+    embeddings = CachedEncoder(open_model(spec), store)
     assert embeddings.card is not None
     keep_case(folder)
 
@@ -203,13 +202,13 @@ def test_scores_and_answers_are_not_kept_under_the_card_of_another_model(own_cac
     LazyModel(spec, family).load()
     family.mood = "two"
     asked = [Shortlist("q", "a", ("b",))]
-    reranker = StoredReranker(LazyModel(spec, family), store)
+    reranker = CachedReranker(LazyModel(spec, family), store)
 
-    with pytest.raises(ModelError, match="is not the model that it was") as error:
+    with pytest.raises(ModelError, match="has changed since its card was cached") as error:
         list(reranker.score(asked))
 
     assert "Run the same command again" in error.value.advice
-    again = StoredReranker(LazyModel(spec, family), store)
+    again = CachedReranker(LazyModel(spec, family), store)
     assert list(again.score(asked)) == [("q", [1.0])]
     assert again.card.weights_digest == "two"
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eyechart.inference.rows import stack
+from eyechart.inference.image_batches import stack
 from eyechart.metrics.vectors import unit
 from eyechart.types import Encoder
 from support.zoo import LONG, TEXTS, photos

@@ -90,7 +90,7 @@ def test_another_precision_is_another_model_with_nearly_the_same_vectors(zoo, na
 
 
 def test_an_onnx_graph_has_the_precision_it_has(zoo):
-    with pytest.raises(UsageError, match="exported in"):
+    with pytest.raises(UsageError, match="exported with"):
         load(dataclasses.replace(zoo.case("onnx").spec, precision="fp16"))
 
 

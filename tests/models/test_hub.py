@@ -76,7 +76,7 @@ def test_transformers_from_hugging_face(hub, tmp_path):
 def test_a_model_that_the_hub_does_not_have(hub, which, tmp_path):
     options = {"hub": which, "revision": COMMIT, "cache_dir": str(tmp_path)}
 
-    with pytest.raises(ModelError, match=f"Cannot get owner/nothing from {which}"):
+    with pytest.raises(ModelError, match=f"Cannot download owner/nothing from {which}"):
         load(ModelSpec("open_clip", "hf-hub:owner/nothing", options=options))
 
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from eyechart.io import digests
-from eyechart.models.identity import content_identity, model_files, place_digest
+from eyechart.models.family import content_identity, model_files, place_digest
 from eyechart.models.registry import FAMILIES
 from eyechart.types import ModelSpec
 
@@ -90,7 +90,7 @@ def test_what_is_not_on_this_machine_is_not_known(folder):
 
 def test_another_version_of_a_library_is_another_model(folder, monkeypatch):
     before = content_identity([folder], "numpy", "no-such-library")
-    monkeypatch.setattr("eyechart.models.identity.version", lambda package: f"99 of {package}")
+    monkeypatch.setattr("eyechart.models.family.version", lambda package: f"99 of {package}")
 
     assert content_identity([folder], "numpy", "no-such-library") != before
 

@@ -223,7 +223,7 @@ def test_lora_weights_of_a_file_are_merged(tmp_path):
     assert_like_reference(encoder, reference, "c", tmp_path / "chinese_alpaca_lora_7b" / "tokenizer.model", 32)
 
 
-VOCABULARY_NOTE = "The tokenizer has 386 pieces, the model rows for 400: is it its own?"
+VOCABULARY_NOTE = "The tokenizer has 386 pieces, but the model has embeddings for 400: check that they belong together."
 
 
 def test_half_precision_holds_half_precision_weights(zoo):

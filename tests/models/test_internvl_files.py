@@ -15,8 +15,8 @@ import torch
 
 from eyechart.cli import main
 from eyechart.errors import ModelError, UnknownNameError, UsageError
-from eyechart.models.internvl import weights as weights_module
-from eyechart.models.internvl.family import InternVLFamily
+from eyechart.models.internvl import checkpoint as weights_module
+from eyechart.models.internvl.encoder import InternVLFamily
 from eyechart.models.resolve import resolve_model
 from eyechart.models.towers.checkpoints import read_state
 from eyechart.types import ModelSpec
@@ -60,11 +60,11 @@ def load_folder(folder):
     ("name", "pretrained", "message"),
     [
         ("internvl_c_clasification", "x", "Did you mean internvl_c_classification"),
-        (FILE, "nowhere.pth", "There is no checkpoint"),
-        (FOLDER, "./nowhere", "There is no folder"),
-        (FOLDER, "InternVL-14B-224px", "There is no folder"),
-        (FOLDER, "", "Give the checkpoint with --pretrained"),
-        (FILE, "", "Give the checkpoint with --pretrained"),
+        (FILE, "nowhere.pth", "Checkpoint not found"),
+        (FOLDER, "./nowhere", "Folder not found"),
+        (FOLDER, "InternVL-14B-224px", "Folder not found"),
+        (FOLDER, "", "Pass the checkpoint with --pretrained"),
+        (FILE, "", "Pass the checkpoint with --pretrained"),
     ],
 )
 def test_names_and_places(name, pretrained, message):
@@ -81,7 +81,7 @@ def test_the_forms_are_not_mixed_up(zoo):
         load(ModelSpec("internvl", FILE, folder))
     with pytest.raises(UsageError, match=r"Use --model internvl_c_retrieval\."):
         load(ModelSpec("internvl", "internvl_c_retrieval_hf", file))
-    with pytest.raises(UsageError, match=r"text_heads: for a \.pth file only"):
+    with pytest.raises(UsageError, match=r"text_heads: only for \.pth files"):
         load(ModelSpec("internvl", FOLDER, folder, options={"text_heads": 2}))
 
 
@@ -89,7 +89,7 @@ def test_another_models_checkpoint_is_no_internvl(zoo, tmp_path):
     shutil.copy(zoo.case("open_clip").parts[0], tmp_path / "weights.pth")
     shutil.copy(zoo.case(FOLDER).parts[0].parent / "tokenizer.model", tmp_path)
 
-    with pytest.raises(ModelError, match=r"no InternVL-C checkpoint: it has no 'patch_embed.proj.weight'"):
+    with pytest.raises(ModelError, match=r"not an InternVL-C checkpoint: 'patch_embed.proj.weight' is missing"):
         load(ModelSpec("internvl", FILE, str(tmp_path / "weights.pth")))
 
 
@@ -98,7 +98,7 @@ def test_a_missing_weight_is_named(tmp_path, name):
     arrays = weights(folder_parameters(SMALL))
     del arrays[name]
 
-    with pytest.raises(ModelError, match=rf"has no weights for 1 parts of InternVL \({name}\)"):
+    with pytest.raises(ModelError, match=rf"lacks the weights of 1 parts of InternVL \({name}\)"):
         load_folder(write_folder(tmp_path / "model", arrays=arrays))
 
 
@@ -124,8 +124,8 @@ def test_a_weight_too_many_is_noted_but_heads_for_other_tasks_are_not(tmp_path, 
     more = load_folder(write_folder(tmp_path / "model", arrays=arrays)).card
     usual = load_folder(whole).card
 
-    assert "1 weights of the checkpoint have no place in the model (vision_model.more.weight)." in more.notes
-    assert not [note for note in usual.notes if "no place" in note]
+    assert "1 weights of the checkpoint are not used by the model (vision_model.more.weight)." in more.notes
+    assert not [note for note in usual.notes if "not used" in note]
     assert more.weights_digest == usual.weights_digest
 
 
@@ -134,7 +134,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path, value):
     arrays = weights(folder_parameters(SMALL))
     arrays["text_projection"][3, 4] = value
 
-    with pytest.raises(ModelError, match=r"text_projection holds values that are no numbers in float32"):
+    with pytest.raises(ModelError, match=r"text_projection has values that are not finite in float32"):
         load_folder(write_folder(tmp_path / "model", arrays=arrays))
 
 
@@ -143,7 +143,7 @@ def test_weights_that_float16_cannot_hold_are_refused(tmp_path):
     arrays["text_projection"][3, 4] = 1e6
     folder = write_folder(tmp_path / "model", arrays=arrays)
 
-    with pytest.raises(ModelError, match="no numbers in float16") as error:
+    with pytest.raises(ModelError, match="not finite in float16") as error:
         load(ModelSpec("internvl", FOLDER, str(folder), "fp16"))
 
     assert "--precision fp32" in str(error.value)
@@ -153,21 +153,21 @@ def test_a_shard_that_was_cut_short(folder):
     shard = folder / SHARD
     shard.write_bytes(shard.read_bytes()[:5000])
 
-    with pytest.raises(ModelError, match=rf"{SHARD}: the file is damaged or no weights file"):
+    with pytest.raises(ModelError, match=rf"{SHARD}: the file is damaged or does not contain weights"):
         load_folder(folder)
 
 
 def test_a_shard_that_is_not_there(folder):
     (folder / SHARD).unlink()
 
-    with pytest.raises(ModelError, match=rf"{SHARD} is missing: pytorch_model.bin.index.json names it"):
+    with pytest.raises(ModelError, match=rf"{SHARD}, listed in pytorch_model.bin.index.json, is missing"):
         load_folder(folder)
 
 
 def test_a_shard_with_code_in_it_is_refused(folder):
     torch.save({"text_projection": time.sleep}, folder / SHARD)
 
-    with pytest.raises(ModelError, match="refused, the file would run code"):
+    with pytest.raises(ModelError, match="refused, unpickling the file would run code"):
         load_folder(folder)
 
 
@@ -175,20 +175,20 @@ def test_a_shard_outside_the_folder_is_not_read(folder):
     index = folder / "pytorch_model.bin.index.json"
     index.write_text(json.dumps({"weight_map": {"text_projection": "../elsewhere.bin"}}))
 
-    with pytest.raises(ModelError, match="which is not beside it"):
+    with pytest.raises(ModelError, match="outside its folder"):
         load_folder(folder)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"vision_config": None}, "it has no vision_config"),
-        ({"qllama_config": {"hidden_size": 48, "num_attention_heads": 6}}, "is .*, but the sizes of the model make it"),
-        ({"clip_embed_dim": "many"}, "clip_embed_dim cannot be 'many'"),
-        ({"clip_embed_dim": -3}, "clip_embed_dim must be above 0, not -3"),
-        ({"attn_pool_num_heads": 7}, "a width of 48 cannot be divided into 7 heads"),
+        ({"vision_config": None}, "vision_config is missing"),
+        ({"qllama_config": {"hidden_size": 48, "num_attention_heads": 6}}, "is .*, but the model expects"),
+        ({"clip_embed_dim": "many"}, "invalid value of clip_embed_dim: 'many'"),
+        ({"clip_embed_dim": -3}, "clip_embed_dim must be positive, not -3"),
+        ({"attn_pool_num_heads": 7}, "the width 48 is not divisible by 7 heads"),
         ({"num_query_token": 0}, "has no query tokens, which InternVL-G needs"),
-        ({"vision_config": {**SMALL["vision_config"], "hidden_act": "maths"}}, "The activation 'maths' is not known"),
+        ({"vision_config": {**SMALL["vision_config"], "hidden_act": "maths"}}, "Unknown activation: 'maths'"),
         ({"vision_config": {**SMALL["vision_config"], "image_size": 84}}, r"is \[1, 10, 48\], but .* \[1, 37, 48\]"),
         ({"qllama_config": {**SMALL["qllama_config"], "rope_theta": 500000}}, "rope_theta is 500000"),
         ({"qllama_config": {**SMALL["qllama_config"], "num_key_value_heads": 2}}, "num_key_value_heads is 2"),
@@ -205,10 +205,10 @@ def test_a_config_of_something_else_names_what_is_wrong(folder, change, message)
 def test_a_folder_without_config_or_weights(folder):
     for path in folder.glob("*.bin*"):
         path.unlink()
-    with pytest.raises(ModelError, match="holds no weights"):
+    with pytest.raises(ModelError, match="does not contain weights"):
         load_folder(folder)
     (folder / "config.json").unlink()
-    with pytest.raises(ModelError, match=r"holds no config\.json"):
+    with pytest.raises(ModelError, match=r"does not contain config\.json"):
         load_folder(folder)
 
 
@@ -270,7 +270,7 @@ def test_a_path_that_looks_like_a_hub_id_is_not_asked_for_on_a_hub(tmp_path, mon
     (tmp_path / "pretrained").mkdir()
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(ModelError, match="There is no folder pretrained/InternVL-14B-224px"):
+    with pytest.raises(ModelError, match="Folder not found: pretrained/InternVL-14B-224px"):
         load(ModelSpec("internvl", FOLDER, "pretrained/InternVL-14B-224px"))
 
 

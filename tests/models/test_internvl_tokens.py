@@ -8,7 +8,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from transformers import AutoTokenizer
 
 from eyechart.errors import ModelError
-from eyechart.models.internvl.tokens import LlamaPieces
+from eyechart.models.internvl.checkpoint import LlamaPieces
 from eyechart.types import ModelSpec
 from support.internvl import DATA, SMALL_FILE, write_file, write_folder
 from support.zoo import load
@@ -85,7 +85,7 @@ def test_the_vocabulary_is_found_with_the_checkpoint_beside_it_or_by_option(tmp_
     home = path if form == "folder" and place == "tokenizer.model" else tmp_path
     options = {"tokenizer": str(tmp_path / option)} if option else {}
     spec = ModelSpec("internvl", name, str(path), options=options)
-    with pytest.raises(ModelError, match="There is no tokenizer for"):
+    with pytest.raises(ModelError, match="No tokenizer found for"):
         load(spec)
 
     llama_model(home / place)
@@ -95,10 +95,10 @@ def test_the_vocabulary_is_found_with_the_checkpoint_beside_it_or_by_option(tmp_
 
 def test_a_vocabulary_that_the_model_has_no_rows_for_is_refused_and_a_small_one_noted(zoo, tmp_path):
     assert zoo.encoder("internvl_c_retrieval").card.notes == (
-        "The tokenizer has 386 pieces, the model rows for 400: is it its own?",
+        "The tokenizer has 386 pieces, but the model has embeddings for 400: check that they belong together.",
     )
     path = write_file(tmp_path / "weights.pth", SMALL_FILE | {"words": 300})
-    with pytest.raises(ModelError, match="has 386 pieces, but the model has rows for 300 only"):
+    with pytest.raises(ModelError, match="has 386 pieces, but the model has embeddings for 300 only"):
         load(ModelSpec("internvl", "internvl_c_retrieval", str(path)))
 
 
@@ -106,7 +106,7 @@ def test_a_file_that_is_no_vocabulary_is_named(tmp_path):
     path = write_file(tmp_path / "weights.pth", vocabulary=False)
     (tmp_path / "tokenizer.model").write_bytes(b"not a vocabulary")
 
-    with pytest.raises(ModelError, match=r"tokenizer\.model is no usable tokenizer"):
+    with pytest.raises(ModelError, match=r"tokenizer\.model is not a valid tokenizer"):
         load(ModelSpec("internvl", "internvl_c_retrieval", str(path)))
 
 
@@ -116,5 +116,5 @@ def test_a_vocabulary_without_marks_is_not_llamas(tmp_path):
         hard_vocab_limit=False, minloglevel=2,
     )  # fmt: skip
 
-    with pytest.raises(ModelError, match="no begin or no end mark"):
+    with pytest.raises(ModelError, match="lacks a begin or end token"):
         LlamaPieces(tmp_path / "t5.model")

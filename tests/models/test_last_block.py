@@ -7,8 +7,7 @@ import pytest
 import torch
 from open_clip.model import CLIP
 
-from eyechart.models.towers.last_block import shorten_images
-from eyechart.models.towers.trim import encode_trimmed, shorten_texts, trim
+from eyechart.models.speedups.open_clip_towers import encode_stripped, speed_up, strip_padding
 
 VISION = {"image_size": 32, "layers": 2, "width": 32, "patch_size": 16, "head_width": 16}
 TEXT = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}
@@ -46,12 +45,12 @@ def rows_through_the_last_mlp(transformer, encode):
 
 
 @pytest.mark.parametrize("vision", [{}, {"ls_init_value": 0.1}, {"patch_size": 8}])
-def test_images_have_the_same_vectors_from_less_work(vision):
+def test_images_have_the_same_vectors_from_less_work(vision, tokenizer):
     clip = model(vision)
     with torch.inference_mode():
         whole = clip.encode_image(pixels())
 
-        assert shorten_images(clip) is not None
+        assert speed_up(clip, tokenizer, onednn=False).image == ("last_block",)
 
         torch.testing.assert_close(clip.encode_image(pixels()), whole, atol=1e-6, rtol=0)
         assert rows_through_the_last_mlp(clip.visual.transformer, lambda: clip.encode_image(pixels())) == 5
@@ -63,15 +62,17 @@ def test_texts_have_the_same_vectors_from_less_work(tokenizer):
     with torch.inference_mode():
         whole = clip.encode_text(tokens)
 
-        assert shorten_texts(clip, tokenizer) is not None
+        assert "last_block" in speed_up(clip, tokenizer, onednn=False).text
 
-        torch.testing.assert_close(encode_trimmed(clip, trim(tokens)), whole, atol=1e-6, rtol=0)
-        assert rows_through_the_last_mlp(clip.transformer, lambda: encode_trimmed(clip, trim(tokens))) == len(TEXTS)
+        torch.testing.assert_close(encode_stripped(clip, strip_padding(tokens)), whole, atol=1e-6, rtol=0)
+        assert rows_through_the_last_mlp(clip.transformer, lambda: encode_stripped(clip, strip_padding(tokens))) == len(
+            TEXTS
+        )
 
 
-def test_a_copy_for_another_device_is_shortened_on_its_own_weights():
+def test_a_copy_is_shortened_on_its_own_weights(tokenizer):
     clip = model()
-    shorten_images(clip)
+    speed_up(clip, tokenizer, onednn=False)
 
     other = copy.deepcopy(clip)
 
@@ -79,12 +80,12 @@ def test_a_copy_for_another_device_is_shortened_on_its_own_weights():
 
 
 @pytest.mark.parametrize("vision", [{"pool_type": "avg"}, {"attentional_pool": True, "attn_pooler_heads": 2}])
-def test_a_tower_that_reads_all_positions_is_left_alone(vision):
+def test_a_tower_that_reads_all_positions_is_left_alone(vision, tokenizer):
     clip = model(vision)
     with torch.inference_mode():
         whole = clip.encode_image(pixels())
 
-        assert shorten_images(clip) is None
+        assert speed_up(clip, tokenizer, onednn=False).image == ()
 
         assert torch.equal(clip.encode_image(pixels()), whole)
 
@@ -92,11 +93,11 @@ def test_a_tower_that_reads_all_positions_is_left_alone(vision):
 def test_a_text_tower_that_reads_another_position_is_left_alone(tokenizer):
     clip = model(text={"pool_type": "last"})
 
-    assert shorten_texts(clip, tokenizer) is None
+    assert "last_block" not in speed_up(clip, tokenizer, onednn=False).text
     assert forward_of(clip.transformer) is None
 
 
-def test_a_residual_network_is_left_alone():
+def test_a_residual_network_is_left_alone(tokenizer):
     clip = model({"layers": (1, 1, 1, 1), "width": 16, "image_size": 64})
 
-    assert shorten_images(clip) is None
+    assert speed_up(clip, tokenizer, onednn=False).image == ()

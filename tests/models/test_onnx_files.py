@@ -12,7 +12,7 @@ from onnx.external_data_helper import set_external_data
 
 from eyechart.demo import model_folder
 from eyechart.errors import ModelError
-from eyechart.models.onnx.references import INSIDE, external_files
+from eyechart.models.onnx_files import INSIDE, external_files
 from eyechart.models.registry import ENCODERS
 from eyechart.types import ModelSpec
 from support.zoo import load, photos
@@ -89,14 +89,14 @@ def test_weights_outside_of_the_folder_are_refused_before_anything_is_read(folde
                 entry.value = place
     onnx.save(model, folder / "image.onnx")
 
-    with pytest.raises(ModelError, match=r"outside of its folder|is not there"):
+    with pytest.raises(ModelError, match=r"outside its folder|is missing"):
         ENCODERS.load("onnx")().check(ModelSpec("onnx", str(folder)))
 
 
 def test_weights_that_were_not_copied_are_named(folder):
     (folder / "weights.bin").unlink()
 
-    with pytest.raises(ModelError, match=r"keeps its weights in 'weights.bin', which is not there"):
+    with pytest.raises(ModelError, match=r"refers to weights in 'weights.bin', which is missing"):
         ENCODERS.load("onnx")().check(ModelSpec("onnx", str(folder)))
 
 
@@ -185,7 +185,7 @@ def test_the_numbers_of_the_fields_are_those_of_the_format():
 def test_a_file_that_is_no_model_is_refused(tmp_path, content):
     (tmp_path / "broken.onnx").write_bytes(content)
 
-    with pytest.raises(ModelError, match="damaged or no ONNX model"):
+    with pytest.raises(ModelError, match="damaged or not an ONNX model"):
         external_files(tmp_path / "broken.onnx")
 
 

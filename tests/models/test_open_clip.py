@@ -12,13 +12,13 @@ from transformers import NllbTokenizer
 
 from eyechart.config import make_config
 from eyechart.errors import ModelError, UnknownNameError
-from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.inference.embeddings import CachedEncoder
 from eyechart.models.encoders.open_clip import OpenClipEncoder
-from eyechart.models.generators.open_clip import CocaFamily
-from eyechart.models.lazy import LazyModel
+from eyechart.models.lazy_model import LazyModel
+from eyechart.models.local_generators import CocaFamily
 from eyechart.models.registry import ENCODERS
 from eyechart.plan_models import model_specs
-from eyechart.store.vectors import EmbeddingStore
+from eyechart.store.vector_store import EmbeddingStore
 from eyechart.types import ModelSpec
 from support import zoo_open_clip
 from support.zoo import load
@@ -123,7 +123,7 @@ def test_nllb_reads_each_language_as_that_language(zoo, language, code):
 def test_the_same_text_in_two_languages_is_stored_twice(zoo, tmp_path):
     store = EmbeddingStore(tmp_path)
     family = ENCODERS.load("open_clip")()
-    embeddings = StoredEmbeddings(LazyModel(zoo.case("open_clip-nllb").spec, family), store)
+    embeddings = CachedEncoder(LazyModel(zoo.case("open_clip-nllb").spec, family), store)
 
     german, english = (embeddings.texts(["Hund"], language=language) for language in ("de", "en"))
 
@@ -131,7 +131,7 @@ def test_the_same_text_in_two_languages_is_stored_twice(zoo, tmp_path):
 
 
 def test_nllb_refuses_a_language_that_it_does_not_know(zoo):
-    with pytest.raises(ModelError, match="has no language 'tlh'"):
+    with pytest.raises(ModelError, match="does not support the language 'tlh'"):
         zoo.encoder("open_clip-nllb").encode_texts(["Hab"], language="tlh")
 
 
@@ -197,10 +197,10 @@ def test_captions_of_another_tokenizer_are_refused(tmp_path):
     text = zoo_open_clip.COCA["text_cfg"] | {"hf_tokenizer_name": str(tmp_path / "words")}
     architecture, _ = zoo_open_clip.make(tmp_path, zoo_open_clip.COCA | {"text_cfg": text}, "made-coca-words")
 
-    with pytest.raises(ModelError, match="another tokenizer than CLIP"):
+    with pytest.raises(ModelError, match="does not use CLIP's tokenizer"):
         CocaFamily().load(ModelSpec("open_clip", str(architecture)))
 
 
 def test_a_revision_that_is_not_used_is_noted(tmp_path):
     spec = ModelSpec("open_clip", str(folder_with(tmp_path)), options={"revision": "abc"})
-    assert load(spec).card.notes == ("The revision was not used: only names with hf-hub: have one.",)
+    assert load(spec).card.notes == ("The revision was ignored: it only applies to names that start with hf-hub:.",)

@@ -7,28 +7,21 @@ import pytest
 import torch
 
 from eyechart.errors import ModelError, OutOfMemoryError, UsageError
-from eyechart.inference.backoff import BatchBackoff
-from eyechart.inference.rows import stack
+from eyechart.inference.image_batches import stack
+from eyechart.inference.pipeline import BatchBackoff
 from eyechart.models.towers import torch_tools
 from eyechart.models.towers.torch_tools import choose_devices, forward_errors, precision_notes
-from support.zoo import TEXTS, load, photos
+from support.zoo import load, photos
 
 
 def prepared(encoder):
     return stack([encoder.prepare_image(ref) for ref in photos()])
 
 
-@pytest.mark.parametrize("name", ["open_clip", "clip", "siglip2-naflex", "sentence-transformers-text"])
-@pytest.mark.parametrize("device", ["cpu,cpu", "cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu"])
-def test_a_batch_is_split_between_devices_and_comes_back_in_order(zoo, name, device):
-    one, case = zoo.encoder(name), zoo.case(name)
-    several = load(dataclasses.replace(case.spec, device=device))
+def test_a_model_takes_the_first_of_several_devices(zoo):
+    several = load(dataclasses.replace(zoo.case("clip").spec, device="cpu,cpu"))
 
-    np.testing.assert_allclose(several.encode_texts(TEXTS), one.encode_texts(TEXTS), atol=1e-5)
-    if case.images:
-        pixels = prepared(one)
-        np.testing.assert_allclose(several.encode_images(pixels), one.encode_images(pixels), atol=1e-5)
-    assert several.card.fingerprint == one.card.fingerprint
+    assert several.devices == ["cpu"]
 
 
 def test_auto_takes_every_gpu_and_else_the_cpu(monkeypatch):
@@ -80,7 +73,7 @@ def test_a_cpu_without_the_instructions_is_reported(monkeypatch, precision, capa
 
 
 def test_a_precision_that_a_model_cannot_run_in():
-    with pytest.raises(ModelError, match="cannot run in fp16 here"), forward_errors("fp16"):
+    with pytest.raises(ModelError, match="does not support fp16 on this device"), forward_errors("fp16"):
         raise RuntimeError("\"upsample\" not implemented for 'Half'")
 
 
@@ -123,7 +116,7 @@ def test_batches_are_halved_until_they_fit_and_stay_small():
     assert first[:, 0].tolist() == list(range(10))
     assert second[:, 0].tolist() == list(range(5))
     assert encode.sizes == [10, 5, 2, 2, 2, 2, 2, 2, 2, 1]
-    assert backoff.notices()[0].message == "Batches of 10 did not fit into memory; 2 at a time were encoded."
+    assert backoff.notices()[0].message == "Batches of 10 did not fit into memory; the batch size was reduced to 2."
 
 
 def test_a_single_input_that_does_not_fit_is_an_error():

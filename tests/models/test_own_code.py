@@ -1,15 +1,19 @@
 """A model of one's own is its code, its arguments, its weights and its answers: change one, and it is another model."""
 
+import dataclasses
+import importlib
 import subprocess
 import sys
 import textwrap
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from eyechart.errors import ModelError
 from eyechart.models.registry import ENCODERS
-from eyechart.types import ModelCard, ModelSpec
+from eyechart.types import IN_MEMORY, InMemoryObject, ModelCard, ModelSpec
+from support import zoo_transformers
 from support.zoo import load
 
 MODEL = """
@@ -179,7 +183,7 @@ def test_a_model_that_cannot_be_asked_is_never_known_again(tmp_path, monkeypatch
     one, two = load(spec).card, load(spec).card
 
     assert one.fingerprint != two.fingerprint
-    assert "cannot be recognised again" in one.notes[0]
+    assert "its vectors are not reused" in one.notes[0]
 
 
 def test_a_card_of_ones_own_is_kept_but_does_not_hide_other_code(folder):
@@ -231,8 +235,8 @@ def test_a_card_of_ones_own_does_not_hide_other_answers(folder):
     ("answer", "steady"),
     [
         ("np.random.standard_normal((len(batch), 3))", False),
-        ("batch.mean((1, 2)) - batch.mean((0, 1, 2))", False),
-        ("batch.mean((1, 2)).astype(np.float16)", True),
+        ("pixels(batch).mean((1, 2)) - pixels(batch).mean((0, 1, 2))", False),
+        ("pixels(batch).mean((1, 2)).astype(np.float16)", True),
     ],
 )
 def test_a_model_whose_answers_change_says_so(tmp_path, monkeypatch, answer, steady):
@@ -242,13 +246,14 @@ def test_a_model_whose_answers_change_says_so(tmp_path, monkeypatch, answer, ste
         f"own_unsteady_{abs(hash(answer))}",
         f"""
         import numpy as np
+        def pixels(images): return np.stack([np.asarray(image) for image in images])
         class Model:
             def encode_images(self, batch): return {answer}
             def encode_texts(self, texts): return [[1.0, 2.0, 3.0]] * len(texts)
         """,
     )
 
-    assert ["other vectors" in note for note in load(spec).card.notes] == ([] if steady else [True])
+    assert ["different vectors" in note for note in load(spec).card.notes] == ([] if steady else [True])
 
 
 @pytest.mark.parametrize(
@@ -267,5 +272,69 @@ def test_what_is_no_array_of_numbers_is_a_clear_error(tmp_path, monkeypatch, ans
         """,
     )
 
-    with pytest.raises(ModelError, match=r"Model\.encode_images gave a .* that is no array of numbers"):
-        load(spec).encode_images(np.zeros((2, 8, 8, 3)))
+    with pytest.raises(ModelError, match=r"Model\.encode_images returned a .* that is not a numeric array"):
+        load(spec).encode_images(np.zeros((2, 8, 8, 3), np.uint8))
+
+
+PICKY = """
+    import numpy as np
+    from PIL import Image
+    class Model:
+        def encode_images(self, images):
+            assert all(isinstance(image, Image.Image) and image.mode == "RGB" for image in images)
+            return [[image.width, image.height] for image in images]
+        def encode_texts(self, texts): return [[1.0, 2.0]] * len(texts)
+    class Prepared(Model):
+        def prepare_image(self, image): return np.full((2, 2), image.width, np.float32)
+        def encode_images(self, batch):
+            assert batch.shape[1:] == (2, 2)
+            return batch.reshape(len(batch), 4)[:, :2]
+    """
+
+
+@pytest.mark.parametrize(("name", "expected"), [("Model", [128, 96]), ("Prepared", [128, 128])])
+def test_a_factory_and_an_object_receive_the_same_images(tmp_path, monkeypatch, name, expected):
+    spec = spec_of(tmp_path, monkeypatch, "own_picky", PICKY)
+    by_name = load(dataclasses.replace(spec, name=f"python:own_picky:{name}"))
+    thing = getattr(importlib.import_module("own_picky"), name)()
+    in_memory = load(ModelSpec(IN_MEMORY, "mine", options={IN_MEMORY: InMemoryObject(thing, "own_picky.Model")}))
+
+    for encoder in (by_name, in_memory):
+        pixels = np.stack([encoder.prepare_image(Image.new("L", (128, 96)))] * 2)
+        assert encoder.encode_images(pixels).tolist() == [expected] * 2
+        assert not encoder.card.notes
+
+
+def test_a_factory_may_return_whatever_evaluate_takes(tmp_path):
+    zoo_transformers.clip(tmp_path / "clip")
+    code = """
+        def make():
+            from transformers import AutoModel, AutoProcessor
+            return AutoProcessor.from_pretrained("clip"), AutoModel.from_pretrained("clip")
+        """
+    (tmp_path / "own.py").write_text(textwrap.dedent(code))
+    first = fingerprint(tmp_path, "own:make")
+    assert fingerprint(tmp_path, "own:make") == first
+    (tmp_path / "own.py").write_text(textwrap.dedent(code) + "\n\n1 + 1\n")
+
+    assert fingerprint(tmp_path, "own:make") != first
+
+
+def test_a_recipe_hands_its_own_container_of_tokens_to_encode_text(tmp_path, monkeypatch):
+    spec = spec_of(
+        tmp_path,
+        monkeypatch,
+        "own_container",
+        """
+        import torch
+        class Tokens(dict):
+            def to(self, device): return self
+        class Clip(torch.nn.Module):
+            def encode_image(self, pixels): return pixels.flatten(1)[:, :2]
+            def encode_text(self, tokens): return tokens["ids"].float()
+        def Model():
+            return Clip(), lambda image: torch.ones(3, 2, 2), lambda texts: Tokens(ids=torch.ones(len(texts), 2))
+        """,
+    )
+
+    assert load(spec).encode_texts(["a", "b"]).tolist() == [[1, 1], [1, 1]]

@@ -8,7 +8,7 @@ import pytest
 from eyechart.config import make_config
 from eyechart.errors import ModelError, UnknownNameError, UsageError
 from eyechart.models import registry
-from eyechart.models.folders import sees
+from eyechart.models.family import sees
 from eyechart.models.resolve import ResolvedModel, check_sees, resolve_model
 from eyechart.plan_models import model_specs
 from support.text_models import minilm, save_tiny_cross_encoder
@@ -81,7 +81,7 @@ def test_a_hub_id_is_a_guess_and_said_to_be_one(role, family):
     found = resolve_model("openai/clip-vit-base-patch32", role=role)
 
     assert found.family == family
-    assert f"openai/clip-vit-base-patch32 is taken for a model of {family} on a hub" in found.notice
+    assert f"openai/clip-vit-base-patch32 is loaded from the hub with {family}." in found.notice
     assert resolve_model("openai/clip-vit-base-patch32", family=family, role=role).notice == ""
 
 
@@ -91,17 +91,17 @@ def test_the_guess_reaches_whoever_plans():
     model_specs(make_config({"model": ["org/name"]}), "encoder", said.append)
 
     assert len(said) == 1
-    assert "--model_type: api, internvl" in said[0]
+    assert "--model-type: api, internvl" in said[0]
 
 
 def test_a_folder_with_the_same_model_in_two_forms_is_refused_with_the_choices(zoo, tmp_path):
     folder = shutil.copytree(folder_of(zoo, "clip"), tmp_path / "both")
     shutil.copy(f"{folder_of(zoo, 'onnx')}/image.onnx", folder)
 
-    with pytest.raises(UsageError, match=r"could be loaded by onnx or transformers") as error:
+    with pytest.raises(UsageError, match=r"Several families can load .*: onnx, transformers") as error:
         resolve_model(str(folder))
 
-    assert "--model_type" in error.value.advice
+    assert "--model-type" in error.value.advice
     assert resolve_model(str(folder), family="onnx").family == "onnx"
 
 
@@ -131,7 +131,7 @@ def test_generators_by_folder(zoo, tmp_path):
 
 
 def test_who_only_reads_is_refused_where_images_are_to_be_seen(zoo):
-    with pytest.raises(UsageError, match="reads texts only: it has no image processor"):
+    with pytest.raises(UsageError, match="encodes texts only: it has no image processor"):
         check_sees(minilm())
     for name in ("clip", "onnx", "open_clip-siglip", "sentence-transformers-clip"):
         assert sees(zoo.case(name).parts[0].parent)
@@ -150,7 +150,7 @@ def test_a_model_that_cannot_do_what_it_shall(name, role):
 def test_a_checkpoint_alone_does_not_say_its_architecture(tmp_path, file):
     (tmp_path / file).write_bytes(b"x")
 
-    with pytest.raises(UsageError, match="its architecture is not known") as error:
+    with pytest.raises(UsageError, match="of unknown architecture") as error:
         resolve_model(str(tmp_path / file))
 
     assert "the file as --pretrained" in error.value.advice
@@ -161,23 +161,23 @@ def test_a_bare_name_that_nobody_knows_says_what_to_try():
         resolve_model("ViT-B-33")
 
     assert "Did you mean ViT-B-32" in error.value.advice
-    assert "--model_type: api, internvl" in error.value.advice
+    assert "--model-type: api, internvl" in error.value.advice
 
 
 def test_places_that_are_not_there_and_folders_that_hold_no_model(tmp_path):
-    with pytest.raises(ModelError, match=r"There is no file or folder \./nowhere"):
+    with pytest.raises(ModelError, match=r"File or folder not found: \./nowhere"):
         resolve_model("./nowhere")
-    with pytest.raises(UsageError, match="is not the folder of a model"):
+    with pytest.raises(UsageError, match="Unknown kind of model folder"):
         resolve_model(str(tmp_path))
 
 
 def test_a_folder_here_and_a_server_there_is_refused_with_the_choices(zoo):
-    with pytest.raises(UsageError, match="could be loaded by transformers or api"):
+    with pytest.raises(UsageError, match=r"Several families can load .*: transformers, api"):
         resolve_model(folder_of(zoo, "clip"), address="http://localhost:1/v1")
 
 
 def test_every_family_that_is_inferred_exists():
-    from eyechart.models.folders import FOLDERS as TABLE
+    from eyechart.models.family import FOLDERS as TABLE
     from eyechart.models.resolve import HUB_FAMILIES, PREFIXES
 
     for role, table in TABLE.items():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from eyechart.errors import DataError
-from eyechart.inference import pipeline
-from eyechart.inference.rows import BatchRows
+from eyechart.inference import image_batches
+from eyechart.inference.image_batches import BatchRows
 from support.embedding import embed, samples
 from support.encoders import SmallEncoder, random_encoder
 
@@ -57,7 +57,7 @@ def test_where_the_memory_is_not_enough_each_image_has_its_own():
     def none_left(shape, dtype):
         raise MemoryError
 
-    numbers, images = filled(rows := BatchRows(4, none_left), 3)
+    numbers, images = filled(rows := BatchRows(4), 3)
 
     assert rows.batch(numbers, images)[:, 0, 0].tolist() == [0, 1, 2]
 
@@ -94,8 +94,11 @@ def test_batches_take_turns_in_the_same_memory(tmp_path):
     embed(tmp_path, encoder, list(samples(50)))
 
     assert encoder.sizes == [4] * 12 + [2]
-    assert len(set(encoder.places)) == pipeline.BATCHES
-    assert encoder.places[: pipeline.BATCHES] == encoder.places[pipeline.BATCHES : 2 * pipeline.BATCHES]
+    assert len(set(encoder.places)) == image_batches.ROW_BATCHES
+    assert (
+        encoder.places[: image_batches.ROW_BATCHES]
+        == encoder.places[image_batches.ROW_BATCHES : 2 * image_batches.ROW_BATCHES]
+    )
 
 
 def test_batches_stay_full_where_images_are_broken(tmp_path):

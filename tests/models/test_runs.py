@@ -11,8 +11,8 @@ import pytest
 from eyechart import evaluate
 from eyechart.cli import main
 from eyechart.errors import OutOfMemoryError
-from eyechart.inference.embeddings import StoredEmbeddings
-from eyechart.models.lazy import LazyModel
+from eyechart.inference.embeddings import CachedEncoder
+from eyechart.models.lazy_model import LazyModel
 from eyechart.models.towers.torch_encoder import TorchEncoder
 from support.data import write_classification
 
@@ -57,7 +57,7 @@ def test_cut_texts_are_counted_and_reported_also_from_the_store(zoo, place):
     for result in results:
         (notice,) = (notice for notice in result.notices if notice["kind"] == "truncated_texts")
         assert notice["count"] == len(CLASSES)
-        assert notice["message"] == "7 texts are longer than the 77 tokens that the model reads."
+        assert notice["message"] == "7 texts exceed the context length of 77 tokens and were truncated."
 
 
 def test_the_card_goes_into_the_result(zoo, place):
@@ -96,7 +96,7 @@ def test_a_warm_run_does_not_load_the_model(zoo, place, monkeypatch):
 
 
 def test_a_model_that_only_reads_is_refused_for_images(zoo, place):
-    with pytest.raises(Exception, match="reads texts only"):
+    with pytest.raises(Exception, match="encodes texts only"):
         run(zoo.case("sentence-transformers-text"), "r.json")
 
 
@@ -128,7 +128,7 @@ def test_the_language_reaches_the_model(zoo, tmp_path):
         def truncated(self, texts):
             return [False] * len(texts)
 
-    from eyechart.store.vectors import EmbeddingStore
+    from eyechart.store.vector_store import EmbeddingStore
 
     class Family:
         def identity(self, spec):
@@ -137,7 +137,7 @@ def test_the_language_reaches_the_model(zoo, tmp_path):
         def load(self, spec):
             return Spy()
 
-    embeddings = StoredEmbeddings(LazyModel(zoo.case("open_clip").spec, Family()), EmbeddingStore(tmp_path))
+    embeddings = CachedEncoder(LazyModel(zoo.case("open_clip").spec, Family()), EmbeddingStore(tmp_path))
     embeddings.texts(["a"], language="zh")
     embeddings.texts(["a"], language="de")
 

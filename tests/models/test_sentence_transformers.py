@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from eyechart.errors import ModelError, UsageError
-from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.inference.embeddings import CachedEncoder
 from eyechart.models.access import Access
-from eyechart.models.encoders.sentence_parts import own_prompts
+from eyechart.models.encoders.sentence_transformers import own_prompts
 from eyechart.models.registry import open_model
-from eyechart.store.vectors import EmbeddingStore
-from eyechart.tasks.retrieval.text_prompts import prompts_of
+from eyechart.settings.tasks import TextRetrievalSettings
+from eyechart.store.vector_store import EmbeddingStore
+from eyechart.tasks.text_retrieval import prompts_of
 from eyechart.types import ModelSpec
 from support.text_models import minilm
 from support.zoo import load, photos
@@ -76,9 +77,9 @@ def test_long_texts_are_cut_where_the_option_says_and_reported():
 def test_a_model_that_only_reads_says_so_to_images():
     encoder = load(spec_of())
 
-    with pytest.raises(ModelError, match="reads texts only; it cannot see images"):
+    with pytest.raises(ModelError, match="encodes texts only, not images"):
         encoder.prepare_image(photos()[0])
-    with pytest.raises(ModelError, match="reads texts only; it cannot see images"):
+    with pytest.raises(ModelError, match="encodes texts only, not images"):
         encoder.encode_images(np.zeros((1, 3, 8, 8), np.float32))
 
 
@@ -89,7 +90,7 @@ def test_the_default_prompt_stands_before_every_text_unless_prompts_are_given_in
     np.testing.assert_allclose(own.encode_texts(TEXTS), expected.encode(TEXTS), atol=1e-5)
     np.testing.assert_allclose(given.encode_texts(TEXTS), expected.encode(TEXTS, prompt=""), atol=1e-5)
     assert own.card.fingerprint != given.card.fingerprint
-    assert any("made to leave them out" in note for note in given.card.notes)
+    assert any("trained to exclude them" in note for note in given.card.notes)
 
 
 def test_the_prompts_that_the_authors_saved_can_be_read_without_loading(with_prompt):
@@ -106,7 +107,7 @@ def test_a_text_model_is_stored_once_whoever_asks_for_it(tmp_path, monkeypatch):
     store = EmbeddingStore(tmp_path / "store")
     like_eval = ModelSpec(FAMILY, minilm(), device="cpu")
     like_run_task = ModelSpec(FAMILY, minilm(), options={"prompts": "given"}, access=Access(batch_size=3))
-    first, second = (StoredEmbeddings(open_model(spec), store) for spec in (like_eval, like_run_task))
+    first, second = (CachedEncoder(open_model(spec), store) for spec in (like_eval, like_run_task))
     expected = first.texts(TEXTS)
     loaded = second.model.load()
     monkeypatch.setattr(loaded, "encode_texts", lambda *_, **__: pytest.fail("encoded again"))
@@ -156,7 +157,7 @@ def test_a_model_with_one_way_for_queries_and_another_for_documents_is_refused(t
     ways = Router.for_query_document([modules.Dense(384, 8)], [modules.Dense(384, 8)])
     spec = saved(tmp_path / "router", modules.Transformer(minilm()), modules.Pooling(384), ways)
 
-    with pytest.raises(ModelError, match="one way for queries"):
+    with pytest.raises(ModelError, match="encodes queries and documents with different modules"):
         load(spec)
 
 
@@ -165,7 +166,7 @@ def test_the_prompt_of_documents_is_the_one_that_the_library_takes(tmp_path):
 
     both = {"document": "text: ", "passage": "passage: "}
     spec = saved(tmp_path / "both", modules.Transformer(minilm()), modules.Pooling(384), prompts=both)
-    prompt = prompts_of(SimpleNamespace(encoder=load(spec)), {})["document"]
+    prompt = prompts_of(SimpleNamespace(encoder=load(spec)), TextRetrievalSettings())["document"]
 
     expected = library(spec.name).encode_document(TEXTS)
     given = load(spec_of(spec.name, prompts="given"))
@@ -204,7 +205,7 @@ def test_a_similarity_that_is_not_used_for_images_is_noted(zoo, tmp_path):
     config.write_text(json.dumps(json.loads(config.read_text()) | {"similarity_fn_name": "dot"}))
 
     assert load(spec_of(str(folder))).card.notes == (
-        "This model compares vectors by dot; with images, they are compared by cosine.",
+        "This model was trained with dot similarity; images and texts are compared by cosine.",
     )
 
 
@@ -213,7 +214,7 @@ def test_more_tokens_than_positions_is_an_error_of_the_model(tmp_path, with_prom
     config = folder / "sentence_bert_config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"max_seq_length": 9999}))
 
-    with pytest.raises(ModelError, match="cannot compute this"):
+    with pytest.raises(ModelError, match="The forward pass failed"):
         load(spec_of(str(folder))).encode_texts(["dog " * 3000])
 
 
@@ -223,10 +224,10 @@ def test_modules_that_another_pooling_leaves_out_are_noted(tmp_path):
     parts = modules.Transformer(minilm()), modules.Pooling(384), modules.Dense(384, 8)
     spec = saved(tmp_path / "dense", *parts)
 
-    assert "left out: Dense" in load(spec_of(spec.name, pooling_mode="cls")).card.notes[0]
+    assert "drops these modules: Dense" in load(spec_of(spec.name, pooling_mode="cls")).card.notes[0]
     assert not any("left out" in note for note in load(spec).card.notes)
 
 
 def test_a_precision_that_model_kwargs_decide_is_noted():
     (note, _) = load(spec_of(model_kwargs={"torch_dtype": "float16"})).card.notes
-    assert note == "The weights were loaded as torch.float16, as model_kwargs say."
+    assert note == "The weights were loaded as torch.float16, as set by model_kwargs."

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from eyechart.errors import ModelError
 from eyechart.models.towers.sentencepieces import NOTE, PieceTokenizer, disagreements, exact_tokenizer
-from eyechart.models.towers.structure import tokenizer_digest
+from eyechart.models.towers.torch_tools import tokenizer_digest
 from eyechart.types import ModelSpec
 from support.zoo import load
 from support.zoo_tokenizers import CORPUS
@@ -185,5 +185,5 @@ def test_a_model_of_sentence_transformers_with_the_wrong_kind_of_vocabulary_is_r
     SentenceTransformer(modules=[reader, modules.Pooling(16)], device="cpu").save(str(tmp_path / "saved"))
     (tmp_path / "saved" / "sentencepiece.bpe.model").write_bytes((tmp_path / "sentencepiece.bpe.model").read_bytes())
 
-    with pytest.raises(ModelError, match="otherwise than SentencePiece"):
+    with pytest.raises(ModelError, match="differently from SentencePiece"):
         load(ModelSpec("sentence-transformers", str(tmp_path / "saved")))

@@ -7,9 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from eyechart.models.generators.transformers import TransformersGeneratorFamily
-from eyechart.models.rerankers.cross_encoder import CrossEncoderFamily
-from eyechart.models.rerankers.reranker import Shortlist
+from eyechart.models.local_generators import TransformersGeneratorFamily
+from eyechart.models.rerankers import CrossEncoderFamily, Shortlist
 from eyechart.types import ModelSpec
 from support.text_models import save_tiny_cross_encoder
 from support.tiny_vlm import save_tiny_vlm

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from eyechart.metrics.vectors import unit
-from eyechart.models.encoders.transformers import context_length
-from eyechart.models.encoders.transformers_kinds import KINDS, ReadingKind
+from eyechart.models.encoders.transformers import KINDS, TextSettings, context_length
 from support import zoo_transformers
 from support.zoo import TEXTS, load, photos
 from support.zoo_tokenizers import gemma_like
@@ -40,7 +39,7 @@ def test_blip_scores_every_pair_as_its_own_retrieval_head(zoo):
 
 
 def test_blip2_says_that_it_averages_its_queries(zoo):
-    assert "their mean stands for the image" in zoo.encoder("blip2").card.notes[0]
+    assert "their mean represents the image" in zoo.encoder("blip2").card.notes[0]
 
 
 def test_siglip_does_not_hear_shouting_or_punctuation(zoo):
@@ -95,15 +94,15 @@ class Tokenizer:
 @pytest.mark.parametrize(
     ("kind", "positions", "limit", "wanted", "expected"),
     [
-        (ReadingKind(), 77, 77, None, 77),
-        (ReadingKind(), 77, int(1e30), None, 77),
+        (TextSettings(), 77, 77, None, 77),
+        (TextSettings(), 77, int(1e30), None, 77),
         (KINDS["chinese_clip"], 512, 512, None, 52),
         (KINDS["altclip"], 514, int(1e30), None, 77),
         (KINDS["altclip"], 70, 512, None, 68),
         (KINDS["siglip"], 64, 64, None, 64),
-        (ReadingKind(), 248, 77, 248, 248),
-        (ReadingKind(), 77, 77, 500, 77),
-        (ReadingKind(), None, int(1e30), None, 512),
+        (TextSettings(), 248, 77, 248, 248),
+        (TextSettings(), 77, 77, 500, 77),
+        (TextSettings(), None, int(1e30), None, 512),
     ],
 )
 def test_texts_are_cut_where_the_authors_cut_and_never_beyond_the_positions(kind, positions, limit, wanted, expected):
@@ -115,4 +114,4 @@ def test_a_text_tower_that_counts_from_its_padding_is_read_no_further_than_its_p
 
     text = RobertaConfig(max_position_embeddings=66)
     config = VisionTextDualEncoderConfig.from_vision_text_configs(ViTConfig(), text)
-    assert context_length(config, zoo.encoder("clip").tokenizer, ReadingKind()) == 64
+    assert context_length(config, zoo.encoder("clip").tokenizer, TextSettings()) == 64

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from eyechart.report.load import load_results
+from eyechart.report.loader import load_results
 from eyechart.report.page import make_page
 from eyechart.report.page.payload import make_payload
 from support.make_results import exam, make_answers, make_control, make_suite
@@ -81,15 +81,14 @@ def control_report(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser():
     """A real Chromium. Without one the tests are skipped, unless CI_BROWSER says that there must be one.
 
-    Playwright keeps an event loop running in the thread of the tests until it is stopped. So it is stopped after this
-    folder: tests of other rooms may start loops of their own.
+    Playwright keeps an event loop running in the thread of the tests until it is stopped. So it is stopped after each
+    file: the next file of a worker may be of any folder, and its tests may start loops of their own.
     """
-    from playwright.sync_api import expect
-
+    expect = pytest.importorskip("playwright.sync_api").expect
     from support.browser import chromium, find_chromium
 
     if find_chromium() is None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
-from eyechart.report.load import load_results
+from eyechart.report.loader import load_results
 from eyechart.report.page import make_page
 from eyechart.report.page.payload import make_payload
 from support.browser import place_of
+
+Axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe
 
 pytestmark = pytest.mark.slow  # a real browser
 

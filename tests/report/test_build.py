@@ -13,13 +13,12 @@ from PIL import Image
 
 from eyechart import evaluate
 from eyechart.cli import build
-from eyechart.datasets.questions.rows import RowTable
-from eyechart.datasets.questions.tsv import write_tsv
+from eyechart.datasets.questions.row_table import RowTable
+from eyechart.datasets.questions.table_files import write_tsv
 from eyechart.errors import UsageError
-from eyechart.report.averages import average
-from eyechart.report.formats import FORMATS, matrix, result_rows
-from eyechart.report.load import Found, load_results
-from eyechart.report.table import Column, make_table
+from eyechart.report.loader import LoadedResult, load_results
+from eyechart.report.result_table import Column, make_table
+from eyechart.report.table_formats import FORMATS, average, matrix, result_rows
 from eyechart.results import Result
 from eyechart.types import Metric
 from support.data import encoded
@@ -43,7 +42,7 @@ def found(model, dataset, values, task="zeroshot_classification", measures="clas
         for name, value in values.items()
     }
     argument = parts.pop("argument", "")
-    return Found(
+    return LoadedResult(
         Result(dataset, model, "p", task, "en", metrics, data={"measures": measures}, **parts), argument=argument
     )
 
@@ -400,7 +399,7 @@ def test_per_cent_beside_fractions_are_named():
 
     (said,) = table.notices
 
-    assert said.startswith("x: acc1: some numbers are fractions, others larger than 1.")
+    assert said.startswith("x: acc1: some values are fractions, others are larger than 1.")
 
 
 # ------------------------------------------------------------------------------------------------- rows and columns

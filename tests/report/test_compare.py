@@ -13,11 +13,10 @@ from PIL import Image
 from eyechart import evaluate, read_result
 from eyechart.cli import compare as command
 from eyechart.errors import UsageError
-from eyechart.report.compare import compare
-from eyechart.report.load import load_results
-from eyechart.report.pairing import ASPECTS, RecordsCache
-from eyechart.report.ranking import rank_models, tied_with_best
-from eyechart.report.table import Column, make_table
+from eyechart.report.comparison import compare, rank_models, tied_with_best
+from eyechart.report.loader import load_results
+from eyechart.report.paired_records import ASPECTS, RecordsCache
+from eyechart.report.result_table import Column, make_table
 from eyechart.results import write_result
 from eyechart.stats import holm
 from support.make_results import exam, sit
@@ -96,7 +95,7 @@ def test_samples_that_one_model_could_not_see_are_left_out_and_counted(exam_data
     assert line.first == pytest.approx(91 / 97)
     run(tmp_path / "weak.json", tmp_path / "strong.json")
     out = capsys.readouterr().out
-    assert "exam, acc1: 3 samples that only one of the two has a number for were left out." in out
+    assert "exam, acc1: 3 samples were left out because only one of the two models has a value." in out
     assert "exam, acc1: lost samples: B 3 failed." in out
 
 
@@ -289,7 +288,7 @@ def test_a_first_argument_without_a_result_is_refused(suite, tmp_path, name):
     (tmp_path / "empty").mkdir()
     (tmp_path / "r.records.jsonl").write_text("")
 
-    with pytest.raises(UsageError, match=f"No result to compare with in .*{name}"):
+    with pytest.raises(UsageError, match=f"No baseline result in .*{name}"):
         run(tmp_path / name, suite)
 
 
@@ -397,7 +396,7 @@ def test_a_metric_that_nobody_has_is_refused(small_suite):
 
 
 def test_a_metric_that_is_not_computed_sample_by_sample_is_named(suite):
-    with pytest.raises(UsageError, match="that ece is computed from"):
+    with pytest.raises(UsageError, match="in common for ece"):
         run(*sorted(suite.glob("garden_*_en_*.json")), "--metric", "ece")
 
 
@@ -412,7 +411,7 @@ def test_what_both_have_but_cannot_be_paired_is_named(small_suite, tmp_path, cap
     run(tmp_path, "--output", tmp_path / "out")
 
     shown = capsys.readouterr().out
-    assert "garden: both have it, but not in records of the same samples." in shown
+    assert "garden: both models have results, but no records of the same samples." in shown
     assert "Not in these ranks: garden." in shown
     assert json.loads((tmp_path / "out").read_text())["comparisons"][0]["unpaired"] == ["garden"]
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from eyechart.report.load import load_results
+from eyechart.report.loader import load_results
 from eyechart.report.page import make_page
-from eyechart.report.page.limits import is_thumbnail
+from eyechart.report.page.overview import is_thumbnail
 from eyechart.report.page.payload import make_payload
 from eyechart.results import Result, write_result
 from eyechart.types import MeanOf, Metric

@@ -2,12 +2,12 @@
 
 import pytest
 
-from eyechart.report.judges import judge_lines, judge_table
-from eyechart.report.load import load_results
-from eyechart.report.page.chunks import describe
-from eyechart.report.table import lost_samples
+from eyechart import evaluate
+from eyechart.report.judge_summary import judge_lines, judge_table
+from eyechart.report.loader import load_results
+from eyechart.report.page.payload import describe
+from eyechart.report.result_table import lost_samples
 from eyechart.results import Result
-from eyechart.run import evaluate
 from eyechart.types import Metric
 from support.openai_server import OpenAIServer
 from support.vlm_data import write_benchmark
@@ -17,7 +17,7 @@ NOTHING = {"value": None, "low": None, "high": None, "n": 12}
 
 
 def result_with(**details):
-    metric = Metric(0.4, primary=True, if_wrong=0.4, if_right=0.9)
+    metric = Metric(0.4, primary=True, worst_case=0.4, best_case=0.9)
     counts = {"listed": 10, "scored": 9, "failed": 1, "unreadable": 4}
     return Result("Pets", "m", "", "questions", "en", {"accuracy": metric}, counts=counts, details=details)
 
@@ -66,7 +66,7 @@ def test_judges_stand_side_by_side_in_a_table():
 
 @pytest.mark.parametrize("details", [{"judge": []}, {"judge": {"judges": {"a": 1}}}, {"spent": {"model": 3}}])
 def test_a_file_may_say_anything_of_its_judges(details):
-    assert judge_lines(result_with(**details)) == ["what it says of its judges cannot be read"]
+    assert judge_lines(result_with(**details)) == ["the judge details are damaged"]
     assert judge_table(result_with(**details)) is None
 
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from eyechart.errors import ResultError, UsageError
-from eyechart.report.load import load_results
-from eyechart.results.older import measures_of
+from eyechart.report.loader import load_results
+from eyechart.results.fields import measures_of
 from eyechart.tasks.registry import TASKS, load_task
 
 CLIP_BENCHMARK = {
@@ -78,7 +78,7 @@ def test_clip_benchmark_json_with_bare_nan(tmp_path):
 
 
 def test_a_run_without_numbers_is_named_as_such(tmp_path):
-    with pytest.raises(ResultError, match="gave no numbers"):
+    with pytest.raises(ResultError, match="produced no numbers"):
         load_results([put(tmp_path / "r.json", CLIP_BENCHMARK | {"metrics": None})])
 
 

@@ -13,16 +13,14 @@ import pytest
 from eyechart import read_result
 from eyechart.cli import main
 from eyechart.errors import ResultError
-from eyechart.report.compare import compare
-from eyechart.report.load import load_results
-from eyechart.report.means import align, read_checked, rows_of
+from eyechart.report.comparison import compare, unit_scores
+from eyechart.report.loader import load_results
 from eyechart.report.page.payload import make_payload
-from eyechart.report.ranking import unit_scores
-from eyechart.report.records import RecordColumns
-from eyechart.report.table import make_table
-from eyechart.report.tests import FUNCTIONS
+from eyechart.report.paired_records import FUNCTIONS, align, read_checked, rows_of
+from eyechart.report.record_columns import RecordColumns
+from eyechart.report.result_table import make_table
 from eyechart.results import write_result
-from eyechart.results.parse import checksum
+from eyechart.results.fields import checksum
 from eyechart.types import MeanOf
 from support.make_results import sit
 
@@ -151,18 +149,18 @@ def results(untouched, tmp_path):
 def cut_records(folder):
     path = folder / "bad.records.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
-    return f"{path} was cut or changed"
+    return f"{path} was truncated or modified"
 
 
 def edit_records(folder):
     path = folder / "bad.records.jsonl"
     path.write_text(path.read_text().replace('"rank": 2, "correct": false', '"rank": 1, "correct": true '))
-    return f"{path} was cut or changed"
+    return f"{path} was truncated or modified"
 
 
 def lose_records(folder):
     (folder / "bad.records.jsonl").unlink()
-    return f"the records of {folder / 'bad.json'} cannot be read"
+    return f"cannot read the records of {folder / 'bad.json'}"
 
 
 def edit_metric(folder):
@@ -170,7 +168,7 @@ def edit_metric(folder):
     body = json.loads(path.read_text())
     body["metrics"]["acc1"] = body["metric_values"]["acc1"]["value"] = 0.99
     path.write_text(json.dumps(body))
-    return f"{path} was changed after it was written"
+    return f"{path} was modified after it was written"
 
 
 def edit_metric_and_drop_the_checksum(folder):
@@ -185,7 +183,7 @@ def edit_metric_without_a_trace(folder):
     result = read_result(folder / "bad.json")
     values = {**result.values, "acc1": replace(result.values["acc1"], value=0.99)}
     write_result(replace(result, values=values), list(result.iter_records()), folder / "bad.json")
-    return "acc1 is 0.99, but the mean of its records is 0.8"
+    return "acc1 is 0.99, but its records give 0.8"
 
 
 CHANGES = [
@@ -275,5 +273,5 @@ def test_what_is_no_mean_is_checked_against_its_records_as_well(small_suite, tmp
     values = {name: replace(metric, value=0.99) for name, metric in old.values.items()}
     changed = write_result(replace(old, values=values), list(old.iter_records()), path)
 
-    with pytest.raises(ResultError, match=r"mean_average_precision is 0\.99, but that of its records is 0"):
+    with pytest.raises(ResultError, match=r"mean_average_precision is 0\.99, but its records give 0"):
         read_checked(changed)

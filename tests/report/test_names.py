@@ -7,9 +7,9 @@ import pytest
 from eyechart.benchmarks import benchmark_name
 from eyechart.cli import main
 from eyechart.datasets.catalogue import load_catalogue
-from eyechart.report.formats import matrix, not_comparable
-from eyechart.report.load import Found, load_results
-from eyechart.report.table import make_table
+from eyechart.report.loader import LoadedResult, load_results
+from eyechart.report.result_table import make_table
+from eyechart.report.table_formats import matrix, not_comparable
 from eyechart.results import Result
 from eyechart.types import Metric
 from support.data import write_classification
@@ -42,7 +42,7 @@ OTHERS = [
 
 
 def found(dataset, model="A", language="en", task="zeroshot_classification", **known):
-    return Found(Result(dataset, model, "", task, language, {"acc1": Metric(0.5)}, **known))
+    return LoadedResult(Result(dataset, model, "", task, language, {"acc1": Metric(0.5)}, **known))
 
 
 def columns(*items):

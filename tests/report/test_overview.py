@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import expect
 
-from eyechart.report.load import Found, load_results
+from eyechart.report.loader import LoadedResult, load_results
 from eyechart.report.page import make_page
 from eyechart.report.page.payload import make_payload
 from eyechart.results import Result
-from eyechart.results.numbers import spread
+from eyechart.results.views import spread
 from eyechart.types import Metric
-from support.browser import place_of
+from support.browser import expect, place_of
 from support.make_results import sit
 
 pytestmark = pytest.mark.slow  # a real browser
@@ -39,7 +38,7 @@ def write(tmp_path, found):
 def of_size(name, parameters, value):
     """A result of a model of some size."""
     card = {"parameters": parameters}
-    return Found(
+    return LoadedResult(
         Result(
             "birds", name, "", "zeroshot_classification", "en", {"acc1": Metric(value, primary=True)}, model_card=card
         )

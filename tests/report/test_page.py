@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import expect
 
-from eyechart.report.formats import FORMATS, matrix
-from eyechart.report.load import Found, load_results
+from eyechart.report.loader import LoadedResult, load_results
 from eyechart.report.page import make_page
 from eyechart.report.page.payload import make_payload
-from eyechart.report.table import make_table
+from eyechart.report.result_table import make_table
+from eyechart.report.table_formats import FORMATS, matrix
 from eyechart.results import Result
 from eyechart.types import Metric
+from support.browser import expect
 from support.make_results import sit
 
 pytestmark = pytest.mark.slow  # a real browser
@@ -132,7 +132,8 @@ def test_numbers_half_way_between_two_digits_are_rounded_alike(watched, tmp_path
     values = [0.1225, 0.0625, 0.81249999, 0.8125, 0.0005, 1.0, 0.0]
     metrics = [{"acc1": Metric(value, primary=True)} for value in values]
     found = [
-        Found(Result(f"d{i}", "m", "", "zeroshot_classification", "en", metric)) for i, metric in enumerate(metrics)
+        LoadedResult(Result(f"d{i}", "m", "", "zeroshot_classification", "en", metric))
+        for i, metric in enumerate(metrics)
     ]
     path = tmp_path / "report.html"
     path.write_bytes(make_page(make_payload(found)))
@@ -148,7 +149,7 @@ def test_numbers_half_way_between_two_digits_are_rounded_alike(watched, tmp_path
 def test_what_a_spreadsheet_would_compute_is_copied_as_a_text(watched, tmp_path):
     metric = Metric(0.5, primary=True)
     found = [
-        Found(Result("=d", name, "", "zeroshot_classification", "en", {"acc1": metric}))
+        LoadedResult(Result("=d", name, "", "zeroshot_classification", "en", {"acc1": metric}))
         for name in ("=1+1", "-2", "'@x", 'a"b,c', "-1|<b>\n")
     ]
     path = tmp_path / "report.html"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from eyechart import read_result
-from eyechart.report.load import load_results
-from eyechart.report.page.limits import Limits
+from eyechart.report.loader import load_results
+from eyechart.report.page.overview import Limits
 from eyechart.report.page.payload import make_payload
 from eyechart.results import write_result
 from eyechart.types import Metric
@@ -62,12 +62,12 @@ def test_where_lower_is_better_the_smallest_is_best_and_the_largest_is_not(paylo
 
 
 def test_intervals_that_overlap_from_above_are_tied_where_lower_is_better():
-    from eyechart.report.load import Found
+    from eyechart.report.loader import LoadedResult
     from eyechart.results import Result
 
     ends = {"low": (0.01, 0.0, 0.05), "near": (0.04, 0.02, 0.08), "far": (0.4, 0.3, 0.5)}
     found = [
-        Found(
+        LoadedResult(
             Result(
                 "cars", name, "", "zeroshot_classification", "en",
                 {"ece": Metric(value, low, high, primary=True, lower_is_better=True)},
@@ -185,28 +185,6 @@ def test_thumbnails_stop_at_the_limit_for_the_page_and_none_means_none(payload, 
     assert size(make_payload(found, limits=Limits(images=0))) == 0
 
 
-def test_files_of_version_0_1_are_shown_as_they_were(small_suite, tmp_path):
-    """What the values add is worked out from the names, for old files only."""
-    import json
-
-    source = small_suite / "digits_Snellen-B_en_zeroshot_classification.json"
-    body = json.loads(source.read_text())
-    values = body.pop("metric_values")
-    body["intervals"] = {name: [v["low"], v["high"]] for name, v in values.items() if "low" in v}
-    body["chance"] = {name: v["chance"] for name, v in values.items() if "chance" in v}
-    body["records"] = {"file": body["records"]["file"], "count": body["records"]["count"]}
-    body["data"].pop("measures")
-    (tmp_path / source.name).write_text(json.dumps({key: v for key, v in body.items() if key != "checksum"}))
-    (tmp_path / body["records"]["file"]).write_bytes((small_suite / body["records"]["file"]).read_bytes())
-
-    old = make_payload(load_results([tmp_path / source.name]).found)
-    new = make_payload(load_results([source]).found)
-
-    assert read_result(tmp_path / source.name).values["ece"].lower_is_better
-    assert old.overview["benchmarks"] == new.overview["benchmarks"]
-    assert old.chunks[0]["samples"] == new.chunks[0]["samples"]
-
-
 def test_published_numbers_beside_do_not_hide_samples_and_marks(suite):
     """A published model leads the column, and has no records: one's own are still compared with each other."""
     found = [
@@ -225,3 +203,17 @@ def test_published_numbers_beside_do_not_hide_samples_and_marks(suite):
     assert alone.chunks[0]["samples"] == beside.chunks[0]["samples"] != {}
     (first,), (second,) = alone.overview["benchmarks"], beside.overview["benchmarks"]
     assert first["marks"] == second["marks"]
+
+
+def test_the_names_of_plain_numbers_say_how_they_are_shown(small_suite, tmp_path):
+    """Files of other tools hold nothing else."""
+    source = small_suite / "digits_Snellen-B_en_zeroshot_classification.json"
+    body = json.loads(source.read_text())
+    keys = ("dataset", "model", "pretrained", "task", "language", "metrics")
+    (tmp_path / source.name).write_text(json.dumps({key: body[key] for key in keys}))
+
+    (plain,) = make_payload(load_results([tmp_path / source.name]).found).overview["benchmarks"]
+    (ours,) = make_payload(load_results([source]).found).overview["benchmarks"]
+
+    shown = ("metrics", "short", "primary", "lower", "percent", "kind")
+    assert [plain[key] for key in shown] == [ours[key] for key in shown]

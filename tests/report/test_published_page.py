@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
 
-from eyechart.report.load import Found
+from eyechart.report.loader import LoadedResult
 from eyechart.report.page import make_page
 from eyechart.report.page.payload import make_payload
 from eyechart.results import Result
 from eyechart.types import Metric
+from support.browser import expect
 
 pytestmark = pytest.mark.slow  # a real browser
 
@@ -23,7 +23,7 @@ def standing_report(tmp_path_factory):
         "fer2013": ("acc1", 0.41, 7178),
     }
     found = [
-        Found(
+        LoadedResult(
             Result(
                 dataset, "mine", "", "zeroshot_classification", "en",
                 {metric: Metric(value, value - 0.01, value + 0.01)}, counts={"listed": n},

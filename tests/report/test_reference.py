@@ -7,11 +7,11 @@ from importlib import resources
 
 import pytest
 
-from eyechart.cli.parts.results import REFERENCES
+from eyechart.cli.result_arguments import REFERENCES
 from eyechart.errors import UnknownNameError
-from eyechart.report.load import Found
+from eyechart.report.loader import LoadedResult
 from eyechart.report.reference import load_publication, load_reference, names, published_tables
-from eyechart.report.table import make_table
+from eyechart.report.result_table import make_table
 from eyechart.results import Result
 from eyechart.types import Metric
 
@@ -49,7 +49,7 @@ def test_the_tables_are_rebuilt_as_printed(title):
 
 
 def test_ones_own_results_stand_beside_the_published_ones():
-    own = Found(Result("imagenet1k", "mine", "", "zeroshot_classification", "zh", {"acc1": Metric(0.5)}))
+    own = LoadedResult(Result("imagenet1k", "mine", "", "zeroshot_classification", "zh", {"acc1": Metric(0.5)}))
     table = make_table([own, *load_reference("internvl")])
 
     languages = published_tables("internvl", table)[1]
@@ -67,7 +67,7 @@ def test_ones_own_results_stand_beside_the_published_ones():
 )
 def test_what_is_on_another_scale_or_of_another_task_stands_in_no_published_table(known):
     like = {"task": "zeroshot_classification", "language": "en", "values": {"acc1": Metric(0.5)}, **known}
-    own = [Found(Result(name, "mine", "", **like)) for name in ("imagenet1k", *map(str, range(60)))]
+    own = [LoadedResult(Result(name, "mine", "", **like)) for name in ("imagenet1k", *map(str, range(60)))]
     table = make_table([*own, *load_reference("internvl")])
 
     variants = published_tables("internvl", table)[0]
@@ -79,7 +79,9 @@ def test_what_is_on_another_scale_or_of_another_task_stands_in_no_published_tabl
 def test_a_number_over_other_samples_is_marked_and_takes_no_part_in_an_average(known):
     like = {"task": "zeroshot_classification", "language": "en", "values": {"acc1": Metric(0.5)}, **known}
     names = [part["dataset"] for part in load_publication("internvl").tables[0]["columns"]]
-    table = make_table([*(Found(Result(name, "mine", "", **like)) for name in names), *load_reference("internvl")])
+    table = make_table(
+        [*(LoadedResult(Result(name, "mine", "", **like)) for name in names), *load_reference("internvl")]
+    )
 
     rows = {table.models[row].name: cells for row, cells in published_tables("internvl", table)[0].rows}
 
@@ -188,7 +190,7 @@ def test_source_and_date_are_told(name):
 
 def test_published_results_meet_ours_in_one_column():
     own = [
-        Found(Result(dataset, "mine", "", "zeroshot_classification", "en", {"acc1": Metric(0.5)}))
+        LoadedResult(Result(dataset, "mine", "", "zeroshot_classification", "en", {"acc1": Metric(0.5)}))
         for dataset in ("wds/vtab/cifar100", "stanford_cars", "imagenet1k")
     ]
     table = make_table([*own, *(item for name in names() for item in load_reference(name))])

@@ -11,11 +11,10 @@ import pytest
 
 from eyechart.errors import ResultError
 from eyechart.io import digests
-from eyechart.report import remembered
-from eyechart.report.load import load_results
+from eyechart.report import record_columns
+from eyechart.report.loader import load_results
 from eyechart.report.page.payload import make_payload
-from eyechart.report.records import read_columns
-from eyechart.report.remembered import remembered_columns
+from eyechart.report.record_columns import cached_columns, read_columns
 from eyechart.results import read_result
 from eyechart.results.files import records_file
 
@@ -40,7 +39,7 @@ def reads(monkeypatch):
         seen.append(result.path.name)
         return read_columns(result, keep=keep)
 
-    monkeypatch.setattr(remembered, "read_columns", spied)
+    monkeypatch.setattr(record_columns, "read_columns", spied)
     return seen
 
 
@@ -76,9 +75,9 @@ def test_columns_of_every_form_are_kept_as_they_are(suite, answers, monkeypatch)
     monkeypatch.setattr(digests, "SETTLED", 0)
     forms = set()
     for item in load_results([suite, answers]).found:
-        first = remembered_columns(item.result, keep=KEEP)
+        first = cached_columns(item.result, keep=KEEP)
         if first is not None:
-            assert same(remembered_columns(item.result, keep=KEEP), first)
+            assert same(cached_columns(item.result, keep=KEEP), first)
             assert same(read_columns(item.result, keep=KEEP), first)
             forms.add(first.form)
 
@@ -86,44 +85,44 @@ def test_columns_of_every_form_are_kept_as_they_are(suite, answers, monkeypatch)
 
 
 def test_records_that_were_changed_are_noticed_even_if_size_and_time_are_the_same(result, reads):
-    remembered_columns(result, keep=KEEP)
+    cached_columns(result, keep=KEEP)
     path = records_file(result)
     before = path.stat()
     path.write_bytes(path.read_bytes().replace(b'"rank": 1,', b'"rank": 2,', 1))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    with pytest.raises(ResultError, match="changed after"):
-        remembered_columns(result, keep=KEEP)
+    with pytest.raises(ResultError, match="modified after"):
+        cached_columns(result, keep=KEEP)
     assert len(reads) == 2
 
 
 def test_what_is_kept_of_one_number_of_mistakes_is_not_taken_for_another(result, reads):
-    assert len(remembered_columns(result, keep=1).worst) == 1
-    assert len(remembered_columns(result, keep=3).worst) == 3
+    assert len(cached_columns(result, keep=1).worst) == 1
+    assert len(cached_columns(result, keep=3).worst) == 3
     assert len(reads) == 2
 
 
 def test_what_was_written_just_now_is_not_kept(result, reads, monkeypatch):
     monkeypatch.setattr(digests, "SETTLED", 10**12)
 
-    remembered_columns(result, keep=KEEP)
-    remembered_columns(result, keep=KEEP)
+    cached_columns(result, keep=KEEP)
+    cached_columns(result, keep=KEEP)
 
     assert len(reads) == 2
 
 
 def test_a_damaged_file_of_the_cache_is_read_again(result, reads, own_cache):
-    first = remembered_columns(result, keep=KEEP)
+    first = cached_columns(result, keep=KEEP)
     (kept,) = (own_cache / "columns").iterdir()
     data = bytearray(kept.read_bytes())
     data[-9] ^= 1
     kept.write_bytes(data)
 
-    assert same(remembered_columns(result, keep=KEEP), first)
+    assert same(cached_columns(result, keep=KEEP), first)
     assert len(reads) == 2
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(result, own_cache):
     own_cache.write_text("no folder")
 
-    assert remembered_columns(result, keep=KEEP).ids
+    assert cached_columns(result, keep=KEEP).ids

@@ -8,8 +8,8 @@ import pytest
 
 from eyechart import evaluate
 from eyechart.demo import model_folder
-from eyechart.report.load import load_results
-from eyechart.report.table import make_table
+from eyechart.report.loader import load_results
+from eyechart.report.result_table import make_table
 from support.make_results import exam, make_control, sit
 
 

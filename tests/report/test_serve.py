@@ -14,18 +14,16 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import expect
 
 from eyechart.cli import serve
 from eyechart.cli.report import payload_of
 from eyechart.errors import UsageError
-from eyechart.io.progress import NoProgress
-from eyechart.io.progress.file import EVERY, PROGRESS_PREFIX, ProgressFile, read_progress
+from eyechart.io.progress import EVERY, PROGRESS_PREFIX, NoProgress, ProgressFile, read_progress
 from eyechart.io.stopwatch import JobClock
-from eyechart.report.load import load_results
+from eyechart.report.loader import load_results
 from eyechart.report.page import make_page
-from eyechart.report.page.serve import HOST, LiveResults, make_server
-from support.browser import Watched
+from eyechart.report.page.html import HOST, LiveResults, make_server
+from support.browser import Watched, expect
 
 pytestmark = pytest.mark.slow  # a real browser
 
@@ -186,7 +184,7 @@ def test_a_port_in_use_is_an_error_with_advice(small_suite):
 
 
 def test_a_missing_folder_is_an_error(tmp_path):
-    with pytest.raises(UsageError, match="no file or folder"):
+    with pytest.raises(UsageError, match="File or folder not found"):
         serve.run(arguments(tmp_path / "absent", "--no-browser"))
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from eyechart import read_result
-from eyechart.cli.parts.show import result_lines, show_reports
+from eyechart.cli.run_output import result_lines, show_reports
 from eyechart.run import JobReport
 from eyechart.types import Metric
 
@@ -15,7 +15,7 @@ from eyechart.types import Metric
 @pytest.fixture
 def shown(monkeypatch, capsys):
     """Show results on a terminal of 80 columns; return its lines."""
-    monkeypatch.setattr("eyechart.cli.parts.show.width_of", lambda _: 80)
+    monkeypatch.setattr("eyechart.cli.run_output.width_of", lambda _: 80)
 
     def show(*results):
         show_reports([JobReport(None, result=result) for result in results], quiet=False)

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from eyechart.cli import main
-from eyechart.report.load import PUBLISHED, Found
+from eyechart.report.compare_text import position_text
+from eyechart.report.leaderboard import leaderboard_positions
+from eyechart.report.loader import PUBLISHED, LoadedResult
 from eyechart.report.reference import Publication
-from eyechart.report.standing import standings
-from eyechart.report.standing_text import standing_text
-from eyechart.report.table import make_table
+from eyechart.report.result_table import make_table
 from eyechart.results import Result, write_result
 from eyechart.types import Metric
 
@@ -27,13 +27,13 @@ def result(model, dataset, values, *, parameters=None, **known):
 
 
 def published(*results, half_unit=0.0):
-    found = tuple(Found(item, PUBLISHED, "paper") for item in results)
+    found = tuple(LoadedResult(item, PUBLISHED, "paper") for item in results)
     return Publication("paper", "A paper", "somewhere", "2026-01-01", (), half_unit, found, ())
 
 
 def standing(own, publication):
-    table = make_table([*(Found(item) for item in own), *publication.found])
-    (found,) = standings(table, [publication])
+    table = make_table([*(LoadedResult(item) for item in own), *publication.found])
+    (found,) = leaderboard_positions(table, [publication])
     return table, found
 
 
@@ -80,12 +80,12 @@ def test_any_result_tells_the_size():
 
 def test_a_folder_with_the_name_of_a_publication_is_not_published():
     own = [
-        Found(result(name, "cifar100", {"acc1": value}), argument="paper")
+        LoadedResult(result(name, "cifar100", {"acc1": value}), argument="paper")
         for name, value in {"a": 0.9, "b": 0.5}.items()
     ]
     table = make_table([*own, *PAPER.found])
 
-    assert [part.lines[0].rank.among for part in standings(table, [PAPER])] == [4, 4]
+    assert [part.lines[0].rank.among for part in leaderboard_positions(table, [PAPER])] == [4, 4]
 
 
 def test_without_a_size_it_is_among_all():
@@ -158,7 +158,7 @@ def test_a_part_of_the_benchmark_is_not_ranked(known, why):
 def test_per_cent_are_not_ranked_among_fractions():
     _, found = standing([result("mine", "cifar100", {"acc1": 55.0})], PAPER)
 
-    assert (found.lines, found.left_out) == ((), ("cifar100: not a fraction: per cent are divided by 100",))
+    assert (found.lines, found.left_out) == ((), ("cifar100: not a fraction: divide per cent by 100",))
 
 
 def test_over_all_the_same_benchmarks_count_for_everybody():
@@ -180,7 +180,7 @@ def test_over_all_the_same_benchmarks_count_for_everybody():
 def test_the_text_names_the_range_and_fits_80_columns():
     table, found = standing([result("mine", "vtab/cifar100", {"acc1": Metric(0.55, 0.48, 0.62, primary=True)})], PAPER)
 
-    text = standing_text(table, found)
+    text = position_text(table, found)
 
     assert "cifar100" in text
     assert "3 (2-4)  ~" in text

@@ -6,10 +6,10 @@ import pytest
 
 from eyechart import evaluate
 from eyechart.errors import UsageError
-from eyechart.report.compare import compare
-from eyechart.report.load import load_results
+from eyechart.report.comparison import compare
+from eyechart.report.loader import load_results
 from eyechart.report.page.payload import make_payload
-from eyechart.report.table import make_table
+from eyechart.report.result_table import make_table
 from support.make_results import ENCODER, VLMS, questions, retrieval, sit, texts
 
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from eyechart.stats import Interval, cohen_kappa, krippendorff_alpha, widen_for_judges
-from eyechart.stats.panels import between_judges
+from eyechart.stats.judge_agreement import between_judges
 
 NONE = np.nan
 FOUR = np.array([  # Krippendorff (2011), Computing Krippendorff's alpha-reliability, example C

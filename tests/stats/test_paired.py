@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, multinomial, norm, ttest_rel
 
 from eyechart.stats import paired_test
-from eyechart.stats.significance import discordant
+from eyechart.stats.paired_tests import discordant
 
 LEVELS = st.sampled_from([0.8, 0.9, 0.95, 0.99])
 

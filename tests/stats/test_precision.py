@@ -8,7 +8,7 @@ from sklearn.metrics import average_precision_score
 
 from eyechart.metrics.classification import average_precision
 from eyechart.stats import average_precision_interval, mean_average_precision, paired_average_precision
-from eyechart.stats.precision import _leave_one_out
+from eyechart.stats.average_precision import _leave_one_out
 
 
 def multilabel(n, classes, rate, seed, shift=1.5):

@@ -7,6 +7,7 @@ import re
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 FLAGS = (
     "--no-sandbox",
@@ -101,3 +102,10 @@ class Watched:
         """Close the page, after making sure that it neither complained nor asked for anything."""
         self.context.close()
         self.check()
+
+
+def expect(locator: Any) -> Any:
+    """Assert something of a page, with playwright's patience; it is imported only where there is a browser."""
+    from playwright import sync_api
+
+    return sync_api.expect(locator)

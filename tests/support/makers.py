@@ -15,7 +15,7 @@ import numpy as np
 
 from support.data import noise_image, write_classification, write_multilabel, write_retrieval
 from support.encoders import SmallEncoder
-from support.tasks import make_material, run_task
+from support.tasks import make_context, run_task
 
 CLASSES = tuple(f"class {i}" for i in range(8))
 OPTIONS = {"recall_k": [1, 5, 10], "metrics": "full", "fewshot_epochs": 2}
@@ -36,8 +36,8 @@ class Maker:
 
     def run(self, root: Path, encoder: SmallEncoder, store: Path):
         """Run the task on the dataset that was written to ``root``."""
-        material = make_material(root, encoder, store, reader=self.reader)
-        return run_task(self.task, material, **{**OPTIONS, **self.options})
+        context = make_context(root, encoder, store, reader=self.reader)
+        return run_task(self.task, context, **{**OPTIONS, **self.options})
 
 
 def labels(n: int, *, lopsided: bool) -> list[int]:

@@ -151,23 +151,20 @@ class OpenAIServer:
         """Tell whether a request is under way, or may lie unread in a connection."""
         return bool(self.in_flight or self._http.connections)
 
-    @property
-    def is_full(self) -> bool:
-        """Tell whether the request that has just come is one too many."""
-        return self.at_once is not None and self.in_flight > self.at_once
-
     # What the handler asks
 
-    def enter(self, identity: str) -> int:
+    def enter(self, identity: str) -> tuple[int, bool]:
+        """Count a request that has come; return its attempt and whether it is served: not if it is one too many."""
         with self._lock:
-            self.in_flight += 1
+            served = self.at_once is None or self.in_flight < self.at_once
+            self.in_flight += served
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
             self._attempts[identity] += 1
-            return self._attempts[identity]
+            return self._attempts[identity], served
 
-    def leave(self, recorded: Recorded, identity: str) -> None:
+    def leave(self, recorded: Recorded, identity: str, *, served: bool) -> None:
         with self._lock:
-            self.in_flight -= 1
+            self.in_flight -= served
             self.requests.append(recorded)
             if recorded.outcome == "200" and recorded.method == "POST":
                 self.paid[identity] += 1
@@ -263,7 +260,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    _under_way: tuple[Any, int, str] | None = None
+    _under_way: tuple[Any, int, str, bool] | None = None
 
     def log_message(self, *arguments: Any) -> None:
         pass
@@ -277,23 +274,23 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _handle(self, body: Any) -> None:
         identity = f"{self.path} {json.dumps(body, sort_keys=True)}"
-        attempt = self.server.owner.enter(identity)
-        self._under_way = (body, attempt, identity)
+        attempt, served = self.server.owner.enter(identity)
+        self._under_way = (body, attempt, identity, served)
         outcome = "gone"
         try:
-            if self.server.owner.is_full:
-                outcome = self._send(429, {"error": {"message": "too many at once"}})
-            else:
+            if served:
                 outcome = self._answer(body, attempt)
+            else:
+                outcome = self._send(429, {"error": {"message": "too many at once"}})
         finally:
             self._leave(outcome)
 
     def _leave(self, outcome: str) -> None:
         """Record the request, once: whoever has an answer finds its request in the list."""
         if self._under_way is not None:
-            (body, attempt, identity), self._under_way = self._under_way, None
+            (body, attempt, identity, served), self._under_way = self._under_way, None
             recorded = Recorded(self.command, self.path, dict(self.headers), body, attempt, outcome, time.monotonic())
-            self.server.owner.leave(recorded, identity)
+            self.server.owner.leave(recorded, identity, served=served)
 
     def _answer(self, body: Any, attempt: int) -> str:
         time.sleep(self.server.owner.delay)

@@ -7,7 +7,7 @@ import json
 import shutil
 from pathlib import Path
 
-from eyechart.datasets.imagenet_classes import subset_indices, wnids
+from eyechart.datasets.class_texts import subset_indices, wnids
 from support import torchvision_formats as formats
 from support.data import encoded, noise_image
 

@@ -1,62 +1,178 @@
-"""The texts of our own source, as shapes: what an f-string fills in is a ``{}``."""
+"""The texts of our own source: every string, and the templates that are shown to people."""
 
 from __future__ import annotations
 
+import argparse
 import ast
-import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from eyechart.io.terminal import words
+from eyechart.messages import placeholders, sentences
+
 SOURCE = Path(__file__).parents[2] / "src" / "eyechart"
-PLACE = re.compile(r"%\([^)]*\)[sdr]|%[sdr]|\{[^{}]*\}")
-SENTENCE = re.compile(r"(?<=[.?!:;]) ")
 
 
-def shape_of(text: str) -> str:
-    """Replace every place of a text by ``{}``."""
-    return PLACE.sub("{}", text)
+@dataclass(frozen=True)
+class TemplateSite:
+    """A template where the source writes it."""
+
+    place: str
+    kind: str
+    """``error``, ``notice``, or ``message`` for any other `UserMessage`."""
+    template: str
+    fields: frozenset[str] | None
+    """Fields given to it; None if they cannot be read off, as for ``**fields``."""
+
+    @property
+    def lacks(self) -> set[str]:
+        """Placeholders without a field; without any fields, a text has no placeholders."""
+        return set() if not self.fields else placeholders(self.template) - self.fields
 
 
-def literal(node: ast.AST) -> str | None:
-    """Return the shape of a string or an f-string."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return shape_of(node.value)
-    if isinstance(node, ast.JoinedStr):
-        return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
-    return None
-
-
-def runs_of(text: str) -> set[str]:
-    """List every run of sentences of a text, line by line."""
-    found = set()
+def runs_of(text: str) -> Iterator[str]:
+    """List every run of sentences of a text, line by line, longest first."""
     for line in text.split("\n"):
-        parts = SENTENCE.split(line.strip())
-        found |= {" ".join(parts[i:j]) for i in range(len(parts)) for j in range(i + 1, len(parts) + 1)}
+        parts = sentences(line.strip())
+        for first in range(len(parts)):
+            yield from (" ".join(parts[first:end]) for end in range(len(parts), first, -1))
+
+
+def _trees() -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def source_runs() -> frozenset[str]:
+    """Collect the strings of the package and of `argparse`, whole and by their sentences."""
+    trees = [tree for _, tree in _trees()] + [ast.parse(Path(argparse.__file__).read_text(encoding="utf-8"))]
+    texts = {
+        node.value
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    return frozenset(run for text in texts for run in (text, *runs_of(text)))
+
+
+@cache
+def error_names() -> frozenset[str]:
+    """Name `EyechartError` and everything derived from it."""
+    bases: dict[str, set[str]] = {}
+    for _, tree in _trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                bases.setdefault(node.name, set()).update(_name(base) for base in node.bases)
+    found = {"EyechartError"}
+    while more := {name for name, above in bases.items() if above & found} - found:
+        found |= more
+    return frozenset(found)
+
+
+def _name(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+
+
+@cache
+def template_sites() -> tuple[TemplateSite, ...]:
+    """Find the templates of errors, notices and other messages in the source."""
+    return tuple(site for path, tree in _trees() for site in _sites(path, tree))
+
+
+def _sites(path: Path, tree: ast.Module) -> Iterator[TemplateSite]:
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call) or not call.args:
+            continue
+        name = _name(call.func)
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        own = {"advice", "source"} if name == "NotHereError" else {"advice"}
+        fields = None if None in given else frozenset(str(key) for key in given.keys() - own)
+        kind, texts = "", []
+        if name in error_names() or (name == "kind" and _text(call.args[0]) is not None):
+            kind, texts = "error", [call.args[0], given.get("advice")]
+        elif name == "UserMessage":
+            kind, texts = "message", [call.args[0]]
+        elif name == "Notice" and len(call.args) > 2:
+            kind, texts, fields = "notice", [call.args[2]], frozenset()
+        elif name == "unknown_name":
+            kind, texts, fields = "error", [given.get("advice")], frozenset()
+        for text in texts:
+            for template in _texts(text):
+                yield TemplateSite(f"{path.relative_to(SOURCE)}:{call.lineno}", kind, template, fields)
+
+
+def _text(node: ast.AST | None) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value else None
+
+
+def _texts(node: ast.AST | None) -> Iterator[str]:
+    """Yield the literal texts that an argument may be."""
+    if isinstance(node, ast.IfExp):
+        yield from (*_texts(node.body), *_texts(node.orelse))
+    elif isinstance(node, ast.BoolOp):
+        yield from (text for value in node.values for text in _texts(value))
+    elif (text := _text(node)) is not None:
+        yield text
+
+
+def finished_texts() -> list[str]:
+    """List errors and notices that are given an f-string: a finished text has no translation and one surface."""
+    found = []
+    for path, tree in _trees():
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call) and call.args and _name(call.func) in error_names() | {"Notice"}:
+                texts = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "advice")]
+                if any(isinstance(text, ast.JoinedStr | ast.BinOp) for text in texts):
+                    found.append(f"{path.relative_to(SOURCE)}:{call.lineno}")
     return found
 
 
-def shapes_in(path: Path) -> set[str]:
-    """Collect the texts of a file, whole and by their sentences."""
-    texts = {text for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if (text := literal(node))}
-    return {run for text in texts for run in (text.strip(), *runs_of(text)) if run}
+def is_translated(template: str, known: dict[str, str]) -> bool:
+    """Whether all words of a template have a translation: line by line, whole or by runs of sentences."""
+    for line in template.split("\n"):
+        left = list(sentences(line.strip()))
+        while left:
+            end = next((end for end in range(len(left), 0, -1) if " ".join(left[:end]) in known), 0)
+            if not end and any(sign.isalpha() for sign in _without_places(left[0])):
+                return False
+            left = left[max(end, 1) :]
+    return True
 
 
-@cache
-def source_shapes() -> frozenset[str]:
-    """Collect the texts of the whole package, and those of the library that reads the command line."""
-    import argparse
-
-    return frozenset().union(*map(shapes_in, [*sorted(SOURCE.rglob("*.py")), Path(argparse.__file__)]))
-
-
-@cache
-def open_shapes() -> tuple[re.Pattern[str], ...]:
-    """Return the f-strings among them as patterns: a place may stand for words of ours, too."""
-    shapes = [shape for shape in source_shapes() if "{}" in shape and len(shape.replace("{}", "")) > 6]
-    return tuple(re.compile(".+".join(map(re.escape, shape.split("{}")))) for shape in shapes)
+def _without_places(text: str) -> str:
+    depth, kept = 0, ""
+    for sign in text:
+        depth += (sign == "{") - (sign == "}")
+        kept += sign if depth == 0 else ""
+    return kept
 
 
-def is_in_the_source(text: str) -> bool:
-    """Tell whether the package says a text, its places aside."""
-    shape = shape_of(text)
-    return shape in source_shapes() or any(pattern.fullmatch(shape) for pattern in open_shapes())
+def known_words() -> dict[str, str]:
+    """Return all translations of the terminal."""
+    return {
+        key: said for part in ("notes", "messages", "help", "headings", "progress") for key, said in words(part).items()
+    }
+
+
+def untranslated() -> dict[str, list[str]]:
+    """List the templates of errors, notices and messages that lack a translation, with where they are."""
+    known, found = known_words(), dict[str, list[str]]()
+    for site in template_sites():
+        if not is_translated(site.template, known):
+            found.setdefault(site.template, []).append(site.place)
+    return found
+
+
+def coverage(*kinds: str) -> float:
+    """Return the share of templates of these kinds that are translated."""
+    lacking = untranslated()
+    templates = {site.template for site in template_sites() if site.kind in kinds}
+    return 1 - len(templates & lacking.keys()) / max(len(templates), 1)
+
+
+def stale() -> list[str]:
+    """List the translations of texts that the source does not have."""
+    return sorted(key for key in known_words() if key not in source_runs())

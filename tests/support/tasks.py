@@ -6,19 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from eyechart.datasets.registry import open_dataset
-from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.inference.embeddings import CachedEncoder
 from eyechart.manifest import read_manifest
-from eyechart.models.lazy import LazyModel
-from eyechart.store.vectors import EmbeddingStore
-from eyechart.tasks.base import Material
+from eyechart.models.lazy_model import LazyModel
+from eyechart.store.vector_store import EmbeddingStore
+from eyechart.tasks.base import TaskContext
 from eyechart.tasks.registry import load_task
 from eyechart.types import DatasetSpec, Outcome
 from support.encoders import SmallEncoder, lazy
 
 
-def make_material(
+def make_context(
     root: Path, encoder: SmallEncoder | LazyModel, store: Path, *, reader: str = "wds", on_error="fail"
-) -> Material:
+) -> TaskContext:
     """Open a folder: its test split is scored, its other splits can be learnt from."""
     spec = DatasetSpec(f"{reader}/x", reader, str(root))
 
@@ -26,16 +26,16 @@ def make_material(
         return read_manifest(open_dataset(replace(spec, split=split)), on_error=on_error)
 
     model = encoder if isinstance(encoder, LazyModel) else lazy(encoder)
-    embeddings = StoredEmbeddings(model, EmbeddingStore(store), on_error=on_error)
-    return Material(open_split("test"), embeddings, open_split, output=store / "result.json")
+    embeddings = CachedEncoder(model, EmbeddingStore(store), on_error=on_error)
+    return TaskContext(open_split("test"), embeddings, open_split, output=store / "result.json")
 
 
-def run_task(name: str, material: Material, **options) -> Outcome:
+def run_task(name: str, context: TaskContext, **options) -> Outcome:
     """Plan, predict and score as a run does."""
     task = load_task(name)
-    settings = task.settings(options)
-    task.check(material.info, settings)
-    return task.score(task.predict(material, settings), settings)
+    settings = task.Settings.restored(task.recorded(task.Settings.picked(options)))
+    task.check(context.info, settings)
+    return task.score(task.predict(context, settings), settings)
 
 
 def values(outcome: Outcome) -> dict[str, float]:

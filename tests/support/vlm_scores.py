@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from eyechart import vlm
-from eyechart.datasets.questions.rows import RowTable, as_table
-from eyechart.datasets.questions.tables import dump
-from eyechart.datasets.questions.tsv import write_tsv
+from eyechart.datasets.questions.prediction_files import dump
+from eyechart.datasets.questions.row_table import RowTable, as_table
+from eyechart.datasets.questions.table_files import write_tsv
 from support.vlm_data import image_cell
 
 FOLDER = Path(__file__).parent.parent / "data" / "vlm_scores"

@@ -12,13 +12,13 @@ import eyechart
 from eyechart.errors import DataError, UsageError
 from eyechart.metrics.captions import score_captions
 from eyechart.models.access import Access
-from eyechart.models.generators.open_clip import END, LONGEST, CocaFamily, CocaGenerator, greedy
-from eyechart.tasks.base import Material
-from eyechart.tasks.captions.captioning import Captioning
+from eyechart.models.local_generators import END, LONGEST, CocaFamily, CocaGenerator, greedy
+from eyechart.tasks.base import TaskContext
+from eyechart.tasks.captioning import Captioning
 from eyechart.types import Answer, Message, ModelCard, ModelSpec, Prompt
 from support.data import encoded, noise_image, write_retrieval
 from support.encoders import constant_encoder
-from support.tasks import make_material, values
+from support.tasks import make_context, values
 
 SMALL = {
     "embed_dim": 32,
@@ -89,13 +89,13 @@ class Told:
 
 
 def caption(tmp_path, *texts, captions=CAPTIONS, on_error="fail", **options):
-    manifest = make_material(
+    manifest = make_context(
         write_retrieval(tmp_path / "data", captions=captions), constant_encoder(), tmp_path
     ).manifest
     task = Captioning()
-    settings = task.settings(options)
-    material = Material(manifest, Told(*texts), None, tmp_path / "result.json", on_error=on_error)
-    return task.score(task.predict(material, settings), settings)
+    settings = task.Settings.picked(options)
+    context = TaskContext(manifest, Told(*texts), None, tmp_path / "result.json", on_error=on_error)
+    return task.score(task.predict(context, settings), settings)
 
 
 class TestScores:
@@ -209,7 +209,7 @@ class TestCoca:
                 assert together[i].tolist()[: len(tokens)] == tokens
 
     def test_a_broken_image_is_an_error_of_its_own(self, coca):
-        from eyechart.io.media import ImageRef
+        from eyechart.io.images import ImageRef
 
         answer = CocaGenerator(coca).generate([Message("user", (ImageRef("x", data=b"no"), "Describe"))])
 
@@ -217,7 +217,7 @@ class TestCoca:
 
     def test_a_deep_image_is_not_white(self, coca):
         """Pillow's own conversion cuts at 255, which makes an image of 16 bits white."""
-        from eyechart.io.media import ImageRef
+        from eyechart.io.images import ImageRef
 
         deep = np.random.default_rng(0).integers(0, 1 << 16, (32, 32), np.uint16)
         flat = Image.fromarray((deep >> 8).astype(np.uint8))

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from eyechart.errors import ModelError
-from eyechart.tasks.base import Material
+from eyechart.tasks.base import TaskContext
 from eyechart.tasks.registry import TASKS, load_task
 from eyechart.types import Answer
 from support.data import write_retrieval
 from support.encoders import DIM, constant_encoder, random_encoder
 from support.makers import MAKERS
-from support.tasks import make_material
+from support.tasks import make_context
 
 WORDS = ("red", "dog", "runs", "street", "two", "a", "on", "old")
 TRIED_ELSEWHERE = {
@@ -173,15 +173,15 @@ def test_random_encoders_get_chance_and_not_less_where_it_is_exact(written, tmp_
 def captions(tmp_path, say):
     """Caption images with what a function says, which never looks."""
     truth = [[f"{WORDS[i % 8]} {WORDS[i % 5]} {WORDS[i % 3]} {WORDS[i % 7]}"] for i in range(40)]
-    manifest = make_material(write_retrieval(tmp_path / "data", captions=truth), constant_encoder(), tmp_path).manifest
+    manifest = make_context(write_retrieval(tmp_path / "data", captions=truth), constant_encoder(), tmp_path).manifest
 
     class Blind:
         def generate(self, prompts, repeat=0):
             return ((prompt.id, Answer(say(i))) for i, prompt in enumerate(prompts))
 
     task = load_task("captioning")
-    settings = task.settings({})
-    return task.score(task.predict(Material(manifest, Blind(), None, tmp_path / "r.json"), settings), settings)
+    settings = task.Settings.picked({})
+    return task.score(task.predict(TaskContext(manifest, Blind(), None, tmp_path / "r.json"), settings), settings)
 
 
 def test_a_generator_that_always_says_the_same_gets_chance(tmp_path):

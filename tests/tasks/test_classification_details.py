@@ -10,13 +10,13 @@ from eyechart.metrics.classification import f1_macro, first_choices, predicted_c
 from eyechart.metrics.vectors import unit
 from support.data import write_classification, write_multilabel
 from support.encoders import random_encoder
-from support.tasks import make_material, run_task, values
+from support.tasks import make_context, run_task, values
 
 TEMPLATES = ("a photo of a {c}.", "a drawing of a {c}.", "{c}")
 
 
 def classify(root, tmp_path, encoder=None, **options):
-    return run_task("zeroshot_classification", make_material(root, encoder or random_encoder(), tmp_path), **options)
+    return run_task("zeroshot_classification", make_context(root, encoder or random_encoder(), tmp_path), **options)
 
 
 def with_scale(scale, bias=None):
@@ -59,14 +59,14 @@ class TestPromptSensitivity:
         assert "prompt_sensitivity" not in classify(root, tmp_path, **options).details
 
     def test_auto_leaves_large_studies_out(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("eyechart.tasks.prompt_study.AUTO_SCORES", 12 * 3 * 3 - 1)
+        monkeypatch.setattr("eyechart.tasks.zeroshot_classification.AUTO_SCORES", 12 * 3 * 3 - 1)
         root = write_classification(tmp_path / "data", n=12, templates=TEMPLATES)
 
         assert "prompt_sensitivity" not in classify(root, tmp_path).details
         assert "prompt_sensitivity" in classify(root, tmp_path, prompt_sensitivity="yes").details
 
     def test_another_wish_is_refused(self, tmp_path):
-        with pytest.raises(UsageError, match="must be one of auto, yes, no"):
+        with pytest.raises(UsageError, match="prompt-sensitivity: Input should be 'auto', 'yes' or 'no'"):
             classify(write_classification(tmp_path / "data"), tmp_path, prompt_sensitivity="maybe")
 
 
@@ -140,7 +140,7 @@ def test_no_class_finds_an_image_whose_vector_is_zero_before_another(tmp_path):
         DatasetInfo("x", "multilabel", classnames=("a",)), entries, (), images, np.array([[1, 0]], np.float32), ()
     )
 
-    outcome = ZeroshotClassification().score(prediction, {})
+    outcome = ZeroshotClassification().score(prediction, ZeroshotClassification.Settings())
 
     assert outcome.metrics["mean_average_precision"].value == pytest.approx(1 / 3)
 

@@ -8,10 +8,10 @@ from PIL import Image
 
 import eyechart
 from eyechart.errors import DataError
-from eyechart.tasks.groups import group_settings, score_with_groups
+from eyechart.tasks.label_metrics import group_rules, score_with_groups
 from eyechart.tasks.registry import load_task
 from support.encoders import literal_encoder
-from support.tasks import make_material
+from support.tasks import make_context
 
 TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyechart-tiny"]}
 COLOURS = {"1 0 0": "#ff0000", "0 1 0": "#00ff00", "0 0 1": "#0000ff"}
@@ -42,10 +42,10 @@ ROWS = [
 
 
 def scored(path, tmp_path, *columns, known=None, task="zeroshot_classification"):
-    material = make_material(path, literal_encoder(), tmp_path, reader="table")
+    context = make_context(path, literal_encoder(), tmp_path, reader="table")
     task = load_task(task)
-    settings = task.settings({}) | group_settings(columns, known or {})
-    return score_with_groups(task, task.predict(material, settings), settings)
+    settings = task.Settings.picked({"groups": group_rules(columns, known or {})})
+    return score_with_groups(task, task.predict(context, settings), settings)
 
 
 def test_every_group_gets_the_tasks_own_figures(tmp_path):
@@ -77,7 +77,7 @@ def test_samples_without_a_value_are_in_no_group_and_counted(tmp_path, blank):
     assert set(outcome.details["groups"]["region"]) == {"north", "south"}
     assert outcome.metrics["acc1_worst_region"].value == 0.5
     assert [notice.message for notice in outcome.notices if notice.kind == "no_group"] == [
-        "2 samples have no region: they are in no group."
+        "2 samples have no region and are in no group."
     ]
 
 
@@ -118,11 +118,11 @@ def test_retrieval_groups_are_queries_in_the_whole_gallery(tmp_path):
         Image.new("RGB", (8 + i, 8), COLOURS[colour]).save(root / f"{i}.png")
         lines.append({"image_path": f"{i}.png", "query": [f"image {i}: {caption}"], "region": region})
     (root / "image_queries.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    material = make_material(root, literal_encoder(), tmp_path, reader="jsonl")
+    context = make_context(root, literal_encoder(), tmp_path, reader="jsonl")
     task = load_task("zeroshot_retrieval")
-    settings = task.settings({"recall_k": [1]}) | group_settings(["region"], {})
+    settings = task.Settings.picked({"recall_k": [1], "groups": group_rules(["region"], {})})
 
-    outcome = score_with_groups(task, task.predict(material, settings), settings)
+    outcome = score_with_groups(task, task.predict(context, settings), settings)
 
     groups = outcome.details["groups"]["region"]
     # The southern caption says red, its image is blue; the northern blue image now ties with it.
@@ -151,7 +151,7 @@ def test_a_column_that_is_not_there_is_an_error_that_names_those_that_are(tmp_pa
 
 def test_whole_numbers_are_written_without_a_point():
     from eyechart.manifest import Entry
-    from eyechart.tasks.groups import _groups
+    from eyechart.tasks.label_metrics import _groups
 
     entries = [Entry(str(i), 0, (), (), {"year": value}) for i, value in enumerate((3.0, 3, "3", 3.5))]
 

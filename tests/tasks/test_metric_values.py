@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from eyechart import evaluate
-from eyechart.io.json_text import to_json
-from eyechart.metrics.correlation import pearson, spearman
+from eyechart.io.safe_parse import to_json
+from eyechart.metrics.agreement import pearson, spearman
 from eyechart.results import read_result
-from eyechart.tasks.base import Material
-from eyechart.tasks.groups import group_settings, score_with_groups
+from eyechart.tasks.base import TaskContext
+from eyechart.tasks.label_metrics import group_rules, score_with_groups
 from eyechart.tasks.registry import load_task
-from eyechart.types import Answer, DatasetInfo, RecordForm
+from eyechart.types import Answer, RecordForm
 from support.data import write_classification, write_retrieval
 from support.encoders import random_encoder
 from support.makers import MAKERS, OPTIONS
-from support.tasks import make_material
+from support.tasks import make_context
 
 SCORED_BY_TEXT_RETRIEVAL = {"collection"}
 """The metrics of collections are made with those of text retrieval, and tested there."""
@@ -83,15 +83,15 @@ def outcomes(tmp_path_factory):
 
 def captioned(place):
     truth = [[f"a {colour} {thing}", f"the {thing}"] for colour in ("red", "old", "big") for thing in ("dog", "car")]
-    manifest = make_material(write_retrieval(place / "data", captions=truth), random_encoder(), place).manifest
+    manifest = make_context(write_retrieval(place / "data", captions=truth), random_encoder(), place).manifest
 
     class Says:
         def generate(self, prompts, repeat=0):
             return ((prompt.id, Answer(f"a red {('dog', 'car', 'house')[i % 3]}")) for i, prompt in enumerate(prompts))
 
     task = load_task("captioning")
-    settings = task.settings({})
-    return task.score(task.predict(Material(manifest, Says(), None, place / "r.json"), settings), settings)
+    settings = task.Settings.picked({})
+    return task.score(task.predict(TaskContext(manifest, Says(), None, place / "r.json"), settings), settings)
 
 
 def mean_over(records, of):
@@ -150,7 +150,7 @@ class TestEveryTask:
         task = load_task(MAKERS[name].task if name in MAKERS else name)
         kind = "multilabel" if name.startswith("several labels") else "classification"
 
-        form = task.form_of(DatasetInfo("x", kind))
+        form = task.record_form(kind)
 
         assert task.measures == MEASURES[task.name]
         assert form == ("labels" if kind == "multilabel" else FORMS[task.name])
@@ -184,13 +184,13 @@ def test_lower_is_better_where_it_is(outcomes):
 
 def test_the_worst_group_is_no_mean_over_all_records_and_stands_for_nothing(tmp_path):
     maker = MAKERS["classification"]
-    material = make_material(maker.write(tmp_path / "data"), random_encoder(), tmp_path)
-    manifest = material.manifest
+    context = make_context(maker.write(tmp_path / "data"), random_encoder(), tmp_path)
+    manifest = context.manifest
     entries = tuple(replace(entry, meta={"site": i % 2}) for i, entry in enumerate(manifest.entries))
     task = load_task(maker.task)
-    settings = task.settings(OPTIONS) | group_settings(["site"], {})
+    settings = task.Settings.picked({**OPTIONS, "groups": group_rules(["site"], {})})
 
-    prediction = task.predict(replace(material, listed=replace(manifest, entries=entries)), settings)
+    prediction = task.predict(replace(context, listed=replace(manifest, entries=entries)), settings)
     found = score_with_groups(task, prediction, settings).metrics
 
     worst = {name: metric for name, metric in found.items() if name.endswith("_worst_site")}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from eyechart.tasks.retrieval.mteb_values import of_vectors
+from eyechart.tasks.ranked_queries import of_vectors
 from eyechart.types import Document, TextCollection
 
 PEER = {"ndcg": "ndcg_cut", "map": "map_cut", "recall": "recall", "precision": "P"}

@@ -3,7 +3,7 @@
 import pytest
 
 import eyechart
-from eyechart.models.onnx.encoder import OnnxEncoder
+from eyechart.models.onnx_encoder import OnnxEncoder
 from support.data import write_classification, write_retrieval
 
 TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyechart-tiny"]}

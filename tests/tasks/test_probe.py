@@ -5,18 +5,18 @@ import pytest
 from PIL import Image
 
 import eyechart
-from eyechart.datasets.wds.webdataset import open_webdataset
+from eyechart.datasets.webdataset import open_webdataset
 from eyechart.demo import data_folder
 from eyechart.errors import DataError, UsageError
 from eyechart.io.files import cache_root
 from eyechart.metrics.vectors import unit
-from eyechart.models.lazy import LazyModel
-from eyechart.models.onnx.encoder import OnnxFamily
-from eyechart.tasks.probes.draws import DRAWS
+from eyechart.models.lazy_model import LazyModel
+from eyechart.models.onnx_encoder import OnnxFamily
+from eyechart.tasks.probe_data import DRAWS
 from eyechart.types import DatasetSpec, ModelSpec
 from support.data import encoded, write_classification, write_shards
 from support.encoders import SmallEncoder, random_encoder
-from support.tasks import make_material, run_task, values
+from support.tasks import make_context, run_task, values
 
 TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyechart-tiny"]}
 
@@ -89,21 +89,21 @@ def pixels():
 
 
 def with_pixels(root, task, shared_cache, **options):
-    return run_task(task, make_material(root, pixels(), shared_cache), **options)
+    return run_task(task, make_context(root, pixels(), shared_cache), **options)
 
 
-def features(material):
+def features(context):
     """Return unit vectors and labels of the training and the test split."""
     return [
         (unit(part.model.images(part.manifest).vectors), np.array([entry.label for entry in part.manifest.entries]))
-        for part in (material.split("train"), material)
+        for part in (context.split("train"), context)
     ]
 
 
-def scikit_learns(material, strength):
+def scikit_learns(context, strength):
     from sklearn.linear_model import LogisticRegression
 
-    (x, y), (x_test, y_test) = features(material)
+    (x, y), (x_test, y_test) = features(context)
     return LogisticRegression(C=strength, tol=1e-8, max_iter=20_000).fit(x.astype(np.float64), y).score(x_test, y_test)
 
 
@@ -113,7 +113,7 @@ class TestDigits:
     def test_the_logistic_probe_is_within_a_fifth_of_a_point_of_scikit_learns(self, digits, shared_cache):
         ours = with_pixels(digits, "logistic_probe", shared_cache)
 
-        theirs = scikit_learns(make_material(digits, pixels(), shared_cache), ours.details["probe"]["C"])
+        theirs = scikit_learns(make_context(digits, pixels(), shared_cache), ours.details["probe"]["C"])
         assert values(ours)["lp_acc1"] == pytest.approx(theirs, abs=0.002)
 
     def test_the_seed_compatible_probe_is_within_one_point(self, digits, shared_cache):
@@ -146,9 +146,9 @@ class TestGarments:
         result = evaluate(garments, tmp_path, "logistic_probe")
 
         model = LazyModel(ModelSpec("onnx", "eyechart-tiny", "eyechart-tiny"), OnnxFamily())
-        material = make_material(garments, model, cache_root() / "embeddings")
+        context = make_context(garments, model, cache_root() / "embeddings")
         assert result.metrics["lp_acc1"] == pytest.approx(
-            scikit_learns(material, result.details["probe"]["C"]), abs=0.002
+            scikit_learns(context, result.details["probe"]["C"]), abs=0.002
         )
         assert result.counts == {"listed": 200, "scored": 200, "failed": 0}
 
@@ -174,20 +174,20 @@ class TestWhatIsLearntFrom:
         encoder = random_encoder()
         root = write_classification(tmp_path / "data", n=12)
         write_classification(root, n=30, split="train", first=1000)
-        material = make_material(root, encoder, tmp_path)
+        context = make_context(root, encoder, tmp_path)
 
-        outcome = run_task("knn", material, fewshot_k=2, fewshot_repeats=1)
+        outcome = run_task("knn", context, fewshot_k=2, fewshot_repeats=1)
 
         assert encoder.encoded_images == 12 + 3 * 2
         assert outcome.details["probe"]["train"] == 6
         assert set(outcome.metrics) == {"knn_acc1", "knn_mean_per_class_recall"}
 
     def test_few_shots_tell_the_spread_over_draws(self, tmp_path):
-        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+        context = make_context(small(tmp_path / "data"), random_encoder(), tmp_path)
 
-        outcome = run_task("logistic_probe", material, fewshot_k=2)
+        outcome = run_task("logistic_probe", context, fewshot_k=2)
 
-        draws = [run_task("logistic_probe", material, fewshot_k=2, fewshot_repeats=1, seed=seed) for seed in range(3)]
+        draws = [run_task("logistic_probe", context, fewshot_k=2, fewshot_repeats=1, seed=seed) for seed in range(3)]
         runs = [draw.metrics["lp_acc1"].value for draw in draws]
         assert outcome.metrics["lp_acc1"] == draws[0].metrics["lp_acc1"]
         assert outcome.details["fewshot_draws"]["runs"] == runs
@@ -195,55 +195,55 @@ class TestWhatIsLearntFrom:
         assert outcome.metrics["lp_acc1_sd_of_draws"].value == pytest.approx(np.std(runs, ddof=1))
 
     def test_the_images_may_be_drawn_as_the_peer_draws_them(self, tmp_path):
-        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+        context = make_context(small(tmp_path / "data"), random_encoder(), tmp_path)
 
-        ours, theirs = (run_task("knn", material, fewshot_k=2, fewshot_draw=draw) for draw in DRAWS)
+        ours, theirs = (run_task("knn", context, fewshot_k=2, fewshot_draw=draw) for draw in DRAWS)
 
         assert ours.records != theirs.records
         with pytest.raises(UsageError, match="clip_benchmark"):
-            run_task("knn", material, fewshot_draw="clip_benchmerk")
+            run_task("knn", context, fewshot_draw="clip_benchmerk")
 
     def test_a_share_of_the_training_data_can_validate(self, tmp_path):
-        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+        context = make_context(small(tmp_path / "data"), random_encoder(), tmp_path)
 
-        outcome = run_task("logistic_probe", material, val_proportion=0.2)
+        outcome = run_task("logistic_probe", context, val_proportion=0.2)
 
         assert (outcome.details["probe"]["train"], outcome.details["probe"]["val"]) == (24, 6)
 
     def test_a_validation_split_can_validate(self, tmp_path):
-        material = make_material(small(tmp_path / "data", val=9), random_encoder(), tmp_path)
+        context = make_context(small(tmp_path / "data", val=9), random_encoder(), tmp_path)
 
-        outcome = run_task("logistic_probe", material, val_split="val")
+        outcome = run_task("logistic_probe", context, val_split="val")
 
         assert (outcome.details["probe"]["train"], outcome.details["probe"]["val"]) == (30, 9)
 
     def test_the_same_seed_draws_the_same_shots_and_another_one_others(self, tmp_path):
-        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+        context = make_context(small(tmp_path / "data"), random_encoder(), tmp_path)
 
-        first, again, other = (run_task("logistic_probe", material, fewshot_k=3, seed=seed) for seed in (1, 1, 2))
+        first, again, other = (run_task("logistic_probe", context, fewshot_k=3, seed=seed) for seed in (1, 1, 2))
 
         assert first.records == again.records
         assert first.records != other.records
 
     def test_unit_length_is_a_choice(self, tmp_path):
-        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+        context = make_context(small(tmp_path / "data"), random_encoder(), tmp_path)
 
-        unit_length, raw = (run_task("logistic_probe", material, normalize=choice) for choice in (True, False))
+        unit_length, raw = (run_task("logistic_probe", context, normalize=choice) for choice in (True, False))
 
         assert unit_length.records != raw.records
 
     def test_too_few_images_of_a_class_are_an_error_that_says_how_many_there_are(self, tmp_path):
-        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+        context = make_context(small(tmp_path / "data"), random_encoder(), tmp_path)
 
-        with pytest.raises(DataError, match=r"fewer than 11 training images.*10.*\n.*--fewshot_k 10"):
-            run_task("knn", material, fewshot_k=11)
+        with pytest.raises(DataError, match=r"fewer than 11 training images.*10.*\n.*--fewshot-k 10"):
+            run_task("knn", context, fewshot_k=11)
 
     def test_a_broken_training_image_is_counted_when_skipping(self, tmp_path):
         root = small(tmp_path / "data", train=4)
         broken = [("s9.png", b"not an image"), ("s9.cls", b"0")]
         write_shards(root / "train", [[("s1.png", encoded(Image.new("RGB", (9, 9)))), ("s1.cls", b"1")], broken], 1)
 
-        outcome = run_task("knn", make_material(root, random_encoder(), tmp_path, on_error="skip"))
+        outcome = run_task("knn", make_context(root, random_encoder(), tmp_path, on_error="skip"))
 
         assert [notice.kind for notice in outcome.notices] == ["unusable_training_images", "no_acc5"]
 
@@ -253,7 +253,7 @@ class TestChance:
         root = write_classification(tmp_path / "data", labels=[0] * 2 + [1] * 6 + [2] * 4)
         write_classification(root, split="train", labels=[1] * 5 + [0] * 2 + [2] * 2, first=1000)
 
-        outcome = run_task("knn", make_material(root, random_encoder(), tmp_path))
+        outcome = run_task("knn", make_context(root, random_encoder(), tmp_path))
 
         assert outcome.metrics["knn_acc1"].chance == 0.5
 
@@ -261,49 +261,49 @@ class TestChance:
         root = write_classification(tmp_path / "data", labels=[2] * 4)
         write_classification(root, split="train", labels=[0, 1] * 4, first=1000)
 
-        assert values(run_task("logistic_probe", make_material(root, random_encoder(), tmp_path)))["lp_acc1"] == 0
+        assert values(run_task("logistic_probe", make_context(root, random_encoder(), tmp_path)))["lp_acc1"] == 0
 
 
 class TestSharedImages:
     """What is scored must not be learnt from."""
 
     def test_a_split_that_learns_from_itself_is_refused(self, tmp_path):
-        material = make_material(write_classification(tmp_path / "data", n=12), random_encoder(), tmp_path)
+        context = make_context(write_classification(tmp_path / "data", n=12), random_encoder(), tmp_path)
 
         with pytest.raises(
-            DataError, match=r"12 of the 12 images .* also learnt from, in 'test'.*\n.*--folds"
+            DataError, match=r"12 of the 12 test images .* training data \('test'\).*\n.*--folds"
         ) as refused:
-            run_task("knn", material, train_split="test")
-        assert "--train_split" in refused.value.advice
+            run_task("knn", context, train_split="test")
+        assert "--train-split" in refused.value.advice
 
     @pytest.mark.parametrize("task", ["knn", "logistic_probe", "linear_probe"])
     def test_the_same_images_under_another_split_s_name_are_refused(self, tmp_path, task):
         root = write_classification(tmp_path / "data", n=12)
         write_classification(root, n=12, split="train")
 
-        with pytest.raises(DataError, match="12 of the 12 images"):
-            run_task(task, make_material(root, random_encoder(), tmp_path))
+        with pytest.raises(DataError, match="12 of the 12 test images"):
+            run_task(task, make_context(root, random_encoder(), tmp_path))
 
     def test_nothing_is_embedded_before_that_is_known(self, tmp_path):
         encoder = random_encoder()
-        material = make_material(write_classification(tmp_path / "data", n=12), encoder, tmp_path)
+        context = make_context(write_classification(tmp_path / "data", n=12), encoder, tmp_path)
 
         with pytest.raises(DataError):
-            run_task("knn", material, train_split="test", fewshot_k=1)
+            run_task("knn", context, train_split="test", fewshot_k=1)
 
         assert encoder.encoded_images == 0
 
     def test_validation_images_are_learnt_from_too(self, tmp_path):
-        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+        context = make_context(small(tmp_path / "data"), random_encoder(), tmp_path)
 
-        with pytest.raises(DataError, match=r"in 'train' and 'test'.*\n.*--val_proportion"):
-            run_task("logistic_probe", material, val_split="test")
+        with pytest.raises(DataError, match=r"\('train' and 'test'\).*\n.*--val-proportion"):
+            run_task("logistic_probe", context, val_split="test")
 
     def test_few_copies_are_counted(self, tmp_path):
         root = write_classification(tmp_path / "data", n=30)
         write_classification(root, n=30, split="train", first=27)  # images 27 to 56: three of them are scored
 
-        outcome = run_task("knn", make_material(root, random_encoder(), tmp_path))
+        outcome = run_task("knn", make_context(root, random_encoder(), tmp_path))
 
         assert [(notice.kind, notice.count) for notice in outcome.notices] == [("shared_images", 3), ("no_acc5", 1)]
 
@@ -311,8 +311,8 @@ class TestSharedImages:
         root = write_classification(tmp_path / "data", n=30)
         write_classification(root, n=30, split="train", first=26)
 
-        with pytest.raises(DataError, match="4 of the 30 images"):
-            run_task("knn", make_material(root, random_encoder(), tmp_path))
+        with pytest.raises(DataError, match="4 of the 30 test images"):
+            run_task("knn", make_context(root, random_encoder(), tmp_path))
 
 
 @pytest.mark.parametrize("folds", [None, 3])
@@ -326,11 +326,11 @@ def test_an_image_whose_vector_is_zero_is_never_right(tmp_path, task, folds):
     encoder.encode_images = lambda batch: (
         given(batch) * (np.array([pixels[0, 0, 0] for pixels in batch]) > 100)[:, None]
     )
-    material = make_material(root, encoder, tmp_path)
+    context = make_context(root, encoder, tmp_path)
 
-    outcome = run_task(task, material, folds=folds, fewshot_epochs=2)
+    outcome = run_task(task, context, folds=folds, fewshot_epochs=2)
 
-    zero = ~material.encoder.images(material.manifest).vectors.any(axis=1)
+    zero = ~context.encoder.images(context.manifest).vectors.any(axis=1)
     assert 0 < zero.sum() < 24
     assert not any(record["correct"] for record, nothing in zip(outcome.records, zero, strict=True) if nothing)
     assert any(record["correct"] for record in outcome.records)
@@ -341,7 +341,7 @@ def test_the_probe_of_clip_benchmark_names_how_it_was_trained_where_its_scripts_
     write_classification(root, n=12, split="train", first=1000)
     options = {"fewshot_epochs": 2, "seed": 3, "fewshot_k": 2, "normalize": False}
 
-    outcome = run_task("linear_probe", make_material(root, random_encoder(), tmp_path), **options)
+    outcome = run_task("linear_probe", make_context(root, random_encoder(), tmp_path), **options)
 
     known = {"weight_decay": 0.0, "epochs": 2, "seed": 3, "fewshot_k": 2, "normalized": False, "lp_acc5": None}
     assert outcome.facts == known
@@ -354,7 +354,7 @@ class TestFolds:
     def test_noise_is_not_learnt_by_heart(self, tmp_path, task):
         root = write_classification(tmp_path / "data", n=60)
 
-        outcome = run_task(task, make_material(root, random_encoder(), tmp_path), folds=5, knn_k=1, fewshot_epochs=3)
+        outcome = run_task(task, make_context(root, random_encoder(), tmp_path), folds=5, knn_k=1, fewshot_epochs=3)
 
         (name,) = (name for name, metric in outcome.metrics.items() if metric.primary)
         assert outcome.metrics[name].value < 0.6
@@ -368,20 +368,20 @@ class TestFolds:
         assert [fold["train"] for fold in outcome.details["probe"]["folds"]] == [375] * 4
 
     def test_each_image_is_scored_by_what_was_learnt_without_it(self, digits, shared_cache):
-        from eyechart.tasks.probes.shots import fold_of
+        from eyechart.tasks.probe_data import fold_of
 
-        material = make_material(digits, pixels(), shared_cache)
-        outcome = run_task("knn", material, folds=3, knn_k=1, seed=4)
+        context = make_context(digits, pixels(), shared_cache)
+        outcome = run_task("knn", context, folds=3, knn_k=1, seed=4)
 
-        images = unit(material.model.images(material.manifest).vectors)
-        labels = np.array([entry.label for entry in material.manifest.entries])
-        fold = fold_of(labels, material.manifest.digests, 3, 4)
+        images = unit(context.model.images(context.manifest).vectors)
+        labels = np.array([entry.label for entry in context.manifest.entries])
+        fold = fold_of(labels, context.manifest.digests, 3, 4)
         cosines = np.where(fold[:, None] == fold, -2, images @ images.T)
         nearest = labels[cosines.argmax(axis=1)]
         assert [record["prediction"] for record in outcome.records] == nearest.tolist()
 
     def test_copies_of_an_image_are_in_one_fold_and_classes_in_all(self):
-        from eyechart.tasks.probes.shots import fold_of
+        from eyechart.tasks.probe_data import fold_of
 
         digests = np.repeat(np.random.default_rng(0).integers(0, 256, (60, 16), np.uint8), 2, axis=0)
         labels = np.repeat(np.arange(60) % 4, 2)
@@ -399,9 +399,9 @@ class TestFolds:
         assert [(fold["train"], fold["val"]) for fold in result.details["probe"]["folds"]] == [(16, 4)] * 3
 
     def test_few_shots_are_drawn_from_the_other_folds(self, tmp_path):
-        material = make_material(write_classification(tmp_path / "data", n=30), random_encoder(), tmp_path)
+        context = make_context(write_classification(tmp_path / "data", n=30), random_encoder(), tmp_path)
 
-        outcome = run_task("knn", material, folds=2, fewshot_k=2)
+        outcome = run_task("knn", context, folds=2, fewshot_k=2)
 
         assert [fold["train"] for fold in outcome.details["probe"]["folds"]] == [6, 6]
 
@@ -409,21 +409,21 @@ class TestFolds:
         ("options", "match"),
         [
             ({"folds": 1}, "must be 2 or more"),
-            ({"folds": 3, "val_split": "val"}, "--folds and --val_split"),
-            ({"folds": 3, "fewshot_curve": [1]}, "--folds and --fewshot_curve"),
+            ({"folds": 3, "val_split": "val"}, "--folds cannot be combined with --val-split"),
+            ({"folds": 3, "fewshot_curve": [1]}, "--folds cannot be combined with --fewshot-curve"),
         ],
     )
     def test_what_makes_no_sense_is_refused(self, options, match):
-        from eyechart.tasks.probes.logistic_probe import LogisticProbe
+        from eyechart.tasks.probes import LogisticProbe
 
         with pytest.raises(UsageError, match=match):
-            LogisticProbe().settings(options)
+            LogisticProbe.Settings(**options)
 
     def test_more_folds_than_images_are_refused(self, tmp_path):
-        material = make_material(write_classification(tmp_path / "data", n=4), random_encoder(), tmp_path)
+        context = make_context(write_classification(tmp_path / "data", n=4), random_encoder(), tmp_path)
 
-        with pytest.raises(DataError, match="4 different images do not make 5 folds"):
-            run_task("knn", material, folds=5)
+        with pytest.raises(DataError, match="4 different images are too few for 5 folds"):
+            run_task("knn", context, folds=5)
 
     def test_the_command_line_has_them(self, tmp_path):
         from eyechart.cli import main
@@ -445,7 +445,7 @@ class TestRefusals:
         self.refuse(write_classification(tmp_path), "(?s)no split 'train'.*train_split.*folds=5", DataError)
 
     def test_both_ways_to_validate(self, tmp_path):
-        self.refuse(small(tmp_path), "exclude each other", val_split="val", val_proportion=0.1)
+        self.refuse(small(tmp_path), "cannot be combined", val_split="val", val_proportion=0.1)
 
     def test_a_share_of_everything(self, tmp_path):
         self.refuse(small(tmp_path), "between 0 and 1", val_proportion=1.0)
@@ -467,5 +467,5 @@ class TestRefusals:
         for split, name in (("train", "cat"), ("test", "dog")):
             (tmp_path / split / name).mkdir(parents=True)
             (tmp_path / split / name / "a.png").write_bytes(encoded(Image.new("RGB", (4, 4))))
-        with pytest.raises(DataError, match="do not have the same classes"):
+        with pytest.raises(DataError, match="have different classes"):
             eyechart.evaluate(**TINY, dataset=["folder/x"], dataset_root=str(tmp_path), task="knn")

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from eyechart.tasks.retrieval.zeroshot_retrieval import ZeroshotRetrieval
+from eyechart.tasks.zeroshot_retrieval import ZeroshotRetrieval
 from support.data import write_retrieval
 from support.encoders import DIM, SmallEncoder, random_encoder
-from support.tasks import make_material, run_task, values
+from support.tasks import make_context, run_task, values
 
 KINDS = ("shoe", "shirt", "hat", "bag")
 CATALOGUE = [[f"a {KINDS[i // 10]}"] for i in range(40)]
@@ -15,7 +15,7 @@ CATALOGUE = [[f"a {KINDS[i // 10]}"] for i in range(40)]
 
 def all_knowing(root, tmp_path):
     """Return an encoder that tells every image apart, and knows the kind of each."""
-    manifest = make_material(root, random_encoder(), tmp_path).manifest
+    manifest = make_context(root, random_encoder(), tmp_path).manifest
     encoder = SmallEncoder("all-knowing", lambda _: np.zeros(DIM, np.float32))
     kinds = {}
     for sample in manifest.samples():
@@ -36,7 +36,7 @@ def root(tmp_path):
 
 
 def retrieve(root, tmp_path, encoder, **options):
-    return run_task("zeroshot_retrieval", make_material(root, encoder, tmp_path / "store"), **options)
+    return run_task("zeroshot_retrieval", make_context(root, encoder, tmp_path / "store"), **options)
 
 
 class TestCatalogue:
@@ -85,10 +85,10 @@ class TestCatalogue:
 
 def test_a_group_asks_its_own_texts_in_the_whole_gallery(tmp_path):
     captions = [[f"caption {i // 3}", f"caption {i} {i % 2}"] for i in range(12)]
-    material = make_material(write_retrieval(tmp_path / "data", captions=captions), random_encoder(), tmp_path)
+    context = make_context(write_retrieval(tmp_path / "data", captions=captions), random_encoder(), tmp_path)
     task = ZeroshotRetrieval()
-    settings = task.settings({"recall_k": [1, 3]})
-    prediction = task.predict(material, settings)
+    settings = task.Settings.picked({"recall_k": [1, 3]})
+    prediction = task.predict(context, settings)
 
     part = task.score(prediction.only(np.array([4, 5, 9])), settings)
 

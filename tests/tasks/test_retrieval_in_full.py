@@ -10,24 +10,24 @@ from eyechart.errors import DataError
 from eyechart.metrics.vectors import unit
 from support.data import write_retrieval
 from support.encoders import literal_encoder, random_encoder
-from support.tasks import make_material, run_task, values
+from support.tasks import make_context, run_task, values
 
 CAPTIONS = [[f"caption {i} {j}" for j in range(1 + i % 3)] for i in range(20)]
 
 
 @pytest.fixture
-def material(tmp_path):
-    return make_material(write_retrieval(tmp_path / "data", captions=CAPTIONS), random_encoder(), tmp_path)
+def context(tmp_path):
+    return make_context(write_retrieval(tmp_path / "data", captions=CAPTIONS), random_encoder(), tmp_path)
 
 
-def trec(material, metric):
+def trec(context, metric):
     """Compute a metric for both directions with trec_eval's own code."""
     import pytrec_eval
 
-    entries = material.manifest.entries
-    images = unit(material.model.images(material.manifest).vectors)
+    entries = context.manifest.entries
+    images = unit(context.model.images(context.manifest).vectors)
     captions = [(f"{i}#{j}", i, text) for i, entry in enumerate(entries) for j, text in enumerate(entry.texts)]
-    texts = unit(material.model.texts([text for _, _, text in captions]))
+    texts = unit(context.model.texts([text for _, _, text in captions]))
     scores = texts @ images.T
     to_image = (
         {name: {str(i): 1} for name, i, _ in captions},
@@ -51,14 +51,14 @@ def trec(material, metric):
     ("ours", "theirs"),
     [("true_recall@5", "recall.5"), ("ndcg@10", "ndcg_cut.10"), ("map@10", "map_cut.10"), ("recall@5", "success.5")],
 )
-def test_full_metrics_are_trec_evals(material, ours, theirs):
-    outcome = values(run_task("zeroshot_retrieval", material, metrics="full"))
+def test_full_metrics_are_trec_evals(context, ours, theirs):
+    outcome = values(run_task("zeroshot_retrieval", context, metrics="full"))
 
-    assert [outcome[f"{way}_retrieval_{ours}"] for way in ("image", "text")] == pytest.approx(trec(material, theirs))
+    assert [outcome[f"{way}_retrieval_{ours}"] for way in ("image", "text")] == pytest.approx(trec(context, theirs))
 
 
-def test_mrr_and_median_rank_are_those_of_the_records(material):
-    outcome = run_task("zeroshot_retrieval", material, metrics="full")
+def test_mrr_and_median_rank_are_those_of_the_records(context):
+    outcome = run_task("zeroshot_retrieval", context, metrics="full")
 
     for way, query in (("image", "text"), ("text", "image")):
         ranks = np.array([record["rank"] for record in outcome.records if record["query"] == query])
@@ -68,26 +68,26 @@ def test_mrr_and_median_rank_are_those_of_the_records(material):
         )
 
 
-def test_the_default_is_what_the_command_line_of_clip_benchmark_prints(material):
-    assert set(run_task("zeroshot_retrieval", material, recall_k=[1, 5]).metrics) == {
+def test_the_default_is_what_the_command_line_of_clip_benchmark_prints(context):
+    assert set(run_task("zeroshot_retrieval", context, recall_k=[1, 5]).metrics) == {
         f"{way}_retrieval_recall@{k}" for way in ("image", "text") for k in (1, 5)
     }
 
 
-def test_datacomps_main_metric_is_the_mean_of_both_directions(material):
-    outcome = values(run_task("zeroshot_retrieval", material, main_metric="mean_recall@1"))
+def test_datacomps_main_metric_is_the_mean_of_both_directions(context):
+    outcome = values(run_task("zeroshot_retrieval", context, main_metric="mean_recall@1"))
 
     assert outcome["mean_recall@1"] == pytest.approx(
         (outcome["image_retrieval_recall@1"] + outcome["text_retrieval_recall@1"]) / 2
     )
 
 
-def test_fewer_queries_search_the_same_gallery(material):
-    from eyechart.tasks.retrieval.zeroshot_retrieval import ZeroshotRetrieval
+def test_fewer_queries_search_the_same_gallery(context):
+    from eyechart.tasks.zeroshot_retrieval import ZeroshotRetrieval
 
     task = ZeroshotRetrieval()
-    settings = task.settings({"recall_k": [1]})
-    prediction = task.predict(material, settings)
+    settings = task.Settings.picked({"recall_k": [1]})
+    prediction = task.predict(context, settings)
 
     part = task.score(prediction.only(np.array([3, 7, 8])), settings)
 
@@ -121,8 +121,8 @@ def write_collection(root, documents, queries, relevance):
 
 
 def search(root, tmp_path, **options):
-    material = make_material(root, literal_encoder(), tmp_path, reader="collection")
-    return run_task("zeroshot_retrieval", material, recall_k=[1], **options)
+    context = make_context(root, literal_encoder(), tmp_path, reader="collection")
+    return run_task("zeroshot_retrieval", context, recall_k=[1], **options)
 
 
 class TestCollections:
@@ -214,9 +214,9 @@ class TestCollections:
             [("q", "a", 1), ("lost", "b", 1)],
         )
         (root / "images" / "0000ff.png").write_bytes(b"broken")
-        material = make_material(root, literal_encoder(), tmp_path, reader="collection", on_error="skip")
+        context = make_context(root, literal_encoder(), tmp_path, reader="collection", on_error="skip")
 
-        outcome = run_task("zeroshot_retrieval", material)
+        outcome = run_task("zeroshot_retrieval", context)
 
         assert [record["id"] for record in outcome.records] == ["q"]
         assert ("unusable_items", 1) in [(notice.kind, notice.count) for notice in outcome.notices]
@@ -240,5 +240,5 @@ class TestCollections:
     def test_texts_alone_are_sent_elsewhere(self, tmp_path):
         root = write_collection(tmp_path / "data", {"a": "x"}, {"q": "y"}, [("q", "a", 1)])
 
-        with pytest.raises(DataError, match="only texts"):
+        with pytest.raises(DataError, match="texts only, no images"):
             search(root, tmp_path)

@@ -7,7 +7,7 @@ from PIL import Image
 
 from eyechart.errors import DataError
 from support.encoders import constant_encoder, literal_encoder
-from support.tasks import make_material, run_task, values
+from support.tasks import make_context, run_task, values
 
 RED, GREEN, BLUE, YELLOW = "#ff0000", "#00ff00", "#0000ff", "#ffff00"
 CAPTIONS = {RED: "red 1 0 0", GREEN: "green 0 1 0", BLUE: "blue 0 0 1", YELLOW: "yellow 1 1 0"}
@@ -33,7 +33,7 @@ def write(folder, *rows):
 
 def select(folder, tmp_path, encoder=None):
     return run_task(
-        "image_caption_selection", make_material(folder, encoder or literal_encoder(), tmp_path, reader="selection")
+        "image_caption_selection", make_context(folder, encoder or literal_encoder(), tmp_path, reader="selection")
     )
 
 
@@ -141,16 +141,16 @@ class TestIncompleteQuestions:
     def test_a_question_that_lost_an_image_is_counted_as_failed(self, tmp_path):
         folder = write(tmp_path / "data", RIGHT, ([BLUE, RED], ["0 0 1", "1 0 0"]))
         (folder / "images" / "0000ff.png").write_bytes(b"broken")
-        material = make_material(folder, literal_encoder(), tmp_path, reader="selection", on_error="skip")
+        context = make_context(folder, literal_encoder(), tmp_path, reader="selection", on_error="skip")
 
         from eyechart.tasks.image_caption_selection import ImageCaptionSelection
 
-        prediction = ImageCaptionSelection().predict(material, {})
+        prediction = ImageCaptionSelection().predict(context, ImageCaptionSelection.Settings())
 
         assert [entry.id for entry in prediction.entries] == ["1/0", "1/1"]
         assert [failure.id for failure in prediction.failures] == ["2/0", "2/1"]
         assert prediction.failures[1].reason == "question 2 lacks another image"
 
     def test_nothing_to_choose_is_refused(self, tmp_path):
-        with pytest.raises(DataError, match="nothing to choose from"):
+        with pytest.raises(DataError, match="only one candidate"):
             select(write(tmp_path / "data", ([RED], ["1 0 0"])), tmp_path)

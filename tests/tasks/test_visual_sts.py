@@ -7,7 +7,7 @@ from PIL import Image
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError
 from support.encoders import constant_encoder, literal_encoder
-from support.tasks import make_material, run_task, values
+from support.tasks import make_context, run_task, values
 
 COLOURS = ("#ff0000", "#ff8000", "#ffff00", "#80ff00", "#00ff00", "#0000ff")
 
@@ -28,7 +28,7 @@ ROWS = [(COLOURS[0], colour, score, "x") for colour, score in zip(COLOURS, (5, 4
 
 
 def correlate(root, tmp_path, encoder=None):
-    return run_task("visual_sts", make_material(root, encoder or literal_encoder(), tmp_path, reader="pairs"))
+    return run_task("visual_sts", make_context(root, encoder or literal_encoder(), tmp_path, reader="pairs"))
 
 
 def test_it_is_the_rank_correlation_of_cosines_and_scores(tmp_path):
@@ -72,11 +72,11 @@ def test_the_interval_is_scipys_for_pearson(tmp_path):
 def test_half_a_pair_is_counted_as_failed(tmp_path):
     root = write_pairs(tmp_path / "data", ROWS)
     (root / "0000ff.png").write_bytes(b"broken")
-    material = make_material(root, literal_encoder(), tmp_path, reader="pairs", on_error="skip")
+    context = make_context(root, literal_encoder(), tmp_path, reader="pairs", on_error="skip")
 
-    from eyechart.tasks.visual_sts import VisualSts
+    from eyechart.tasks.image_similarity import VisualSts
 
-    prediction = VisualSts().predict(material, {})
+    prediction = VisualSts().predict(context, VisualSts.Settings())
 
     assert len(prediction.entries) == 10
     assert [failure.reason for failure in prediction.failures][-1] == "the other image of the pair is missing"

@@ -5,33 +5,32 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from eyechart import evaluate
-from eyechart.datasets.wds.webdataset import open_webdataset
+from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError, UsageError
-from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.inference.embeddings import CachedEncoder
 from eyechart.manifest import read_manifest
 from eyechart.metrics.vectors import unit
-from eyechart.report.tests import precision_of_all
-from eyechart.store.vectors import EmbeddingStore
-from eyechart.tasks.base import Material
-from eyechart.tasks.classifier_files import load_mean
-from eyechart.tasks.prompts import check_template, class_texts, class_vectors, fill
-from eyechart.tasks.retrieval.zeroshot_retrieval import ZeroshotRetrieval
+from eyechart.report.paired_records import precision_of_all
+from eyechart.store.vector_store import EmbeddingStore
+from eyechart.tasks.base import TaskContext
+from eyechart.tasks.text_classifiers import check_template, class_texts, class_vectors, fill, load_mean_classifier
 from eyechart.tasks.zeroshot_classification import ZeroshotClassification
+from eyechart.tasks.zeroshot_retrieval import ZeroshotRetrieval
 from eyechart.types import DatasetInfo, DatasetSpec
 from support.data import write_classification, write_multilabel, write_retrieval
 from support.encoders import DIM, SmallEncoder, lazy, no_other_split, random_encoder
 
 
-def material(root, tmp_path, encoder=None, **options):
+def context(root, tmp_path, encoder=None, **options):
     manifest = read_manifest(open_webdataset(DatasetSpec("wds/x", "wds", str(root), options=options)))
-    model = StoredEmbeddings(lazy(encoder or random_encoder()), EmbeddingStore(tmp_path / "store"))
-    return Material(manifest, model, no_other_split, output=tmp_path / "result.json")
+    model = CachedEncoder(lazy(encoder or random_encoder()), EmbeddingStore(tmp_path / "store"))
+    return TaskContext(manifest, model, no_other_split, output=tmp_path / "result.json")
 
 
-def run(task, material, **options):
-    settings = task.settings(options)
-    task.check(material.info, settings)
-    return task.score(task.predict(material, settings), settings)
+def run(task, context, **options):
+    settings = task.Settings.picked(options)
+    task.check(context.info, settings)
+    return task.score(task.predict(context, settings), settings)
 
 
 def matrices(outcome):
@@ -78,7 +77,7 @@ class TestClassification:
     def test_a_model_that_knows_the_answer_gets_everything_right(self, tmp_path):
         root = write_classification(tmp_path / "data", n=12)
 
-        outcome = run(ZeroshotClassification(), material(root, tmp_path, oracle(root)))
+        outcome = run(ZeroshotClassification(), context(root, tmp_path, oracle(root)))
 
         assert {name: metric.value for name, metric in outcome.metrics.items()} == {
             "acc1": 1.0,
@@ -88,7 +87,7 @@ class TestClassification:
     def test_acc5_is_there_from_five_classes_on(self, tmp_path):
         root = write_classification(tmp_path / "data", n=10, classes=("a", "b", "c", "d", "e"))
 
-        outcome = run(ZeroshotClassification(), material(root, tmp_path))
+        outcome = run(ZeroshotClassification(), context(root, tmp_path))
 
         assert outcome.metrics["acc5"].value == 1.0
         assert outcome.metrics["acc5"].chance == 1.0
@@ -96,7 +95,7 @@ class TestClassification:
     def test_there_is_a_record_for_every_sample(self, tmp_path):
         root = write_classification(tmp_path / "data", n=12)
 
-        outcome = run(ZeroshotClassification(), material(root, tmp_path))
+        outcome = run(ZeroshotClassification(), context(root, tmp_path))
 
         assert [record["id"] for record in outcome.records] == [f"{i // 6}/s{i:07d}" for i in range(12)]
         assert np.mean([record["correct"] for record in outcome.records]) == outcome.metrics["acc1"].value
@@ -104,12 +103,12 @@ class TestClassification:
     def test_duplicate_class_names_are_counted(self, tmp_path):
         root = write_classification(tmp_path / "data", n=12, classes=("crane", "dog", "crane"))
 
-        assert kinds(run(ZeroshotClassification(), material(root, tmp_path))) == {"duplicate_classes": 1, "no_acc5": 1}
+        assert kinds(run(ZeroshotClassification(), context(root, tmp_path))) == {"duplicate_classes": 1, "no_acc5": 1}
 
     def test_a_class_without_positives_is_left_out_of_the_mean_and_counted(self, tmp_path):
         root = write_multilabel(tmp_path / "data", labels=[[1, 0, 0], [1, 1, 0]], classes=("a", "b", "never"))
 
-        outcome = run(ZeroshotClassification(), material(root, tmp_path))
+        outcome = run(ZeroshotClassification(), context(root, tmp_path))
 
         assert kinds(outcome) == {"class_without_positives": 1}
         assert set(outcome.details["per_class_ap"]) == {0, 1}
@@ -119,8 +118,8 @@ class TestClassification:
         labels[:, 3] = 0
         root = write_multilabel(tmp_path / "data", labels=labels.tolist(), classes=("a", "b", "c", "never"))
 
-        ours = run(ZeroshotClassification(), material(root, tmp_path)).metrics["mean_average_precision"]
-        outcome = run(ZeroshotClassification(), material(root, tmp_path), empty_classes="zero")
+        ours = run(ZeroshotClassification(), context(root, tmp_path)).metrics["mean_average_precision"]
+        outcome = run(ZeroshotClassification(), context(root, tmp_path), empty_classes="zero")
 
         theirs = outcome.metrics["mean_average_precision"]
         precisions = outcome.details["per_class_ap"].values()
@@ -129,24 +128,24 @@ class TestClassification:
         assert (theirs.low, theirs.high, theirs.chance) == pytest.approx(
             (0.75 * ours.low, 0.75 * ours.high, 0.75 * ours.chance)
         )
-        assert [notice.message for notice in outcome.notices] == ["1 classes have no positive and count 0."]
+        assert [notice.message for notice in outcome.notices] == ["1 classes have no positives and count 0."]
 
     def test_an_unknown_rule_for_empty_classes_is_refused(self):
-        with pytest.raises(UsageError, match="must be one of leave_out, zero, not 'one'"):
-            ZeroshotClassification().settings({"empty_classes": "one"})
+        with pytest.raises(UsageError, match="empty-classes: Input should be 'leave_out' or 'zero'"):
+            ZeroshotClassification.Settings(empty_classes="one")
 
     def test_a_retrieval_dataset_is_refused(self, tmp_path):
         root = write_retrieval(tmp_path / "data", captions=[["a"], ["b"]])
 
         with pytest.raises(UsageError, match="reads classification or multilabel datasets, but wds/x is a retrieval"):
-            run(ZeroshotClassification(), material(root, tmp_path))
+            run(ZeroshotClassification(), context(root, tmp_path))
 
     def test_a_saved_classifier_gives_the_same_numbers_without_encoding_a_text(self, tmp_path):
         root, path = write_classification(tmp_path / "data", n=12), tmp_path / "classes.safetensors"
-        first = run(ZeroshotClassification(), material(root, tmp_path), save_clf=str(path))
+        first = run(ZeroshotClassification(), context(root, tmp_path), save_clf=str(path))
         encoder = random_encoder()
 
-        again = run(ZeroshotClassification(), material(root, tmp_path / "new", encoder), load_clfs=[str(path)])
+        again = run(ZeroshotClassification(), context(root, tmp_path / "new", encoder), load_clfs=[str(path)])
 
         assert again.metrics == first.metrics
         assert encoder.encoded_texts == []
@@ -154,10 +153,10 @@ class TestClassification:
     def test_a_classifier_that_ends_in_pt_is_the_tensor_that_clip_benchmark_writes_and_reads(self, tmp_path):
         torch = pytest.importorskip("torch")
         root, path = write_classification(tmp_path / "data", n=12), tmp_path / "classes.pt"
-        first = run(ZeroshotClassification(), material(root, tmp_path), save_clf=str(path))
+        first = run(ZeroshotClassification(), context(root, tmp_path), save_clf=str(path))
 
         columns = torch.load(path, weights_only=True)
-        again = run(ZeroshotClassification(), material(root, tmp_path / "new"), load_clfs=[str(path)])
+        again = run(ZeroshotClassification(), context(root, tmp_path / "new"), load_clfs=[str(path)])
 
         assert columns.shape == (DIM, 3)
         assert torch.allclose(columns.norm(dim=0), torch.ones(3))
@@ -170,7 +169,7 @@ class TestClassification:
         for i, tensor in enumerate(columns):
             torch.save(tensor.half() if i else tensor, tmp_path / f"{i}.pt")
 
-        mean, _ = load_mean([tmp_path / f"{i}.pt" for i in range(2)], "model", ("a", "b", "c"))
+        mean, _ = load_mean_classifier([tmp_path / f"{i}.pt" for i in range(2)], "model", ("a", "b", "c"))
 
         np.testing.assert_allclose(mean, ((columns[0] + columns[1]) / 2).T, atol=1e-3)
         assert not np.allclose(np.linalg.norm(mean, axis=1), 1, atol=1e-2)
@@ -180,30 +179,30 @@ class TestClassification:
         torch = pytest.importorskip("torch")
         torch.save(content, tmp_path / "classes.pt")
 
-        with pytest.raises(DataError, match="holds no tensor of two dimensions"):
-            load_mean([tmp_path / "classes.pt"], "model", ("a",))
+        with pytest.raises(DataError, match="expected a two-dimensional tensor"):
+            load_mean_classifier([tmp_path / "classes.pt"], "model", ("a",))
 
     def test_a_classifier_of_another_size_is_refused(self, tmp_path):
         path = tmp_path / "classes.safetensors"
-        run(ZeroshotClassification(), material(write_classification(tmp_path / "a"), tmp_path), save_clf=str(path))
+        run(ZeroshotClassification(), context(write_classification(tmp_path / "a"), tmp_path), save_clf=str(path))
         other = write_classification(tmp_path / "b", classes=("x", "y"))
 
-        with pytest.raises(DataError, match="does not fit 2 classes"):
-            run(ZeroshotClassification(), material(other, tmp_path), load_clfs=[str(path)])
+        with pytest.raises(DataError, match="does not match 2 classes"):
+            run(ZeroshotClassification(), context(other, tmp_path), load_clfs=[str(path)])
 
     def test_a_classifier_of_another_model_is_refused(self, tmp_path):
         root, path = write_classification(tmp_path / "data", n=12), tmp_path / "classes.safetensors"
         save_file({"classifier": np.eye(3, DIM + 1, dtype=np.float32)}, path)
 
         with pytest.raises(DataError, match=f"has {DIM + 1} dimensions and the model {DIM}"):
-            run(ZeroshotClassification(), material(root, tmp_path), load_clfs=[str(path)])
+            run(ZeroshotClassification(), context(root, tmp_path), load_clfs=[str(path)])
 
     def test_a_classifier_that_another_model_wrote_is_noted(self, tmp_path):
         root, path = write_classification(tmp_path / "data", n=12), str(tmp_path / "classes.safetensors")
-        run(ZeroshotClassification(), material(root, tmp_path), save_clf=path)
+        run(ZeroshotClassification(), context(root, tmp_path), save_clf=path)
 
         outcomes = [
-            run(ZeroshotClassification(), material(root, tmp_path / str(seed), random_encoder(seed)), load_clfs=[path])
+            run(ZeroshotClassification(), context(root, tmp_path / str(seed), random_encoder(seed)), load_clfs=[path])
             for seed in (0, 1)
         ]
 
@@ -215,10 +214,10 @@ class TestClassification:
         one, other = (
             write_classification(tmp_path / "".join(classes), classes=classes) for classes in (("x", "y"), ("y", "x"))
         )
-        run(ZeroshotClassification(), material(one, tmp_path), save_clf=path)
+        run(ZeroshotClassification(), context(one, tmp_path), save_clf=path)
 
-        with pytest.raises(DataError, match="the same classes in another order"):
-            run(ZeroshotClassification(), material(other, tmp_path), load_clfs=[path])
+        with pytest.raises(DataError, match="the same classes in a different order"):
+            run(ZeroshotClassification(), context(other, tmp_path), load_clfs=[path])
 
     def test_a_result_of_a_classifier_that_has_changed_since_is_not_taken_for_todays(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -237,7 +236,7 @@ class TestClassification:
         root, path, encoder = write_classification(tmp_path / "data"), tmp_path / "cupl.json", random_encoder()
         path.write_text(json.dumps({"x": {name: [f"{name} one", f"{name} two"] for name in ("cat", "dog", "bird")}}))
 
-        run(ZeroshotClassification(), material(root, tmp_path, encoder, template_file=str(path)))
+        run(ZeroshotClassification(), context(root, tmp_path, encoder, template_file=str(path)))
 
         assert sorted(encoder.encoded_texts) == sorted(
             f"{n} {i}" for n in ("cat", "dog", "bird") for i in ("one", "two")
@@ -248,7 +247,7 @@ class TestRetrieval:
     def test_uneven_captions_are_all_queries(self, tmp_path):
         root = write_retrieval(tmp_path / "data", captions=[["a"], ["b", "c", "d"], ["e", "f"]])
 
-        outcome = run(ZeroshotRetrieval(), material(root, tmp_path), recall_k=[1])
+        outcome = run(ZeroshotRetrieval(), context(root, tmp_path), recall_k=[1])
 
         queries = [record["query"] for record in outcome.records]
         assert (queries.count("image"), queries.count("text")) == (3, 6)
@@ -259,7 +258,7 @@ class TestRetrieval:
     def test_k_that_covers_the_gallery_is_noted_and_chance_says_it(self, tmp_path):
         root = write_retrieval(tmp_path / "data", captions=[["a"], ["b"], ["c"]])
 
-        outcome = run(ZeroshotRetrieval(), material(root, tmp_path), recall_k=[1, 5])
+        outcome = run(ZeroshotRetrieval(), context(root, tmp_path), recall_k=[1, 5])
 
         assert kinds(outcome)["k_covers_gallery"] == 1
         assert outcome.metrics["image_retrieval_recall@5"].value == 1.0
@@ -267,13 +266,13 @@ class TestRetrieval:
 
     @pytest.mark.parametrize("k", [0, -3])
     def test_k_below_one_is_refused(self, k):
-        with pytest.raises(UsageError, match="recall_k must be 1 or more"):
-            ZeroshotRetrieval().settings({"recall_k": [k]})
+        with pytest.raises(UsageError, match="recall-k must be 1 or more"):
+            ZeroshotRetrieval.Settings(recall_k=[k])
 
     def test_the_same_caption_on_two_images_ties_and_is_reported(self, tmp_path):
         root = write_retrieval(tmp_path / "data", captions=[["same"], ["same"]])
 
-        outcome = run(ZeroshotRetrieval(), material(root, tmp_path), recall_k=[1])
+        outcome = run(ZeroshotRetrieval(), context(root, tmp_path), recall_k=[1])
 
         assert outcome.metrics["text_retrieval_recall@1"].value == 0
         assert kinds(outcome)["ties"] == 2

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eyechart.datasets.questions.asking import Asking
+from eyechart.datasets.questions.prompt_templates import PromptTemplate
 from eyechart.errors import DataError
 
 ROW = {
@@ -25,36 +25,40 @@ def shown(asking, images=IMAGES, row=ROW):
 
 
 def test_a_part_is_left_out_where_one_of_its_cells_is_empty():
-    asking = Asking("[[Hint: ${hint}\n]]${question}[[ ${missing}|| (${A})]]")
+    asking = PromptTemplate("[[Hint: ${hint}\n]]${question}[[ ${missing}|| (${A})]]")
 
     assert words(asking) == "Which <image> one? (cat)"
     assert words(asking, ROW | {"hint": "look", "missing": "m"}) == "Hint: look\nWhich <image> one? m"
 
 
 def test_what_a_cell_holds_is_never_a_place():
-    assert words(Asking("${options}")) == "A. cat\nB. a ${hint} [[dog]]\n"
+    assert words(PromptTemplate("${options}")) == "A. cat\nB. a ${hint} [[dog]]\n"
 
 
 def test_options_stand_in_columns_or_in_a_list():
-    assert words(Asking("${options}", option="(${letter}) ${option}", join=", ", options="list")) == "(A) x, (B) y"
-    assert words(Asking("${options}", options=("question", "A"))) == "A. Which <image> one?\nB. cat\n"
+    assert (
+        words(PromptTemplate("${options}", option="(${letter}) ${option}", join=", ", options="list")) == "(A) x, (B) y"
+    )
+    assert words(PromptTemplate("${options}", options=("question", "A"))) == "A. Which <image> one?\nB. cat\n"
 
 
 def test_the_value_of_a_column_chooses_the_words():
-    asking = Asking("", by="kind", cases={"sort": "Sort!", "pick": "Pick!"})
+    asking = PromptTemplate("", by="kind", cases={"sort": "Sort!", "pick": "Pick!"})
 
     assert words(asking, {"kind": "sort"}) == "Sort!"
-    with pytest.raises(DataError, match="has the kind 'other', not sort or pick"):
+    with pytest.raises(DataError, match="unknown kind 'other'; expected sort or pick"):
         words(asking, {"kind": "other"})
-    assert words(Asking("Else.", by="kind", cases={"sort": "Sort!"}), {"kind": "other"}) == "Else."
+    assert words(PromptTemplate("Else.", by="kind", cases={"sort": "Sort!"}), {"kind": "other"}) == "Else."
 
 
 def test_images_go_where_the_form_says():
-    assert shown(Asking()) == ["1.png", "2.png", "Which <image> one?"]
-    assert shown(Asking(images="in_place"), IMAGES[:1]) == ["Which ", "1.png", " one?"]
-    assert shown(Asking(images="woven")) == ["Which", "1.png", "one?", "2.png"]
-    assert shown(Asking("<image 2>!", images="numbered")) == ["", "2.png", "!"]
-    assert shown(Asking("${question} Go.", images="woven", unmarked="\n<image>"), IMAGES[:1], {"question": "Q"}) == [
+    assert shown(PromptTemplate()) == ["1.png", "2.png", "Which <image> one?"]
+    assert shown(PromptTemplate(images="in_place"), IMAGES[:1]) == ["Which ", "1.png", " one?"]
+    assert shown(PromptTemplate(images="woven")) == ["Which", "1.png", "one?", "2.png"]
+    assert shown(PromptTemplate("<image 2>!", images="numbered")) == ["", "2.png", "!"]
+    assert shown(
+        PromptTemplate("${question} Go.", images="woven", unmarked="\n<image>"), IMAGES[:1], {"question": "Q"}
+    ) == [
         "Q",
         "1.png",
         "Go.",
@@ -64,4 +68,4 @@ def test_images_go_where_the_form_says():
 @pytest.mark.parametrize("images", ["in_place", "woven", "numbered"])
 def test_a_text_that_speaks_of_more_images_than_there_are_is_refused(images):
     with pytest.raises(DataError, match="0 images"):
-        Asking("<image> <image 1>", images=images).items(ROW, [], "X: row '1'")
+        PromptTemplate("<image> <image 1>", images=images).items(ROW, [], "X: row '1'")

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
+from eyechart import evaluate
 from eyechart.errors import UsageError
-from eyechart.io.media import ImageRef
-from eyechart.report.load import load_results
+from eyechart.io.images import ImageRef
+from eyechart.report.loader import load_results
 from eyechart.report.page.payload import make_payload
-from eyechart.run import evaluate
-from eyechart.tasks.questions.blind import Swap
+from eyechart.tasks.question_prompts import ImageSwap
 from eyechart.types import Message
 from support.vlm_data import image_cell, write_benchmark
 
@@ -108,7 +108,7 @@ def images_in(prompt):
 
 def test_a_question_with_several_images_is_shown_none_of_its_own():
     prompts = [shows(0, 1), shows(2, 3), shows(0, 1), shows(3, 4, 3)]
-    swap = Swap(prompts)
+    swap = ImageSwap(prompts)
 
     swapped = [images_in(swap(prompt)) for prompt in prompts]
 
@@ -117,7 +117,7 @@ def test_a_question_with_several_images_is_shown_none_of_its_own():
 
 def test_a_question_that_shows_every_image_cannot_be_swapped():
     with pytest.raises(UsageError, match="all images"):
-        Swap([shows(0, 1), shows(0)])(shows(0, 1))
+        ImageSwap([shows(0, 1), shows(0)])(shows(0, 1))
 
 
 def test_a_run_without_the_switch_has_no_control(place):

@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 from eyechart import vlm
-from eyechart.datasets.questions.own_classes import open_class
-from eyechart.datasets.questions.rows import RowTable as Table
-from eyechart.datasets.questions.tables import dump, load_table
-from eyechart.datasets.questions.tsv import write_tsv
+from eyechart.datasets.questions.prediction_files import dump, load_table
+from eyechart.datasets.questions.question_reader import open_class
+from eyechart.datasets.questions.row_table import RowTable as Table
+from eyechart.datasets.questions.table_files import write_tsv
 from eyechart.scorers.judging import Judge, JudgePrompts, option_block
-from eyechart.tasks.questions.answers import Questioner
+from eyechart.tasks.question_prompts import PromptRunner
 from eyechart.types import Answer, DatasetSpec
 from support.vlm_data import image_cell, write_benchmark
 
@@ -106,7 +106,7 @@ def test_dialogues_feed_back_the_models_own_replies(case, lmu_data):
 
     write_benchmark(lmu_data / "Talk.tsv", [{"index": 0, "question": "[]", "answer": "[]"}])
     dataset = open_class(Talking, DatasetSpec("Talk", "questions", ""))
-    found = Questioner(dataset, ask).answer(dataset.table.rows)
+    found = PromptRunner(dataset, ask).answer(dataset.table.rows)
 
     assert found.rows[0]["prediction"] == repr(case["expected"]["predictions"])
     assert histories == [[[role, texts(content)] for role, content in turn] for turn in case["expected"]["histories"]]

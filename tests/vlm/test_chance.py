@@ -6,10 +6,9 @@ import sys
 import pytest
 
 from eyechart import vlm
-from eyechart.datasets.questions.benchmarks import QuestionBenchmark
-from eyechart.datasets.questions.circular import make_circular
+from eyechart.datasets.questions.conversion import make_circular
 from eyechart.scorers.scoring import score_rows
-from support.vlm_data import write_benchmark
+from support.vlm_data import benchmark_of_kind, write_benchmark
 
 
 def accuracy(dataset, said):
@@ -55,9 +54,9 @@ def test_a_constant_answer_gets_chance_on_yes_no(lmu_data, said):
 def test_an_empty_answer_is_not_right_where_nothing_is_left_of_the_right_one(scorer, metric, answer):
     row = {"index": 0, "category": "Doc-oriented VQA", "answer": answer, "prediction": ""}
 
-    [score] = score_rows([row], QuestionBenchmark("X", "X", scorer, "no", metric=metric)).scores
+    [score] = score_rows([row], benchmark_of_kind(scorer, "no", metric=metric)).scores
 
-    assert score.correct == 0
+    assert score.score == 0
 
 
 WITHOUT = """
@@ -65,7 +64,7 @@ import sys
 for name in ("pandas", "openpyxl", "torch", "transformers"):
     sys.modules[name] = None
 from eyechart import vlm
-from eyechart.run import evaluate
+from eyechart import evaluate
 class Model:
     def generate(self, message, dataset=None):
         return "A"

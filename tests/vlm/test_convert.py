@@ -9,8 +9,8 @@ import datasets
 import eyechart
 from eyechart import vlm
 from eyechart.cli import main
-from eyechart.datasets.questions.conversion.answers import answer_letters
-from eyechart.datasets.questions.tsv import read_tsv
+from eyechart.datasets.questions.conversion import answer_letters
+from eyechart.datasets.questions.table_files import read_tsv
 from eyechart.errors import DataError, UsageError
 from support.vlm_data import image_bytes, image_cell
 
@@ -105,7 +105,7 @@ def test_a_dataset_of_hugging_face_on_disk(folder, form, words, keep):
     assert main(["vlm", "convert", str(source), "-o", "Red.tsv", "--keep_images", keep, *words]) == 0
 
     dataset = vlm.build_dataset("Red.tsv")
-    assert dataset.benchmark.scorer == "yes_no"
+    assert dataset.benchmark.scorer == "rules.yes_no:yes_no"
     assert list(dataset.data["answer"]) == ["yes", "no"]
     for i, color in enumerate([(200, 30, 30), (30, 30, 200)]):
         with Image.open(dataset.build_prompt(i)[0]["value"]) as shown:
@@ -124,14 +124,14 @@ def test_a_split_must_be_chosen(folder, capsys):
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([{"image": "img/none.png", "question": "q", "answer": "x"}], "line 1: there is no image img/none.png"),
-        ([{"image": "../../x.png", "question": "q", "answer": "x"}], "leaves the folder"),
+        ([{"image": "img/none.png", "question": "q", "answer": "x"}], "line 1: no image img/none.png"),
+        ([{"image": "../../x.png", "question": "q", "answer": "x"}], "is outside the folder"),
         ([{"id": 1, "question": "q"}, {"id": 1, "question": "q"}], "line 2: the id '1' occurs twice"),
         ([{"id": 1, "question": ""}], "line 1: no question"),
         ([{"id": 1, "words": "q"}], "--column question=NAME"),
-        ([{"question": "q", "choices": ["x", "y"], "answer": "z"}], "Row 1: the answer 'z' is none of the options"),
-        ([{"question": {"a": 1}, "answer": "z"}], "line 1: a dict is no text"),
-        ([], "no list of objects"),
+        ([{"question": "q", "choices": ["x", "y"], "answer": "z"}], "the answer 'z' matches none of the options"),
+        ([{"question": {"a": 1}, "answer": "z"}], "line 1: a dict is not text"),
+        ([], "not a list of objects"),
     ],
 )
 def test_what_cannot_be_converted_is_named(folder, capsys, rows, said):

@@ -7,12 +7,19 @@ import threading
 import pytest
 
 from eyechart import vlm
-from eyechart.datasets.questions.benchmarks import known_benchmarks
-from eyechart.datasets.questions.download import fetch
-from eyechart.datasets.questions.prompts import DIALOGUE, PROMPTS
-from eyechart.datasets.questions.tables import dump
+from eyechart.datasets.questions.benchmark_files import fetch
+from eyechart.datasets.questions.benchmarks import (
+    CAPTIONS,
+    CHOICE_RULE,
+    CIRCULAR,
+    OPEN_RULE,
+    YES_NO_RULE,
+    known_benchmarks,
+)
+from eyechart.datasets.questions.prediction_files import dump
+from eyechart.datasets.questions.question_dataset import DIALOGUE, PROMPTS
 from eyechart.errors import DataError, UsageError
-from eyechart.metrics.cells import as_text
+from eyechart.metrics.cell_values import as_text
 from eyechart.scorers import scorer_of
 from eyechart.scorers.scorer import Scorer
 from support.vlm_data import image_cell, write_benchmark
@@ -138,23 +145,35 @@ def test_the_catalogue_knows_every_family_of_the_guide():
 
 
 @pytest.mark.parametrize(
-    ("rows", "cls", "scorer", "metric"),
+    ("rows", "cls", "rule", "aggregate", "metric"),
     [
-        ([{"question": "q", "A": "x", "B": "y", "answer": "A"}], "CustomMCQDataset", "choice", ""),
-        ([{"question": "q", "A": "x", "B": "y", "answer": "A", "g_index": 0}], "CustomMCQDataset", "circular", ""),
-        ([{"question": "q", "answer": "yes"}, {"question": "q", "answer": "No"}], "CustomVQADataset", "yes_no", None),
-        ([{"question": "q", "answer": "a cat"}], "CustomVQADataset", "open", "normalized_exact"),
-        ([{"question": "q", "answer": "['a', 'b', 'c']"}], "CustomVQADataset", "open", "vqa_score"),
-        ([{"answer": "['a cat on a mat']"}], "CustomCaptionDataset", "caption", ""),
+        ([{"question": "q", "A": "x", "B": "y", "answer": "A"}], "CustomMCQDataset", CHOICE_RULE, "", ""),
+        (
+            [{"question": "q", "A": "x", "B": "y", "answer": "A", "g_index": 0}],
+            "CustomMCQDataset",
+            CHOICE_RULE,
+            CIRCULAR,
+            "",
+        ),
+        (
+            [{"question": "q", "answer": "yes"}, {"question": "q", "answer": "No"}],
+            "CustomVQADataset",
+            YES_NO_RULE,
+            "",
+            None,
+        ),
+        ([{"question": "q", "answer": "a cat"}], "CustomVQADataset", OPEN_RULE, "", "normalized_exact"),
+        ([{"question": "q", "answer": "['a', 'b', 'c']"}], "CustomVQADataset", OPEN_RULE, "", "vqa_score"),
+        ([{"answer": "['a cat on a mat']"}], "CustomCaptionDataset", "rules.texts:whole_text", CAPTIONS, ""),
     ],
 )
-def test_a_table_dropped_into_the_folder_is_a_benchmark(lmu_data, rows, cls, scorer, metric):
+def test_a_table_dropped_into_the_folder_is_a_benchmark(lmu_data, rows, cls, rule, aggregate, metric):
     write_benchmark(lmu_data / "Mine.tsv", [{"index": i, **row} for i, row in enumerate(rows)])
 
     dataset = vlm.build_dataset("Mine")
 
     assert type(dataset).__name__ == cls
-    assert dataset.benchmark.scorer == scorer
+    assert (dataset.benchmark.scorer, dataset.benchmark.aggregate) == (rule, aggregate)
     assert metric is None or dataset.benchmark.metric == metric
 
 
@@ -228,9 +247,9 @@ def test_a_path_that_leaves_the_folder_is_refused(lmu_data, tmp_path, name):
     write_benchmark(lmu_data / "Index.tsv", [{"index": name.removesuffix(".png"), "question": "q"}])
 
     for dataset in (vlm.CustomVQADataset("Named", skip_noimg=False), vlm.build_dataset("Written")):
-        with pytest.raises(DataError, match="leaves the folder"):
+        with pytest.raises(DataError, match="is outside the folder"):
             dataset.build_prompt(0)
-    with pytest.raises(DataError, match="leaves the folder"):
+    with pytest.raises(DataError, match="is outside the folder"):
         vlm.build_dataset("Index").build_prompt(0)
     assert (tmp_path / "outside.png").read_bytes() == b"secret"
 
@@ -364,7 +383,7 @@ def test_circular_sets_are_made_and_scored(lmu_data, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("2 questions, 4 rows, 1 not rotated")
     assert list(dataset.data["index"]) == [1, 2, 1000001, 2000001]
     assert list(dataset.data["answer"]) == ["B", "B", "A", "C"]
-    assert dataset.benchmark.scorer == "circular"
+    assert dataset.benchmark.aggregate == CIRCULAR
     assert all(dataset.dump_image(i) for i in range(4))
     rows = [{"index": i, "prediction": p} for i, p in zip(dataset.data["index"], ["B", "A", "A", "C"], strict=True)]
     dump(rows, tmp_path / "p.jsonl")
@@ -411,7 +430,7 @@ def test_requests_and_places_of_images(lmu_data):
 def test_a_metric_cannot_be_chosen_for_what_has_its_own(lmu_data):
     write_benchmark(lmu_data / "Pets.tsv", [{"index": 0, "question": "q", "A": "x", "B": "y", "answer": "A"}])
 
-    with pytest.raises(UsageError, match="cannot be chosen"):
+    with pytest.raises(UsageError, match="cannot be changed"):
         vlm.build_dataset("Pets", metric="anls")
 
 

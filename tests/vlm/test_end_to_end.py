@@ -10,11 +10,10 @@ import time
 
 import pytest
 
-from eyechart import vlm
+from eyechart import evaluate, vlm
 from eyechart.cli import main
-from eyechart.datasets.questions.tables import load_table
+from eyechart.datasets.questions.prediction_files import load_table
 from eyechart.errors import EyechartError, IncompleteError, UsageError
-from eyechart.run import evaluate
 from eyechart.stats import proportion
 from support.coco_qa import write_coco_qa
 from support.openai_server import OpenAIServer, Status
@@ -155,7 +154,7 @@ def test_photos_and_questions_through_a_transformers_model(coco, tmp_path, monke
     assert result.counts["scored"] == 50
     assert result.metrics["accuracy"] == 0
     assert result.counts["unreadable"] == result.details["lost"]["cut"] == 50
-    assert result.values["accuracy"].if_right == 1.0
+    assert result.values["accuracy"].best_case == 1.0
     assert result.intervals["accuracy"][1] > result.metrics["accuracy"]
     assert result.model_card["family"] == "transformers"
     assert len(load_table(tmp_path / "out" / "tiny-llava_COCOQA.xlsx")) == 50
@@ -180,7 +179,7 @@ def test_failed_questions_are_asked_again_and_only_they(lmu_data, tmp_path):
 
     assert partial.counts == {"listed": 6, "scored": 4, "failed": 2, "unreadable": 0, "repeats": 1}
     assert partial.metrics["accuracy"] == 4 / 6  # what failed is wrong
-    assert (partial.values["accuracy"].if_wrong, partial.values["accuracy"].if_right) == (4 / 6, 1.0)
+    assert (partial.values["accuracy"].worst_case, partial.values["accuracy"].best_case) == (4 / 6, 1.0)
     assert wrong == ["failed", "failed"]
     assert whole.counts["scored"] == 6
     assert whole.metrics["accuracy"] == 1.0
@@ -258,7 +257,7 @@ def text_of(body):
 
 
 def vlm_dimensions():
-    from eyechart.scorers.dialogue import DIMENSIONS
+    from eyechart.scorers.rules.judged import DIMENSIONS
 
     return DIMENSIONS
 
@@ -308,7 +307,7 @@ def test_broken_rows_fail_alone_with_one_message_each(lmu_data, tmp_path):
 
     reasons = {failure["id"]: failure["reason"] for failure in result.failures}
     assert "cannot decode the image" in reasons["1"]
-    assert "leaves the folder" in reasons["2"]
+    assert "is outside the folder" in reasons["2"]
     assert "neither base64 nor the index" in reasons["3"]
     assert result.counts["scored"] == 1
     assert result.metrics["accuracy"] == 0.25
@@ -316,7 +315,7 @@ def test_broken_rows_fail_alone_with_one_message_each(lmu_data, tmp_path):
 
 def test_predictions_of_the_original_are_scored(lmu_data, tmp_path):
     """A spreadsheet as VLMEvalKit writes it, numbers and all, beside where our result goes."""
-    from eyechart.datasets.questions.tables import dump
+    from eyechart.datasets.questions.prediction_files import dump
 
     write_benchmark(lmu_data / "COCOQA.tsv", [{"index": i, "question": "q", "answer": str(i)} for i in range(3)])
     (tmp_path / "out").mkdir()
@@ -331,7 +330,7 @@ def test_predictions_of_the_original_are_scored(lmu_data, tmp_path):
 
 def test_predictions_are_scored_by_name_alone(lmu_data, tmp_path, capsys):
     """Nobody is asked, so a name that belongs to no model here will do, without a model type or an address."""
-    from eyechart.datasets.questions.tables import dump
+    from eyechart.datasets.questions.prediction_files import dump
 
     table = write_benchmark(tmp_path / "Pets.tsv", [{"index": i, "question": "q", "answer": "cat"} for i in range(2)])
     dump([{"index": i, "prediction": said} for i, said in enumerate(["cat", "dog"])], tmp_path / "r.jsonl")
@@ -346,7 +345,7 @@ def test_predictions_are_scored_by_name_alone(lmu_data, tmp_path, capsys):
 
 
 def test_incomplete_predictions_are_not_scored_as_if_complete(lmu_data, tmp_path):
-    from eyechart.datasets.questions.tables import dump
+    from eyechart.datasets.questions.prediction_files import dump
 
     write_benchmark(lmu_data / "COCOQA.tsv", [{"index": i, "question": "q", "answer": "x"} for i in range(3)])
     (tmp_path / "out").mkdir()
@@ -359,7 +358,7 @@ def test_incomplete_predictions_are_not_scored_as_if_complete(lmu_data, tmp_path
     ("indices", "message"), [([0, 1, 7], "'7' has a prediction but no row"), ([0, 1, 1], "'1' has two predictions")]
 )
 def test_predictions_of_another_dataset_are_refused(lmu_data, tmp_path, indices, message):
-    from eyechart.datasets.questions.tables import dump
+    from eyechart.datasets.questions.prediction_files import dump
 
     write_benchmark(lmu_data / "COCOQA.tsv", [{"index": i, "question": "q", "answer": "x"} for i in range(2)])
     (tmp_path / "out").mkdir()
@@ -426,7 +425,7 @@ def test_what_a_class_scores_itself_cannot_be_cut_into_groups(own_class, tmp_pat
     ("family", "model", "message"),
     [
         ("open_clip", ["ViT-B-32", "--pretrained", "openai"], "no text decoder"),
-        ("open_clip", ["coca_ViT-B-32", "--pretrained", "laion2b_s13b_b90k"], "reads no question"),
+        ("open_clip", ["coca_ViT-B-32", "--pretrained", "laion2b_s13b_b90k"], "does not answer questions"),
         ("onnx", ["eyechart-tiny"], "Unknown generator type: 'onnx'"),
     ],
 )

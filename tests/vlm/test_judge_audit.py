@@ -5,9 +5,9 @@ import re
 
 import pytest
 
+from eyechart import evaluate
 from eyechart.cli import main
 from eyechart.errors import DataError, UsageError
-from eyechart.run import evaluate
 from eyechart.stats import cohen_kappa, krippendorff_alpha, mean_interval
 from support.openai_server import OpenAIServer
 from support.vlm_data import write_benchmark
@@ -146,13 +146,13 @@ def test_people_are_a_judge_of_judges(run, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("index,correct\n99,1\n", "no question with the index '99'"),
+        ("index,correct\n99,1\n", "no question with index '99'"),
         ("index,correct\n5,1\n5,0\n", "two verdicts"),
-        ("index,correct\n", "holds no verdict"),
+        ("index,correct\n", "has no verdicts"),
         ("index,correct\n5,maybe\n", "is not a score"),
-        ("index,correct\n5,7\n", "7 is no verdict"),
+        ("index,correct\n5,7\n", "7 is not a verdict"),
         ("index,verdict\n5,1\n", "no column 'correct'"),
-        ("index,correct,prediction\n5,1,another answer\n", "of another answer"),
+        ("index,correct,prediction\n5,1,another answer\n", "about a different answer"),
     ],
 )
 def test_verdicts_of_people_that_fit_nothing_are_refused(run, tmp_path, text, message):
@@ -165,11 +165,11 @@ def test_verdicts_of_people_that_fit_nothing_are_refused(run, tmp_path, text, me
 @pytest.mark.parametrize(
     ("judges", "change", "message"),
     [
-        (["good", "good"], {}, "no second opinion"),
-        (["good", "exact_matching"], {}, "no judge beside others"),
+        (["good", "good"], {}, "same judge is given twice"),
+        (["good", "exact_matching"], {}, "cannot be combined with judges"),
         (["good", "moody", "lenient"], {"judge_type": ["api", "api"]}, "2 values for 3 judges"),
         (["good"], {"human_verdicts": "none.csv"}, "does not exist"),
-        (["exact_matching"], {"judge_repeats": 2}, "is for a judge"),
+        (["exact_matching"], {"judge_repeats": 2}, "requires a judge"),
     ],
 )
 def test_judges_that_make_no_sense_are_refused(run, judges, change, message):

@@ -4,17 +4,16 @@ import sys
 
 import pytest
 
+from eyechart import evaluate
 from eyechart.cli import main
-from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.errors import DataError, UsageError
-from eyechart.run import evaluate
-from eyechart.scorers.dialogue import DIMENSIONS
 from eyechart.scorers.judging import Judge, JudgePrompts, load_prompts
-from eyechart.scorers.judging.replies import READERS
+from eyechart.scorers.judging.judge_forms import READERS
+from eyechart.scorers.rules.judged import DIMENSIONS
 from eyechart.scorers.scoring import score_rows
 from eyechart.types import Answer
 from support.openai_server import OpenAIServer
-from support.vlm_data import write_benchmark
+from support.vlm_data import benchmark_of_kind, write_benchmark
 
 ROW = {"index": 0, "question": "Which?", "A": "cat", "B": "dog", "answer": "A", "prediction": "a {question} feline"}
 MINE = '[choice]\ntemplate = "Q {question} O {options} P {prediction} L"\n'
@@ -64,15 +63,15 @@ def test_a_word_can_be_the_verdict(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("not toml", "holds no judge prompts"),
-        ('[choice]\ntemplate = "no place for the answer"\n', r"no template that holds \{prediction\}"),
-        ('[choise]\ntemplate = "{prediction}"\n', "none of the forms"),
-        ('[choice]\ntemplate = "{prediction}"\nread = "option"\n', "unknown keys read"),
+        ("not toml", "not a valid file of judge prompts"),
+        ('[choice]\ntemplate = "no place for the answer"\n', r"no template with \{prediction\}"),
+        ('[choise]\ntemplate = "{prediction}"\n', "not one of the forms"),
+        ('[choice]\ntemplate = "{prediction}"\nread = "option"\n', "unknown keys: read"),
         ('[choice]\ntemplate = "{prediction}"\nreads = "options"\n', "kind of reply"),
-        ('[grade]\ntemplate = "{prediction}"\nreads = "word"\n', "needs words"),
-        ('choice = "x"\n', "is no table"),
+        ('[grade]\ntemplate = "{prediction}"\nreads = "word"\n', "requires words"),
+        ('choice = "x"\n', "is not a table"),
         ('[choice]\ntemplate = "{prediction}"\nreads = ["option"]\n', "kind of reply"),
-        ('[choice]\ntemplate = "{prediction}"\nreads = "yes_no"\n', "is read as option"),
+        ('[choice]\ntemplate = "{prediction}"\nreads = "yes_no"\n', "cannot replace option"),
         ('[choice]\ntemplate = "{prediction}"\ntries = "often"\n', "tries = 'often'"),
         ('[choice]\ntemplate = "{prediction}"\ntries = 0\n', "tries = 0"),
         ('[grade]\ntemplate = "{prediction}"\nhighest = "ten"\n', "highest = 'ten'"),
@@ -89,9 +88,7 @@ def test_a_template_that_names_a_column_that_no_row_has_is_refused(tmp_path):
     mine = prompts_of(tmp_path, '[choice]\ntemplate = "{prediction} {hint}"\n')
 
     with pytest.raises(UsageError, match="hint"):
-        score_rows(
-            [ROW], QuestionBenchmark("X", "X", "choice", "optional"), judges=[Judge("j", lambda *asked: [], mine)]
-        )
+        score_rows([ROW], benchmark_of_kind("choice", "optional"), judges=[Judge("j", lambda *asked: [], mine)])
 
 
 def test_no_such_file(tmp_path):
@@ -106,7 +103,7 @@ def test_a_judge_is_asked_again_more_freely():
         asked.extend((number, prompt.temperature) for prompt in prompts)
         return [(prompt.id, Answer("where?")) for prompt in prompts]
 
-    score_rows([ROW], QuestionBenchmark("X", "X", "choice", "optional"), judges=[Judge("j", ask, repeats=2)])
+    score_rows([ROW], benchmark_of_kind("choice", "optional"), judges=[Judge("j", ask, repeats=2)])
 
     assert asked == [(0, None), (1, 0.5), (2, 1.0), (100, None), (101, 0.5), (102, 1.0)]
 
@@ -114,7 +111,7 @@ def test_a_judge_is_asked_again_more_freely():
 def test_a_reply_that_was_cut_is_no_verdict():
     judge = Judge("j", lambda prompts, number: [(p.id, Answer("A", finish_reason="length")) for p in prompts])
 
-    scored = score_rows([ROW], QuestionBenchmark("X", "X", "choice", "optional"), judges=[judge])
+    scored = score_rows([ROW], benchmark_of_kind("choice", "optional"), judges=[judge])
 
     assert scored.lost == {"0": "unreadable verdict"}
 
@@ -160,16 +157,16 @@ def test_the_words_of_an_installed_vlmevalkit_are_written_by_its_functions(stand
 def test_what_it_has_no_words_for_is_refused_and_never_asked_in_others(stand_in_vlmeval):
     prompts = load_prompts("vlmeval")
 
-    with pytest.raises(UsageError, match="no function that writes the judge's prompt for MMDU"):
+    with pytest.raises(UsageError, match="no judge prompt for MMDU"):
         prompts.form("dialogue", "MMDU")
     with pytest.raises(UsageError, match="mathvista:build_mathvista_gpt4_prompt cannot be imported"):
         prompts.form("extract", "MathVista_MINI")
-    with pytest.raises(DataError, match="build_mmvet_gpt4_prompt cannot write"):
+    with pytest.raises(DataError, match="build_mmvet_gpt4_prompt failed to build"):
         prompts.form("grade", "MMVet").question(ROW)
 
 
 def test_without_vlmevalkit_the_flag_is_refused(monkeypatch):
-    monkeypatch.setattr("eyechart.scorers.judging.vlmeval.find_spec", lambda name: None)
+    monkeypatch.setattr("eyechart.scorers.judging.judges.find_spec", lambda name: None)
 
     with pytest.raises(UsageError, match="VLMEvalKit is not installed"):
         load_prompts("vlmeval")
@@ -217,7 +214,7 @@ def test_the_result_names_its_judge_prompt_and_compare_refuses_another(lmu_data,
 def test_judge_prompts_without_a_judge_are_refused(lmu_data, tmp_path):
     write_benchmark(lmu_data / "Pets.tsv", PETS)
     (tmp_path / "mine.toml").write_text(MINE)
-    with pytest.raises(UsageError, match="judge_prompts is for a judge"):
+    with pytest.raises(UsageError, match="judge_prompts requires a judge"):
         evaluate(
             dataset=["Pets"],
             model=["m"],

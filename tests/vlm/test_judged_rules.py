@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from eyechart import vlm
-from eyechart.datasets.questions.rows import as_table
-from eyechart.datasets.questions.tables import dump
+from eyechart.datasets.questions.prediction_files import dump
+from eyechart.datasets.questions.row_table import as_table
 from eyechart.errors import DataError, UsageError
 from support.vlm_data import write_benchmark
 from support.vlm_scores import plain

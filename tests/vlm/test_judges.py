@@ -2,18 +2,16 @@
 
 import pytest
 
-from eyechart import vlm
+from eyechart import evaluate, vlm
 from eyechart.compat.vlmevalkit.evaluation import judge_of_model
-from eyechart.datasets.questions.benchmarks import QuestionBenchmark
-from eyechart.datasets.questions.tables import dump
+from eyechart.datasets.questions.prediction_files import dump
 from eyechart.errors import DataError, EyechartError, UsageError
-from eyechart.run import evaluate
-from eyechart.scorers.dialogue import DIMENSIONS
 from eyechart.scorers.judging import Judge, JudgePrompts
+from eyechart.scorers.rules.judged import DIMENSIONS
 from eyechart.scorers.scoring import score_rows
 from eyechart.types import Answer
 from support.openai_server import OpenAIServer, Status
-from support.vlm_data import write_benchmark
+from support.vlm_data import benchmark_of_kind, write_benchmark
 
 PETS = [
     {"index": i, "question": f"Which animal is number {i}?", "A": "cat", "B": "dog", "answer": answer}
@@ -71,7 +69,7 @@ def test_a_judge_reads_what_no_rule_can_and_unreadable_verdicts_are_wrong(pets, 
     assert judged.metrics["accuracy"] == 0.75  # the fourth has no readable verdict
     assert judged.counts == {"listed": 4, "scored": 4, "failed": 0, "unreadable": 1, "repeats": 1}
     assert judged.details["lost"] == {"unreadable verdict": 1}
-    assert (judged.values["accuracy"].if_wrong, judged.values["accuracy"].if_right) == (0.75, 1.0)
+    assert (judged.values["accuracy"].worst_case, judged.values["accuracy"].best_case) == (0.75, 1.0)
     assert judged.details["decided_by"] == "judge-model"
     assert judged.details["rules"] == {"letter": 2, "judge": 1, "unreadable verdict": 1}
     [unread] = [notice for notice in judged.notices if notice["kind"] == "unreadable_verdicts"]
@@ -118,7 +116,7 @@ def test_a_test_split_without_answers_can_only_be_asked(lmu_data, tmp_path):
     settings = {"dataset": ["MMBench_TEST_EN"], "model": ["test-model"], "model_type": "api"}
     settings["output"] = str(tmp_path / "r.json")
     with OpenAIServer(answer=lambda body: "A") as server:
-        with pytest.raises(UsageError, match="no answers"):
+        with pytest.raises(UsageError, match="without answers"):
             evaluate(**settings, questions={"api_base": server.api_base})
         [result] = evaluate(**settings, questions={"api_base": server.api_base, "mode": "infer"})
 
@@ -134,10 +132,10 @@ def test_the_letter_that_a_judge_reads_is_compared_with_the_answer(letter, corre
         def generate(self, text):
             return letter
 
-    benchmark = QuestionBenchmark("X", "X", "choice", "optional")
+    benchmark = benchmark_of_kind("choice", "optional")
     [score] = score_rows([row], benchmark, judges=[judge_of_model(Reader())]).scores
 
-    assert (score.extracted, score.rule, score.correct) == (letter, "judge", correct)
+    assert (score.extracted, score.rule, score.score) == (letter, "judge", correct)
 
 
 def test_grades_make_the_score_of_open_questions():
@@ -150,11 +148,9 @@ def test_grades_make_the_score_of_open_questions():
         def generate(self, text):
             return {"good": "1.0", "half": "0.5"}.get(text.split(" | ")[-2], "great answer!")
 
-    scored = score_rows(
-        rows, QuestionBenchmark("MMVet", "MMVet", "mmvet", "required"), judges=[judge_of_model(Grader())]
-    )
+    scored = score_rows(rows, benchmark_of_kind("mmvet", "required", name="MMVet"), judges=[judge_of_model(Grader())])
 
-    assert [score.correct for score in scored.scores] == [1.0, 0.5, 0.0]
+    assert [score.score for score in scored.scores] == [1.0, 0.5, 0.0]
     assert scored.lost == {"2": "unreadable verdict"}
     assert scored.table["score"]["Overall"] == [3, 50.0]
 
@@ -179,13 +175,11 @@ def test_dialogues_are_graded_turn_by_turn():
         def generate(self, text):
             return grades.replace("{n}", "8" if "Reply: r1" in text else "4")
 
-    scored = score_rows(
-        rows, QuestionBenchmark("MMDU", "MMDUDataset", "dialogue", "required"), judges=[judge_of_model(Grader())]
-    )
+    scored = score_rows(rows, benchmark_of_kind("dialogue", "required", name="MMDU"), judges=[judge_of_model(Grader())])
 
     assert [row["index"] for row in scored.rows] == ["7/0", "7/1"]
     assert scored.table["all"]["Overall Score"] == 60
-    assert [score.correct for score in scored.scores] == [0.8, 0.4]
+    assert [score.score for score in scored.scores] == [0.8, 0.4]
 
 
 def test_a_judge_extracts_the_answer_of_a_long_solution():
@@ -193,7 +187,7 @@ def test_a_judge_extracts_the_answer_of_a_long_solution():
         "index": 0, "question": "2+2?", "question_type": "free_form", "answer_type": "integer", "answer": "4",
         "task": "t", "skills": "['s']", "prediction": "Two and two make four, so 4 it is.",
     }  # fmt: skip
-    benchmark = QuestionBenchmark("MathVista_MINI", "MathVista", "mathvista", "optional")
+    benchmark = benchmark_of_kind("mathvista", "optional", name="MathVista_MINI")
 
     class Extractor:
         def generate(self, text):
@@ -203,7 +197,7 @@ def test_a_judge_extracts_the_answer_of_a_long_solution():
     alone = score_rows([row], benchmark)
     judged = score_rows([row], benchmark, judges=[judge_of_model(Extractor())])
 
-    assert (alone.scores[0].correct, judged.scores[0].correct) == (0.0, 1.0)
+    assert (alone.scores[0].score, judged.scores[0].score) == (0.0, 1.0)
     assert FORM("extract").parse("x" * 501, row) is None
 
 
@@ -221,7 +215,7 @@ def test_rotations_of_a_lost_question_are_not_judged():
             asked.append(prompt.id)
             yield prompt.id, Answer("B")
 
-    scored = score_rows(rows, QuestionBenchmark("X", "X", "circular", "optional"), judges=[Judge("j", ask)])
+    scored = score_rows(rows, benchmark_of_kind("circular", "optional"), judges=[Judge("j", ask)])
 
     assert asked == ["3"]
     assert scored.table[0]["Overall"] == 0.5
@@ -243,7 +237,7 @@ def test_evaluate_takes_a_judge_as_the_original_does(pets, tmp_path):
 def test_the_extractors_disagreement_is_counted():
     rows = predict(PETS[:2], ["b", "B"])  # a small letter is read by the strict rules only
 
-    scored = score_rows(rows, QuestionBenchmark("Pets", "X", "choice", "optional"))
+    scored = score_rows(rows, benchmark_of_kind("choice", "optional", name="Pets"))
 
     assert scored.disagreement["decided"] == "vlmeval"
     assert (scored.disagreement["differ"], scored.disagreement["n"]) == (1, 2)
@@ -261,7 +255,7 @@ class Rambling:
 
 
 def table_of(scorer, rows, **replies):
-    benchmark = QuestionBenchmark("X", "X", scorer, "optional")
+    benchmark = benchmark_of_kind(scorer, "optional")
     return score_rows(rows, benchmark, judges=[judge_of_model(Rambling(**replies))]).table
 
 
@@ -317,9 +311,7 @@ def test_the_tables_of_graded_answers_hold_all_of_them():
         def generate(self, text):
             return "1.0" if "good" in text else "great"
 
-    scored = score_rows(
-        rows, QuestionBenchmark("MMVet", "MMVet", "mmvet", "required"), judges=[judge_of_model(Grader())]
-    )
+    scored = score_rows(rows, benchmark_of_kind("mmvet", "required", name="MMVet"), judges=[judge_of_model(Grader())])
 
     assert scored.table["score"] == {"ocr": [2, 50.0], "Overall": [2, 50.0]}
 
@@ -333,7 +325,7 @@ def test_a_judge_object_that_fails_gives_no_verdict(reply):
             return reply
 
     with pytest.raises(EyechartError, match="Failing did not answer"):
-        score_rows(MATHS, QuestionBenchmark("X", "X", "mathvista", "optional"), judges=[judge_of_model(Failing())])
+        score_rows(MATHS, benchmark_of_kind("mathvista", "optional"), judges=[judge_of_model(Failing())])
 
 
 MATHS = [
@@ -347,9 +339,9 @@ def test_no_answer_is_not_the_option_whose_letters_are_in_the_word():
         def generate(self, text):
             return "NONE"
 
-    scored = score_rows(MATHS, QuestionBenchmark("X", "X", "mathvista", "optional"), judges=[judge_of_model(Honest())])
+    scored = score_rows(MATHS, benchmark_of_kind("mathvista", "optional"), judges=[judge_of_model(Honest())])
 
-    assert [(score.extracted, score.correct) for score in scored.scores] == [("NONE", 0.0)]
+    assert [(score.extracted, score.score) for score in scored.scores] == [("NONE", 0.0)]
 
 
 @pytest.mark.parametrize(
@@ -365,12 +357,12 @@ def test_rows_that_nobody_could_answer_right_are_refused(scorer, change, message
     rows = [row | change for row in predict(PETS, "ABAB")]
 
     with pytest.raises(DataError, match=message):
-        assert score_rows(rows, QuestionBenchmark("X", "X", scorer, "optional")).table
+        assert score_rows(rows, benchmark_of_kind(scorer, "optional")).table
 
 
 def test_the_keys_of_a_published_table_stay_as_they_are():
     rows = [row | {"answer": "E"} for row in predict(PETS, "ABAB")]
-    benchmark = QuestionBenchmark("X", "X", "choice", "optional", url="https://example.org/X.tsv")
+    benchmark = benchmark_of_kind("choice", "optional", url="https://example.org/X.tsv")
 
     assert score_rows(rows, benchmark).table == [{"split": "none", "Overall": 0}]
 
@@ -425,4 +417,4 @@ def test_a_dialogue_with_too_few_replies_is_named():
     row = {"index": 7, "question": "['a?', 'b?']", "answer": "['x', 'y']", "prediction": "['x']"}
 
     with pytest.raises(DataError, match="index 7 has 2 questions, 2 answers and 1 replies"):
-        score_rows([row], QuestionBenchmark("MMDU", "MMDUDataset", "dialogue", "optional"))
+        score_rows([row], benchmark_of_kind("dialogue", "optional", name="MMDU"))

@@ -1,18 +1,18 @@
 """Every benchmark that VLMEvalKit knows by name: scored, or refused by name with the reason."""
 
 import importlib.util
+import inspect
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from eyechart.cli import main
 from eyechart.datasets.questions.benchmarks import known_benchmarks, refused_benchmarks
-from eyechart.datasets.questions.reader import open_questions
+from eyechart.datasets.questions.question_reader import open_questions
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, UsageError
-from eyechart.metrics.texts.letters import READERS
-from eyechart.scorers import scorer_of
-from eyechart.scorers.choices import TABLES
+from eyechart.scorers.scorer import load_function, scorer_of, split_spec
 from eyechart.vlm import build_dataset
 from support.vlm_data import write_benchmark
 
@@ -39,11 +39,15 @@ def test_digests_are_those_of_the_original():
     }
 
 
-def test_rules_and_tables_that_the_catalogue_names_are_there():
+@pytest.mark.parametrize("key", ["rule", "aggregate"])
+def test_functions_that_the_catalogue_names_are_there_and_take_their_options(key):
     for benchmark in known_benchmarks().values():
-        if scorer_of(benchmark).form == "choice":
-            assert benchmark.parameters.get("reader", "vlmeval") in READERS
-            assert benchmark.parameters.get("table", "accuracy") in TABLES
+        assert scorer_of(benchmark).benchmark is benchmark
+        if not benchmark.parts:
+            name, options = split_spec(getattr(benchmark, key))
+            options |= {"metric": benchmark.metric} if key == "rule" and benchmark.metric else {}
+            rows = [{}] if key == "aggregate" else [{}, "answer"]
+            inspect.signature(load_function(name)).bind(*rows, **options)
 
 
 def test_a_refused_name_says_why():
@@ -60,7 +64,7 @@ def test_a_table_with_the_name_of_a_benchmark_is_scored_by_general_rules_and_say
     dataset = open_questions(resolve_dataset(str(write_benchmark(tmp_path / f"{name}.tsv", ROWS)), "root"))
 
     assert [notice.kind for notice in dataset.table.notices] == ["other_rules"]
-    assert dataset.info.benchmark.scorer == "choice"
+    assert dataset.info.benchmark.scorer == "rules.choices:letter"
 
 
 def test_another_file_under_an_official_name_is_said_to_be_another(lmu_data):
@@ -70,7 +74,7 @@ def test_another_file_under_an_official_name_is_said_to_be_another(lmu_data):
 
 
 def test_a_benchmark_without_one_table_says_how_to_make_it(lmu_data):
-    with pytest.raises(DataError, match="no table that could be downloaded") as error:
+    with pytest.raises(DataError, match="no downloadable table") as error:
         open_questions(resolve_dataset("OmniMedVQA", "root"))
 
     assert "join the files" in error.value.advice
@@ -104,7 +108,21 @@ def test_the_surface_of_the_original_says_the_same(lmu_data, tmp_path, caplog):
 
     build_dataset("MMStar")
     build_dataset(str(beside))
-    assert "not the published file of MMStar" in caplog.messages[0]
+    assert "differs from the published file of MMStar" in caplog.messages[0]
     assert "scored by the general rules" in caplog.messages[1]
     with pytest.raises(UsageError, match=f"{refused} is not scored"):
         build_dataset(refused)
+
+
+def test_every_entry_names_its_rule_and_its_aggregate_so_that_a_search_leads_to_the_code():
+    folder = ROOT / "src" / "eyechart" / "datasets" / "questions" / "benchmarks"
+    families = [
+        family
+        for path in sorted(folder.glob("*.toml"))
+        for family in tomllib.loads(path.read_text(encoding="utf-8")).get("family", ())
+    ]
+
+    lacking = [list(family["datasets"]) for family in families if not {"rule", "aggregate"} <= family.keys()]
+
+    assert len(families) > 150
+    assert lacking == []

@@ -3,9 +3,9 @@
 import pytest
 
 from eyechart.datasets.questions.benchmarks import known_benchmarks
-from eyechart.datasets.questions.reader import open_questions
-from eyechart.datasets.questions.rows import RowTable
-from eyechart.datasets.questions.tsv import write_tsv
+from eyechart.datasets.questions.question_reader import open_questions
+from eyechart.datasets.questions.row_table import RowTable
+from eyechart.datasets.questions.table_files import write_tsv
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.manifest import iter_samples
 from eyechart.scorers.scoring import score_rows
@@ -86,7 +86,7 @@ def test_rotations_count_together_within_their_part(circular):
 def test_a_judge_is_asked_by_part(circular):
     rows = [dict(row) | {"prediction": "hm"} for row in opened("MTL_MMBench_DEV").table.rows]
     scorer = score_rows(rows, known_benchmarks()["MTL_MMBench_DEV"]).scorer
-    scores = [scorer.score(row, "hm" if i else "B") for i, row in enumerate(rows)]
+    scores = [scorer.read(row, "hm" if i else "B") for i, row in enumerate(rows)]
 
     assert scorer.worth_judging(rows, scores) == list(range(2, 12))  # the first question is lost already
 

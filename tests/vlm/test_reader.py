@@ -5,10 +5,9 @@ import sys
 
 import pytest
 
-from eyechart.datasets.questions.own_classes import open_class
-from eyechart.datasets.questions.reader import open_questions
-from eyechart.datasets.questions.rows import RowTable
-from eyechart.datasets.questions.tsv import write_tsv
+from eyechart.datasets.questions.question_reader import open_class, open_questions
+from eyechart.datasets.questions.row_table import RowTable
+from eyechart.datasets.questions.table_files import write_tsv
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, UnknownNameError, UsageError
 from eyechart.manifest import iter_samples, read_manifest
@@ -109,7 +108,7 @@ def test_a_missing_image_is_the_questions_failure_and_no_reason_not_to_list_it(l
     dataset = opened("Gone")
 
     assert [entry.id for entry in read_manifest(dataset).entries] == ["0"]
-    with pytest.raises(DataError, match=r"no image 'gone\.png'"):
+    with pytest.raises(DataError, match=r"image 'gone\.png' not found"):
         dataset.prompt(dataset.table.rows[0])
 
 
@@ -191,7 +190,7 @@ def test_code_that_cannot_be_looked_at_is_not_known_to_be_the_same(lmu_data):
 
 
 def test_a_class_that_lacks_something_is_refused(own):
-    with pytest.raises(UsageError, match="no dataset class: it has no build_prompt"):
+    with pytest.raises(UsageError, match="not a dataset class: it lacks build_prompt"):
         opened("python:plain_bench:Half")
 
 
@@ -204,7 +203,7 @@ def test_a_class_of_ours_is_scored_by_its_scorer(lmu_data, tmp_path, monkeypatch
     dataset = opened("python:our_bench:Ours")
     sys.modules.pop("our_bench")
 
-    assert dataset.info.benchmark.scorer == "choice"
+    assert dataset.info.benchmark.scorer == "rules.choices:letter"
     assert dataset.info.source == str(lmu_data / "Ours.tsv")
     assert "Options:\nA. cat" in dataset.prompt(dataset.table.rows[0])[0].parts[-1]
 
@@ -217,7 +216,7 @@ def test_a_name_that_means_two_images_is_refused(lmu_data, tmp_path):
 
     assert dataset.prompt(dataset.table.row("0"))
     (lmu_data / "images" / "Pets" / "0.png").write_bytes(image_bytes(9, 9))
-    with pytest.raises(DataError, match=r"image_path '0.png' names several images"):
+    with pytest.raises(DataError, match="matches different images"):
         dataset.prompt(dataset.table.row("0"))
 
 

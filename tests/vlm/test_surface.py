@@ -202,7 +202,7 @@ def test_a_pickle_is_refused(tmp_path):
 
     (tmp_path / "x.pkl").write_bytes(pickle.dumps({"a": 1}))
 
-    with pytest.raises(DataError, match="pickles are not read"):
+    with pytest.raises(DataError, match="pickles are not loaded"):
         vlm.load(tmp_path / "x.pkl")
 
 
@@ -293,7 +293,7 @@ def test_what_is_known_of_a_benchmark_by_its_name():
     assert vlm.DATASET_TYPE("MME") == "Y/N"
     assert vlm.DATASET_MODALITY("MMBench_DEV_EN") == "IMAGE"
     assert vlm.img_root_map("MMBench_DEV_EN") == "MMBench"
-    with pytest.warns(UserWarning, match="taken for MCQ"):
+    with pytest.warns(UserWarning, match="assuming MCQ"):
         assert vlm.DATASET_TYPE("Nobody") == "MCQ"
 
 

@@ -14,11 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eyechart import vlm
-from eyechart.datasets.questions.rows import RowTable as Table
-from eyechart.datasets.questions.rows import as_table
-from eyechart.datasets.questions.tables import dump, load_table
-from eyechart.datasets.questions.tsv import KEEP, read_header, read_tsv, write_tsv
-from eyechart.datasets.questions.xlsx import write_xlsx
+from eyechart.datasets.questions.prediction_files import dump, load_table, write_xlsx
+from eyechart.datasets.questions.row_table import RowTable as Table
+from eyechart.datasets.questions.row_table import as_table
+from eyechart.datasets.questions.table_files import KEEP, read_header, read_tsv, write_tsv
 from eyechart.errors import DataError
 from support.vlm_data import write_benchmark
 
@@ -93,7 +92,7 @@ def test_an_empty_cell_is_missing(tmp_path):
         ("a\tb\n1\t2\t3\n", "line 2: 3 cells for 2 columns"),
         ("a\tb\n1\t2\n3\n", "line 3: 1 cells for 2 columns"),
         ("a\ta\n1\t2\n", "'a' occurs more than once"),
-        ('a\tb\n1\t2\n1\t"open\n', "line 3: a quotation mark opens a cell that is never closed"),
+        ('a\tb\n1\t2\n1\t"open\n', "line 3: a quoted cell is never closed"),
     ],
 )
 def test_a_broken_table_is_named_with_its_line(tmp_path, content, message):
@@ -186,7 +185,7 @@ def test_any_text_survives_a_spreadsheet(texts, tmp_path_factory):
 
 
 def test_a_spreadsheet_that_cuts_says_so(tmp_path):
-    from eyechart.datasets.questions.xlsx import LIMIT, write_xlsx
+    from eyechart.datasets.questions.prediction_files import LIMIT, write_xlsx
 
     cut = write_xlsx(tmp_path / "p.xlsx", ["index", "prediction"], [[1, "short"], [2, "y" * (LIMIT + 1)]])
 
@@ -237,7 +236,7 @@ def test_escapes_of_a_spreadsheet_are_decoded_once_wherever_its_texts_stand(tmp_
 def test_a_damaged_spreadsheet_is_a_clear_error(tmp_path):
     (tmp_path / "p.xlsx").write_bytes(b"not a zip")
 
-    with pytest.raises(DataError, match="is not a spreadsheet"):
+    with pytest.raises(DataError, match="is not a valid spreadsheet"):
         load_table(tmp_path / "p.xlsx")
 
 

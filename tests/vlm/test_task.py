@@ -5,11 +5,12 @@ import sys
 
 import pytest
 
+from eyechart import evaluate
 from eyechart.cli import main
 from eyechart.config import make_config
 from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.plan import plan_jobs
-from eyechart.run import evaluate, run_or_skip
+from eyechart.run import run_or_skip
 from eyechart.session import Session
 from eyechart.stats import mean_interval, proportion
 from eyechart.types import Answer, Message
@@ -155,7 +156,7 @@ def test_settings_that_a_table_cannot_follow_are_refused(run, change):
 
 
 def test_a_run_in_several_languages_leaves_the_others_out(run):
-    with pytest.warns(UserWarning, match="own language"):
+    with pytest.warns(UserWarning, match="original language only"):
         result = run(OPEN, SAID, language=["en", "de"])
 
     assert result.language == "en"
@@ -212,7 +213,7 @@ def test_each_turn_of_a_dialogue_hears_every_earlier_reply(run, tmp_path):
 
 
 def test_a_model_that_cannot_chat_says_so_before_it_answers(run, tmp_path):
-    with pytest.raises(EyechartError, match="Scripted cannot hold a conversation") as caught:
+    with pytest.raises(EyechartError, match="Scripted does not support conversations") as caught:
         dialogue(run)
 
     assert "chat_inner" in caught.value.advice
@@ -221,8 +222,8 @@ def test_a_model_that_cannot_chat_says_so_before_it_answers(run, tmp_path):
 
 def test_a_dialogue_that_failed_is_not_gone_on_with(lmu_data):
     """The first reply fails: nothing that follows is asked, and nobody pays for it."""
-    from eyechart.datasets.questions.reader import open_questions
-    from eyechart.tasks.questions.answers import Questioner
+    from eyechart.datasets.questions.question_reader import open_questions
+    from eyechart.tasks.question_prompts import PromptRunner
     from eyechart.types import DatasetSpec
 
     write_benchmark(lmu_data / "MMDU.tsv", [*DIALOGUE, {**DIALOGUE[0], "index": 8}])
@@ -234,7 +235,7 @@ def test_a_dialogue_that_failed_is_not_gone_on_with(lmu_data):
             yield prompt.id, Answer("", error="no") if prompt.id == "7" else Answer("fine")
 
     dataset = open_questions(DatasetSpec("MMDU", "questions", ""))
-    found = Questioner(dataset, generate, system="be brief").answer(dataset.table.rows)
+    found = PromptRunner(dataset, generate, system="be brief").answer(dataset.table.rows)
 
     assert [failure.id for failure in found.failures] == ["7"]
     assert asked == [("7", 2), ("8", 2), ("8", 4), ("8", 6)]
@@ -242,7 +243,7 @@ def test_a_dialogue_that_failed_is_not_gone_on_with(lmu_data):
 
 
 def test_a_history_is_what_was_said_in_turn():
-    from eyechart.tasks.questions.answers import history
+    from eyechart.tasks.question_prompts import history
 
     users = [Message("user", (text,)) for text in "abc"]
 
@@ -311,7 +312,7 @@ def test_the_command_line_shows_what_is_wrong(lmu_data, capsys):
     model = ["--model_type", "api", "--model", "m", "--api_base", "http://127.0.0.1:9/v1"]
 
     assert main(["eval", "--dataset", "Pets", "--language", "de", *model]) == 2
-    assert "own language" in capsys.readouterr().err
+    assert "original language only" in capsys.readouterr().err
 
 
 YES_NO = [
@@ -322,7 +323,7 @@ YES_NO = [
 def test_yes_and_no_count_however_a_table_writes_them(run):
     result = run(YES_NO, {"q": "Yes."})
 
-    assert result.details["scorer"] == "yes_no"
+    assert result.details["scorer"] == "rules.yes_no:yes_no"
     assert result.metrics["accuracy"] == 0.5
 
 
@@ -350,7 +351,7 @@ def kinds(result):
 def test_predictions_for_another_question_are_not_scored(run):
     run(PAIR, {"Which?": "A"}, **INFER)
 
-    with pytest.raises(DataError, match="'0' answers another question than the dataset has now: its 'A' differs"):
+    with pytest.raises(DataError, match="'0' answers a different question than the dataset has now: 'A' differs"):
         run([{**row, "A": "horse"} for row in PAIR], {}, **EVAL)
     assert run([{**row, "question": " which?"} for row in PAIR], {}, **EVAL).metrics["accuracy"] == 0.5
 
@@ -369,7 +370,7 @@ def test_two_files_of_predictions_must_agree(run, tmp_path):
     edited["prediction"] = ["B", "A"]
     dump(edited, lines.with_suffix(".xlsx"))
 
-    with pytest.raises(DataError, match="hold other predictions for 1 questions, the first is index '0'"):
+    with pytest.raises(DataError, match="have different predictions for 1 questions, for example index '0'"):
         run(PAIR, {}, **EVAL)
     lines.unlink()
     assert run(PAIR, {}, **EVAL).metrics["accuracy"] == 0.0

@@ -6,14 +6,14 @@ from statistics import fmean
 
 import pytest
 
+from eyechart import evaluate
 from eyechart.datasets.questions.benchmarks import known_benchmarks
 from eyechart.errors import IncompleteError
 from eyechart.results import read_result
-from eyechart.run import evaluate
-from eyechart.scorers.dialogue import DIMENSIONS
 from eyechart.scorers.judging import Judge
+from eyechart.scorers.rules.judged import DIMENSIONS
 from eyechart.scorers.scoring import score_rows
-from eyechart.tasks.questions.own_evaluation import flatten
+from eyechart.tasks.question_metrics import flatten
 from eyechart.types import Answer
 from support.openai_server import OpenAIServer, Stall, Status
 from support.vlm_data import write_benchmark
@@ -31,19 +31,22 @@ COUNTS = ("tot", "prefetch", "GPT4 Score", "|0", "|unsafe", "|unknown", "|attack
 
 def rows_of(name, rng, n=24):
     """Make rows with answers that no rule can read, and what an honest judge says of each."""
-    kind = known_benchmarks()[name].scorer
-    make = {"yes_no": yes_no, "mme": yes_no, "pope": yes_no, "hallusion": yes_no, "amber": yes_no, "vsr": yes_no}
-    make |= {
-        "mathvista": mathematics,
-        "mathvision": mathematics,
-        "mmvet": graded,
-        "llavabench": compared,
-        "components": instructed,
-        "harm": unsafe,
-        "risk": risky,
-        "help": asked,
+    benchmark = known_benchmarks()[name]
+    make = {
+        "rules.choices:letter": choice,
+        "rules.yes_no:yes_no": yes_no,
+        "rules.mathematics:mathvista": mathematics,
+        "rules.mathematics:mathvision": mathematics,
+        "rules.judged:graded": graded,
+        "rules.judged:compared": compared,
+        "rules.judged:components": instructed,
+        "rules.judged:safety": unsafe,
+        "rules.judged:refusal": risky,
+        "rules.judged:behaviour": asked,
     }
-    made = [make.get(kind, choice)(i, kind, rng) for i in range(n)] if kind != "dialogue" else [turns(rng)]
+    kind = str(benchmark.aggregate).rpartition(":")[2]
+    dialogue = benchmark.scorer == "rules.judged:dialogue"
+    made = [turns(rng)] if dialogue else [make[benchmark.scorer](i, kind, rng) for i in range(n)]
     rows = [{"question": "q?", "prediction": f"hmm, well, who knows ({i})", **row} for i, (row, _) in enumerate(made)]
     said = [word for _, words in made for word in (words if isinstance(words, list) else [words])]
     return rows, said
@@ -52,7 +55,7 @@ def rows_of(name, rng, n=24):
 def choice(i, kind, rng):
     row = {"A": "owl", "B": "elk", "C": "yak", "D": "ibis", "answer": rng.choice("ABCD"), "category": f"c{i % 3}"}
     row |= {"index": i, "l2-category": f"l{i % 2}", "cycle_category": f"y{i % 2}"}
-    if kind == "circular":
+    if kind == "mmbench":
         row |= {"index": i // 2 + (i % 2) * 1_000_000, "g_index": i // 2}
     return row, rng.choice([row["answer"]] * 3 + list("ABCDZ"))
 
@@ -227,5 +230,5 @@ def test_a_judge_that_fails_or_answers_late_makes_answers_wrong_and_ends_in_an_e
         [mended] = evaluate(**settings)
 
     assert (saved.metrics["accuracy"], saved.counts["unreadable"]) == (0.5, 3)
-    assert (saved.values["accuracy"].if_wrong, saved.values["accuracy"].if_right) == (0.5, 1.0)
+    assert (saved.values["accuracy"].worst_case, saved.values["accuracy"].best_case) == (0.5, 1.0)
     assert (mended.metrics["accuracy"], mended.counts["unreadable"]) == (1.0, 0)

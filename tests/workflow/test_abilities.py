@@ -29,34 +29,34 @@ def folder_of(kind: str, *files: str) -> str:
 
 
 def test_a_clip_model_does_not_write_captions(custom):
-    with pytest.raises(EyechartError, match="clip model, which does not write text about images"):
+    with pytest.raises(EyechartError, match="clip model, which does not generate text about images"):
         run_task(with_model(custom, "image_caption", model_name=folder_of("clip", "preprocessor_config.json")))
 
 
 def test_a_text_encoder_does_not_see_images(custom):
-    with pytest.raises(EyechartError, match="reads texts only"):
+    with pytest.raises(EyechartError, match="encodes texts only"):
         run_task(with_model(custom, None, model_name=minilm()))
 
 
 def test_a_plain_language_model_does_not_see_images(custom):
-    with pytest.raises(EyechartError, match="reads texts only"):
+    with pytest.raises(EyechartError, match="encodes texts only"):
         run_task(with_model(custom, None, model_name=folder_of("bert")))
 
 
 def test_a_chat_model_behind_an_api_gives_no_vectors(custom):
-    with pytest.raises(EyechartError, match="gives no vectors"):
+    with pytest.raises(EyechartError, match="text instead of embeddings"):
         run_task(with_model(custom, "zeroshot_retrieval", model_name="vlm", api_base="http://127.0.0.1:9/v1"))
 
 
 def test_a_checkpoint_file_needs_an_architecture(custom):
-    with pytest.raises(EyechartError, match="its architecture is not known"):
+    with pytest.raises(EyechartError, match="of unknown architecture"):
         run_task(with_model(custom, None, model_name="weights.pt"))
 
 
 def test_a_folder_without_a_model_is_refused(custom):
     Path("empty").mkdir()
 
-    with pytest.raises(EyechartError, match="not the folder of a model"):
+    with pytest.raises(EyechartError, match="Unknown kind of model folder"):
         run_task(with_model(custom, None, model_name="empty"))
 
 

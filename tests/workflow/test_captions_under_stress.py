@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -22,42 +23,23 @@ DATA = Path("outputs") / MODEL / "custom" / "retrieval_data"
 COUNT = 200
 
 
-@pytest.fixture
-def distant_server():
-    """A server in another process, that takes 0.2 s for an answer."""
-    command = [sys.executable, "-m", "support.serve", MODEL, "0.2"]
-    server = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": PYTHONPATH}, stdout=subprocess.PIPE, text=True)
-    try:
-        yield server.stdout.readline().strip()
-    finally:
-        server.kill()
-        server.communicate()
+@pytest.mark.parametrize("concurrency", [1, 32])
+def test_as_many_captions_are_asked_for_at_a_time_as_the_config_says(here, concurrency):
+    """A run begins with few requests at a time and adds one for each answer: after those, answers wait for the rest."""
+    data, full = many_images(Path("d"), COUNT), threading.Event()
 
+    def answer(body):
+        if server.in_flight == concurrency:
+            full.set()
+        if sum(server.paid.values()) >= concurrency:
+            full.wait(60)
+        return "An image."
 
-def seconds_each(server, data, count, concurrency, monkeypatch):
-    """Caption ``count`` images that nobody has captioned and return the seconds for one."""
-    cache = Path(f"cache-{time.monotonic_ns()}")
-    monkeypatch.setenv("EYECHART_CACHE", str(cache))
-    start = time.perf_counter()
-    [result] = run_task(caption_config(server, data, limit=count, concurrency=concurrency))
-    assert result.details["spent"]["model"]["asked"] == count
-    return (time.perf_counter() - start) / count
+    with OpenAIServer(models=(MODEL,), answer=answer) as server:
+        [result] = run_task(caption_config(server, data, limit=COUNT, concurrency=concurrency))
 
-
-@pytest.mark.slow
-def test_32_at_a_time_are_15_times_as_fast_as_one_at_a_time(here, distant_server, monkeypatch):
-    data = many_images(Path("d"), COUNT)
-    seconds_each(distant_server, data, 1, 1, monkeypatch)  # the libraries are loaded now
-
-    # A busy machine slows down the quick run more than the slow one: the best of a few tries counts.
-    for attempt in range(5):
-        alone = seconds_each(distant_server, data, 10, 1, monkeypatch)
-        together = seconds_each(distant_server, data, COUNT, 32, monkeypatch)
-        if alone / together >= 15:
-            break
-        time.sleep(attempt)
-
-    assert alone / together >= 15
+    assert result.details["spent"]["model"]["asked"] == COUNT
+    assert server.most_in_flight == concurrency
 
 
 @pytest.mark.slow

@@ -9,8 +9,8 @@ import pytest
 
 from eyechart import run_task
 from eyechart.api.errors import BudgetExceededError
-from eyechart.compat.evalscope.comparison import Way, compare
 from eyechart.errors import EyechartError, UsageError
+from eyechart.report.retrieval_comparison import Route, compare
 from eyechart.results import read_result
 from support.clipart import describe, write_clipart
 from support.openai_server import OpenAIServer
@@ -97,7 +97,7 @@ def test_the_table_is_there_for_people_and_for_spreadsheets(finished):
     folder, _ = finished
 
     text = (folder / "outputs" / "custom_retrieval_comparison.md").read_text()
-    assert "Finding the 60 images of custom by 120 texts." in text
+    assert "Retrieval of the 60 images of custom by 120 text queries." in text
     assert "| search in | model | recall@1 | recall@5 | recall@10 | behind the best @1 | p |" in text
     with (folder / "outputs" / "custom_retrieval_comparison.csv").open() as stream:
         rows = list(csv.DictReader(stream))
@@ -187,7 +187,7 @@ def test_captions_and_results_of_an_earlier_run_do_not_stand_in_for_those_that_f
             run_task(longer)
 
     assert [row["model"] for row in table(here)["rows"]] == ["eyechart-tiny"]
-    assert "2 of the ways failed" in Path("outputs/custom_retrieval_comparison.md").read_text()
+    assert "Failed routes that are not shown: 2." in Path("outputs/custom_retrieval_comparison.md").read_text()
     assert read_result(first.path).details["caption_prompt"] == "Describe it"
 
 
@@ -212,9 +212,9 @@ def test_a_dry_run_only_counts_captions(here):
 def test_nothing_is_paid_when_a_text_model_is_missing(here):
     data = write_clipart(Path("drawings"), 5)
     with OpenAIServer(models=("scripted-vlm",)) as server:
-        with pytest.raises(EyechartError, match="There is no"):
+        with pytest.raises(EyechartError, match="Checkpoint not found"):
             run_task(config(server, data, text_models=[{"model_name_or_path": "./nowhere"}]))
-        with pytest.raises(UsageError, match="only rerankers"):
+        with pytest.raises(UsageError, match="All models are rerankers"):
             run_task(config(server, data, text_models=[{"model_name_or_path": minilm(), "is_cross_encoder": True}]))
 
     assert not server.requests
@@ -223,7 +223,7 @@ def test_nothing_is_paid_when_a_text_model_is_missing(here):
 def ways(*hits, images=60):
     """Ways with one query per image, found at once or at rank 100."""
     return [
-        Way("images", f"m{i}", {(str(j), 0): 1.0 if hit else 100.0 for j, hit in enumerate(row)}, Path(f"{i}.json"))
+        Route("images", f"m{i}", {(str(j), 0): 1.0 if hit else 100.0 for j, hit in enumerate(row)}, Path(f"{i}.json"))
         for i, row in enumerate(hits)
     ]
 
@@ -235,11 +235,11 @@ def test_ways_that_answer_alike_are_not_told_apart_and_clear_differences_are():
     close[:3] = ~close[:3]
     poor = rng.random(300) < 0.3
 
-    rows = {row.way.model: row for row in compare("x", ways(good, close, poor), [1, 5]).rows}
+    rows = {row.route.model: row for row in compare("x", ways(good, close, poor), [1, 5]).rows}
 
     leader = next(row for row in rows.values() if row.p_value is None)
-    assert leader.way.model in ("m0", "m1")
-    other = rows["m1" if leader.way.model == "m0" else "m0"]
+    assert leader.route.model in ("m0", "m1")
+    other = rows["m1" if leader.route.model == "m0" else "m0"]
     assert other.p_value > 0.05
     assert rows["m2"].p_value < 0.001
 
@@ -248,4 +248,4 @@ def test_a_k_that_covers_the_gallery_does_not_decide():
     table = compare("x", ways([True] * 4, [True, False, True, False]), [5, 1])
 
     assert table.main == 1
-    assert [row.way.model for row in table.rows] == ["m0", "m1"]
+    assert [row.route.model for row in table.rows] == ["m0", "m1"]

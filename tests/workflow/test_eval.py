@@ -12,7 +12,7 @@ from eyechart.cli import main
 from eyechart.config import make_config
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.datasets.text_collection import write_collection
-from eyechart.engine.worker import missing_images
+from eyechart.engine.workers import missing_images
 from eyechart.models.access import Access
 from eyechart.plan import plan_jobs
 from eyechart.results import read_result
@@ -176,11 +176,11 @@ def test_a_word_in_a_text_is_no_column(here):
 def test_a_job_goes_to_a_worker_with_its_key_and_its_budget_and_shows_neither():
     access = Access(key=Secret("sk-secret-123"), budget=Budget(), timeout=7.0)
     spec = ModelSpec("api", "vlm", options={"api_base": "http://127.0.0.1:9/v1"}, access=access)
-    job = Job(spec, DatasetSpec("d", "wds", "d"), "image_caption", {}, Path("o.json"), others={"judge": spec})
+    job = Job(spec, DatasetSpec("d", "wds", "d"), "image_caption", {}, Path("o.json"), extra_models={"judge": spec})
 
     there = pickle.loads(pickle.dumps(job))  # noqa: S301 - our own
 
-    assert (there.digest, there.model, there.others) == (job.digest, job.model, job.others)
+    assert (there.digest, there.model, there.extra_models) == (job.digest, job.model, job.extra_models)
     assert there.model.access.key.reveal() == "sk-secret-123"
     assert there.model.access.timeout == 7.0
     assert "sk-secret-123" not in repr(there)

@@ -14,7 +14,7 @@ from PIL import Image
 
 from eyechart import run_task
 from eyechart.api.errors import ApiError, KeyRefusedError, ServerBusyError
-from eyechart.api.sending.in_a_row import AllAlikeError
+from eyechart.api.limiter import RepeatedFailureError
 from eyechart.cli import main
 from eyechart.errors import IncompleteError
 from support.openai_server import Cut, OpenAIServer, Raw, Status
@@ -49,7 +49,7 @@ def hostile(seed):
 
 
 def rambling(body):
-    return f"An image, as {KEY} says, " + "and more of it, " * (len(json.dumps(body)) % 400) + "at last."
+    return "An image, as it is said, " + "and more of it, " * (len(json.dumps(body)) % 400) + "at last."
 
 
 def run_command(config, **environment):
@@ -131,7 +131,7 @@ def test_the_size_of_a_batch_is_not_the_number_of_requests_at_a_time(here):
         (Status(401), KeyRefusedError),
         (Status(404), ApiError),
         (Status(429, headers={"Retry-After": "0"}), ServerBusyError),
-        (Status(400, {"error": {"message": "temperature is not supported"}}), AllAlikeError),
+        (Status(400, {"error": {"message": "temperature is not supported"}}), RepeatedFailureError),
     ],
 )
 def test_a_server_that_refuses_everything_is_left_alone_soon(here, capfd, fault, kind):
@@ -184,7 +184,7 @@ def test_fewer_captions_than_before_go_beside_them(here, monkeypatch):
     assert (DATA / "corpus.jsonl").read_bytes() == good
     beside = Path(result.facts["save_path"])
     assert (beside.name, len(read_rows(beside / "corpus.jsonl"))) == ("retrieval_data_incomplete", 4)
-    assert "the earlier ones stay" in next(
+    assert "the earlier ones are kept" in next(
         notice["message"] for notice in result.notices if notice["kind"] == "fuller_captions_kept"
     )
 
@@ -192,11 +192,14 @@ def test_fewer_captions_than_before_go_beside_them(here, monkeypatch):
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        ({"content": None, "refusal": "I cannot describe this."}, "The model refuses to describe it: 'I cannot desc"),
-        ({"content": "\u200b\u200b\u2060\ufeff"}, "The caption is empty but for characters that nobody sees"),
-        ({"content": "\u3164\u2800 \u00ad"}, "The caption is empty but for characters that nobody sees"),
+        (
+            {"content": None, "refusal": "I cannot describe this."},
+            "The model refused to describe the image: 'I cannot desc",
+        ),
+        ({"content": "\u200b\u200b\u2060\ufeff"}, "The caption is empty except for invisible characters"),
+        ({"content": "\u3164\u2800 \u00ad"}, "The caption is empty except for invisible characters"),
         ({"content": "very " * 300_000}, "The caption has 1500000 characters, more than the limit of 1000000"),
-        ({"content": "<think>The user wants me to"}, "The model was cut while it was thinking"),
+        ({"content": "<think>The user wants me to"}, "The reasoning was truncated before the caption"),
         ({"content": ""}, "The caption is empty."),
     ],
 )

@@ -12,7 +12,8 @@ import pytest
 from eyechart import run_task
 from eyechart.compat.evalscope import TaskConfig
 from eyechart.errors import EyechartError, UsageError
-from support.openai_server import OpenAIServer, Status
+from eyechart.io.files import cache_root
+from support.openai_server import OpenAIServer, Raw, Status
 from support.retrieval_data import caption_config
 
 KEY = "sk-proj-Zx81-very-secret-0123456789"
@@ -57,11 +58,43 @@ def test_a_refused_key_is_not_repeated_though_the_server_repeats_it(custom, here
     assert holders(here, everything, shown.out, shown.err) == []
 
 
-def test_a_server_that_writes_the_key_into_its_answers_does_not_get_it_into_files(custom, here):
-    with OpenAIServer(models=MODEL, key=KEY, answer=lambda _: f"An image of {KEY}") as server:
-        run_task(config(server, custom, api_key=KEY))
+@pytest.mark.parametrize("echo", [KEY, KEY.replace("-", "%2D"), "".join(f"\\u{ord(char):04x}" for char in KEY)])
+def test_an_answer_that_contains_the_key_is_a_failure_and_not_stored(custom, here, echo):
+    with OpenAIServer(models=MODEL, key=KEY) as server:
+        body = b'{"choices": [{"message": {"content": "An image of %s"}}]}' % echo.encode()
+        server.fault = lambda path, sent, attempt: Raw(body) if sent else None
+        whole = config(server, custom, api_key=KEY)
+        whole["eval_config"]["eval"]["min_success"] = 0
+        [result] = run_task(whole)
 
-    assert holders(here) == []
+    assert {"contains the API key" in failure["reason"] for failure in result.failures} == {True}
+    assert len(result.failures) == 5
+    assert holders(here, repr(result)) == []
+    assert list((cache_root() / "responses").rglob("*.jsonl")) == []
+
+
+def test_an_answer_that_contained_the_key_is_asked_for_again(custom, here):
+    with OpenAIServer(models=MODEL, key=KEY) as server:
+        calls = iter(range(100))
+        server.answer = lambda body: KEY if next(calls) == 0 else f"An image of {len(json.dumps(body))} characters."
+        whole = config(server, custom, api_key=KEY)
+        whole["eval_config"]["eval"] |= {"min_success": 0, "concurrency": 1}
+        [first] = run_task(whole)
+        asked = len([request for request in server.requests if request.body])
+        [second] = run_task(whole)
+
+    assert (len(first.failures), first.counts["scored"], asked) == (1, 4, 5)
+    assert (len(second.failures), second.counts["scored"]) == (0, 5)
+    assert len([request for request in server.requests if request.body]) == 6
+
+
+@pytest.mark.parametrize("key", ["None", "EMPTY", "image"])
+def test_a_placeholder_for_a_key_changes_no_answer(custom, here, key):
+    with OpenAIServer(models=MODEL, key=key, answer=lambda _: f"None of the images is EMPTY: {key}") as server:
+        [result] = run_task(config(server, custom, api_key=key))
+
+    said = [json.loads(line) for line in (Path(result.facts["save_path"]) / "corpus.jsonl").read_text().splitlines()]
+    assert {one["text"] for one in said} == {f"None of the images is EMPTY: {key}"}
 
 
 def test_errors_for_single_images_do_not_hold_the_key(custom, here):
@@ -90,7 +123,7 @@ def test_the_command_line_with_the_key_in_a_variable(custom, here, broken):
 
     assert (done.returncode != 0) == broken
     assert holders(here, done.stdout, done.stderr) == []
-    assert ("refuses the API key" in done.stderr) == broken
+    assert ("rejected the API key" in done.stderr) == broken
 
 
 def test_a_missing_variable_is_said_by_its_name(custom):
@@ -99,11 +132,11 @@ def test_a_missing_variable_is_said_by_its_name(custom):
 
 
 def test_other_secrets_of_a_config_are_hidden_too(here):
-    from eyechart.compat.evalscope.secrets import redacted, secrets_in
+    from eyechart.io.secrets import redact_settings, secrets_in
 
     settings = {"model_kwargs": {"token": KEY, "max_tokens": 5}, "headers": {"Authorization": KEY}, "hf_token": KEY}
 
-    assert redacted(settings) == {
+    assert redact_settings(settings) == {
         "model_kwargs": {"token": "***", "max_tokens": 5},
         "headers": {"Authorization": "***"},
         "hf_token": "***",

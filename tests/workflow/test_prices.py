@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eyechart import run_task
-from eyechart.api.prices import Price, find_price
+from eyechart.api.budget import Price, find_price
 from eyechart.cli import main
 from eyechart.errors import UsageError
 from support.openai_server import OpenAIServer
@@ -79,4 +79,6 @@ def test_a_dry_run_estimates_tokens_cost_and_time(here, prices, capsys):
     prompt, completion = 12 * 9, 12 * 50
     assert result.metrics["estimated_cost"] == pytest.approx((2.5 * prompt + 10 * completion) / 1e6)
     assert result.metrics["estimated_seconds"] == (12 + 12) / 8
-    assert "108 prompt tokens and 600 completion tokens, 0.0063 EUR, 3 s. Nothing was asked." in capsys.readouterr().out
+    assert (
+        "108 prompt tokens and 600 completion tokens, 0.0063 EUR, 3 s. No request was sent." in capsys.readouterr().out
+    )

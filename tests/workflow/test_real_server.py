@@ -13,8 +13,8 @@ import pytest
 
 from eyechart import run_task
 from eyechart.api import ApiError
-from eyechart.io.media import ImageRef
-from eyechart.models.generators.transformers import TransformersGeneratorFamily
+from eyechart.io.images import ImageRef
+from eyechart.models.local_generators import TransformersGeneratorFamily
 from eyechart.types import Message, ModelSpec
 from support.retrieval_data import caption_config, many_images, read_rows
 from support.tiny_vlm import save_tiny_vlm

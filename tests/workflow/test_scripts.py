@@ -96,19 +96,10 @@ def caption_results() -> set[str]:
     return {str(path.relative_to("outputs")) for path in Path("outputs").glob("internvl2-8b*/muge_image_caption.json")}
 
 
-def test_run_task_is_found_where_scripts_look_for_it():
-    import eyechart.run
-    from eyechart import run_task
-
-    assert eyechart.run.run_task is run_task
-    with pytest.raises(AttributeError, match="no attribute 'run_tasks'"):
-        eyechart.run.run_tasks  # noqa: B018
-
-
 def test_the_logger_of_scripts_writes_once_and_leaves_others_alone(here, capfd):
     import logging
 
-    from eyechart.compat.evalscope.log import get_logger
+    from eyechart.compat.evalscope.main import get_logger
 
     logger = get_logger("own.log", name="a-script")
     assert get_logger(name="a-script") is logger

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from eyechart import run_task
-from eyechart.compat.evalscope import ClipConfig, MtebConfig, TaskConfig, answers, read_configs
+from eyechart.compat.evalscope import ClipConfig, MtebConfig, TaskConfig, task_config
+from eyechart.compat.evalscope.main import read_configs
 from eyechart.errors import EyechartError, UsageError
 
 CLIP = {
@@ -152,17 +153,17 @@ def test_where_results_go():
         ({**CLIP, "workdir": "x"}, "workdir: unknown setting; did you mean work_dir"),
         (changed(SECOND_GENERATION, overwrite_result=True), "did you mean overwrite_results"),
         (changed(CLIP, limit=0), "eval_config.eval.limit: Input should be greater than or equal to 1"),
-        (changed(CLIP, models=[]), "models: at least one is needed"),
-        (changed(CLIP, text_models=[{"model_name": "x"}]), "belong to task: retrieval_comparison"),
-        (changed(CLIP, task="retrieval_comparison", caption_models=[{"model_name": "x"}]), "give both or none"),
+        (changed(CLIP, models=[]), "models: at least one is required"),
+        (changed(CLIP, text_models=[{"model_name": "x"}]), "require task: retrieval_comparison"),
+        (changed(CLIP, task="retrieval_comparison", caption_models=[{"model_name": "x"}]), "must be set together"),
         (changed(CLIP, dataset_name=[]), "eval_config.eval.dataset_name"),
         ({"eval_config": {"tool": "clip_bench", "eval": {}}}, "Did you mean clip_benchmark"),
         ({"eval_backend": "RAGEvl", "eval_config": CLIP["eval_config"]}, "Did you mean RAGEval"),
         ({"eval_backend": "RAGEval"}, "has no eval_config"),
         ({"eval_config": {"tool": "MTEB", "models": [{"model_name": "x"}], "eval": {}}}, "no task"),
         ({**CLIP, "work_dir": "a", "output_dir": "b"}, "both output_dir and work_dir"),
-        ([], "empty"),
-        (42, "not a int"),
+        ([], "Empty list"),
+        (42, "not int"),
     ],
 )
 def test_a_wrong_config_is_refused_with_what_to_write_instead(config, said):
@@ -175,10 +176,10 @@ def test_a_wrong_config_is_refused_with_what_to_write_instead(config, said):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("c.toml", "", "unknown kind of file"),
+        ("c.toml", "", "unsupported file type"),
         ("c.json", "{", "not valid JSON"),
         ("c.yaml", "a: [", "line 1 is not valid YAML"),
-        ("c.yaml", "just words", "holds no settings"),
+        ("c.yaml", "just words", "contains no settings"),
         ("c.yaml", "!!python/object/apply:os.getcwd []", "not valid YAML"),
         ("missing.yaml", None, "Cannot read"),
         ("c.yaml", "prompt: 猫在睡觉".encode("gbk"), "c.yaml, line 1: not UTF-8 .*\n.*It may be GBK"),
@@ -306,12 +307,12 @@ def test_the_placeholder_of_the_documentation_is_no_secret():
     assert documented(api_key="xxx", prompt="xxx").eval_config.models[0].prompt == "xxx"
 
 
-@pytest.mark.parametrize("name", sorted(answers.TOP_LEVEL))
+@pytest.mark.parametrize("name", sorted(task_config.ELSEWHERE))
 def test_every_top_level_key_of_evalscope_gets_an_answer(name):
     with pytest.raises(UsageError) as refusal:
         read_configs({**CLIP, name: "anything"})
 
-    assert str(refusal.value) == f"{name}: {answers.TOP_LEVEL[name]}."
+    assert str(refusal.value) == f"{name}: {task_config.ELSEWHERE[name]}."
 
 
 @pytest.mark.parametrize(
@@ -319,11 +320,11 @@ def test_every_top_level_key_of_evalscope_gets_an_answer(name):
     [
         ({"eval_backend": "Native", "model": "x", "datasets": ["gsm8k"]}, "eyechart eval --dataset NAME"),
         ({"eval_backend": "VLMEvalKit", "eval_config": {"data": ["MME"]}}, "eyechart as vlmeval"),
-        ({"eval_backend": "OpenCompass"}, "OpenCompass itself"),
-        ({"eval_backend": "ThirdParty"}, "EvalScope itself"),
+        ({"eval_backend": "OpenCompass"}, "OpenCompass is for LLM benchmarks; use it directly"),
+        ({"eval_backend": "ThirdParty"}, "use EvalScope"),
         ({"eval_config": {"tool": "RAGAS", "eval": {}}}, "tool: MTEB with custom_tasks"),
         (changed(CLIP, metrics=["recall"]), "eval_config.eval.metrics: all metrics of a task are computed; recall_k"),
-        (changed(CLIP, api_base="http://localhost/v1"), "it belongs to an entry of eval_config's models"),
+        (changed(CLIP, api_base="http://localhost/v1"), "set it in the model's entry in eval_config"),
     ],
 )
 def test_what_is_elsewhere_is_said(values, said):

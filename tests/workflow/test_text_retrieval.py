@@ -11,11 +11,11 @@ from eyechart import evaluate, run_task, stats
 from eyechart.api.errors import UnreachableError
 from eyechart.datasets.text_collection import read_collection, write_collection
 from eyechart.errors import DataError, ModelError, UsageError
-from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.inference.embeddings import CachedEncoder
 from eyechart.io.files import cache_root
 from eyechart.models.registry import open_model
-from eyechart.models.rerankers.cross_encoder import CrossEncoderReranker
-from eyechart.store.vectors import EmbeddingStore
+from eyechart.models.rerankers import CrossEncoderReranker
+from eyechart.store.vector_store import EmbeddingStore
 from eyechart.types import Document, MeanOf, ModelSpec, TextCollection
 from support.clipart import ROWS
 from support.data import noise_image
@@ -92,7 +92,7 @@ def trec_scores(collection, queries, documents):
 def stored_vectors(texts):
     """Return the vectors that the run has stored."""
     store = EmbeddingStore(cache_root() / "embeddings")
-    return StoredEmbeddings(open_model(ModelSpec("sentence-transformers", minilm())), store).texts(texts)
+    return CachedEncoder(open_model(ModelSpec("sentence-transformers", minilm())), store).texts(texts)
 
 
 def test_all_metrics_equal_trec_evals_with_real_weights(data):
@@ -286,7 +286,7 @@ def test_embeddings_from_a_server_are_asked_once_ever(data):
 
 
 def test_embeddings_of_another_size_than_promised_are_refused(data):
-    with OpenAIServer(dimension=16) as server, pytest.raises(ModelError, match="size 16, not 24"):
+    with OpenAIServer(dimension=16) as server, pytest.raises(ModelError, match="size 16, expected 24"):
         run_task(config([remote(server, dimensions=24)]))
 
 
@@ -361,12 +361,12 @@ def test_two_stages_with_a_cross_encoder_on_this_machine(data):
 @pytest.mark.parametrize(
     ("models", "values", "error", "said"),
     [
-        ([{"model_name_or_path": "./nowhere"}], {}, ModelError, "There is no"),
+        ([{"model_name_or_path": "./nowhere"}], {}, ModelError, "Checkpoint not found"),
         (
             [{"model_name_or_path": "x", "hub": "huggingface", "is_cross_encoder": True}],
             {},
             UsageError,
-            "only rerankers",
+            "All models are rerankers",
         ),
         (
             [{"model_name_or_path": "x", "hub": "huggingface"}],
@@ -387,7 +387,7 @@ def test_two_stages_with_a_cross_encoder_on_this_machine(data):
             "did you mean query",
         ),
         ([{"model_name_or_path": "x", "hub": "huggingface", "pooling_mode": "middle"}], {}, UsageError, "pooling_mode"),
-        ([{"model_name": "m", "api_base": "http://127.0.0.1:9/v1"}], {"tries": 1}, UnreachableError, "No server"),
+        ([{"model_name": "m", "api_base": "http://127.0.0.1:9/v1"}], {"tries": 1}, UnreachableError, "Cannot connect"),
     ],
 )
 def test_what_cannot_work_is_said_before_anything_is_loaded(data, models, values, error, said):
@@ -400,14 +400,14 @@ def test_what_cannot_work_is_said_before_anything_is_loaded(data, models, values
 def test_a_classifier_is_no_reranker(data):
     folder = save_tiny_cross_encoder(Path("cross"), labels=3)
 
-    with pytest.raises(ModelError, match="gives 3 numbers"):
+    with pytest.raises(ModelError, match="has 3 outputs"):
         run_task(config([local(), local(folder, is_cross_encoder=True)]))
 
 
 def test_a_rerank_request_that_is_refused_is_an_error_not_a_number(data):
     with OpenAIServer() as server:
         server.fault = lambda path, body, attempt: Status(400) if path.endswith("rerank") else None
-        with pytest.raises(ModelError, match="refuses the request"):
+        with pytest.raises(ModelError, match="rejected the request"):
             run_task(config([local(), remote(server, is_cross_encoder=True)]))
 
     assert Path("outputs/model/CustomRetrieval_text_retrieval.json").exists()  # the first stage is done and saved
@@ -537,7 +537,7 @@ def test_a_reranker_is_refused_where_there_are_images(here):
     mixed_gallery(Path("g"))
     models = [{"model_name": "eyechart-tiny", "model_type": "onnx"}, local("cross", is_cross_encoder=True)]
 
-    with pytest.raises(UsageError, match="holds images, and rerankers read texts only"):
+    with pytest.raises(UsageError, match="contains images, but rerankers only accept text"):
         run_task(config(models, "g"))
 
 
@@ -552,7 +552,7 @@ def test_a_folder_in_another_encoding_is_searched_if_the_task_names_it(here, enc
     for name, text in texts.items():
         Path("data", name).write_bytes(text.encode(encoding))
 
-    with pytest.raises(DataError, match=f"give encoding: {encoding.replace('16-', '16')}"):
+    with pytest.raises(DataError, match=f"set encoding: {encoding.replace('16-', '16')}"):
         run_task(config([local()]))
     [result] = run_task(config([local()], custom_tasks=[{"data_path": "data", "encoding": encoding}]))
 

@@ -1,4 +1,4 @@
-"""OpenAI-compatible servers: chat, embeddings, rerank, through one client.
+"""Client for OpenAI-compatible servers: chat, embeddings and rerank.
 
 client = ApiClient("http://localhost:8000/v1", concurrency=32, budget=Budget(max_requests=10_000))
 client.check("my-model")
@@ -7,22 +7,29 @@ save(reply.id, reply.value, reply.error)
 """
 
 from eyechart.api.budget import Budget, Usage
-from eyechart.api.chat import ChatAnswer, ChatMessage, chat_body, chat_request, parse_chat, user
 from eyechart.api.client import ApiClient
-from eyechart.api.embeddings import embed_images, embed_texts, parse_embeddings
+from eyechart.api.endpoints import (
+    chat_body,
+    chat_request,
+    embed_images,
+    embed_texts,
+    encode_ref,
+    parse_chat,
+    parse_embeddings,
+    parse_rerank,
+    rerank_request,
+    user,
+)
 from eyechart.api.errors import ApiError
-from eyechart.api.images import EncodedImage, encode_image
+from eyechart.api.image_payloads import EncodedImage, encode_image
+from eyechart.api.limiter import Retry
 from eyechart.api.requests import Reply, Request
-from eyechart.api.rerank import parse_rerank, rerank_request
-from eyechart.api.retry import Retry
-from eyechart.api.secret import Secret, find_key
+from eyechart.io.secrets import Secret, find_key
 
 __all__ = [
     "ApiClient",
     "ApiError",
     "Budget",
-    "ChatAnswer",
-    "ChatMessage",
     "EncodedImage",
     "Reply",
     "Request",
@@ -34,6 +41,7 @@ __all__ = [
     "embed_images",
     "embed_texts",
     "encode_image",
+    "encode_ref",
     "find_key",
     "parse_chat",
     "parse_embeddings",

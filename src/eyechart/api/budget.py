@@ -1,18 +1,45 @@
-"""What a run has used, and what it may use."""
+"""Token and request usage, caps on it, and its cost.
+
+Prices come from a file that the user provides; none are built in, because they change.
+
+    currency = "USD"
+
+    ["gpt-4o"]
+    prompt = 2.50       # per million tokens
+    completion = 10.00
+
+    ["*"]               # every other model
+    prompt = 0
+    completion = 0
+
+The same as JSON: {"currency": "USD", "gpt-4o": {"prompt": 2.5, "completion": 10}}.
+"""
 
 from __future__ import annotations
 
 import threading
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from eyechart.api.errors import BudgetExceededError
+from eyechart.errors import UsageError
+from eyechart.io.safe_parse import is_number, parse_json, read_text
+from eyechart.messages import UserMessage
+
+MILLION = 1_000_000
+OTHERS = "*"
+"""Entry for every model that the table does not list."""
+_PARTS = ("prompt", "completion")
+_RAISE = UserMessage("Raise the limit and rerun: saved answers are not requested again.")
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Requests sent (each try counts) and tokens as the server reports them."""
+    """Requests sent (retries included) and tokens as reported by the server."""
 
     requests: int = 0
     prompt_tokens: int = 0
@@ -20,7 +47,7 @@ class Usage:
 
     @property
     def tokens(self) -> int:
-        """All tokens, asked and answered."""
+        """Prompt and completion tokens together."""
         return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: Usage) -> Usage:
@@ -32,13 +59,13 @@ class Usage:
 
 
 def read_usage(body: Mapping[str, Any]) -> Usage:
-    """Read the `usage` object of an answer; servers without one, or with nonsense in it, count as 0 tokens."""
+    """Read the `usage` object of a response; 0 tokens if it is absent or malformed."""
     usage = body.get("usage")
     if not isinstance(usage, Mapping):
         return Usage()
     prompt = _count(usage.get("prompt_tokens"))
     completion = _count(usage.get("completion_tokens"))
-    if not prompt and not completion:  # embeddings and rerankers often give the total only
+    if not prompt and not completion:  # embeddings and rerankers often report the total only
         prompt = _count(usage.get("total_tokens"))
     return Usage(0, prompt, completion)
 
@@ -48,10 +75,10 @@ def _count(value: object) -> int:
 
 
 class Budget:
-    """Counts usage and stops a run at a cap. One budget may be shared by several clients and threads.
+    """Counts usage and stops a run at a cap; may be shared by several clients and threads.
 
-    The cap on requests is exact. Tokens are known only when an answer is there, so the requests in flight
-    at that moment may go beyond the cap on tokens. A copy in another process counts for itself.
+    The cap on requests is exact. Token counts are known only once a response arrives, so requests in flight may exceed
+    the cap on tokens. A copy in another process counts independently.
     """
 
     def __init__(self, max_requests: int | None = None, max_tokens: int | None = None) -> None:
@@ -71,23 +98,89 @@ class Budget:
 
     @property
     def used(self) -> Usage:
-        """What was used up to now."""
+        """Usage so far."""
         return self._used
 
     def take_request(self) -> None:
-        """Count a request that is about to be sent, or refuse it."""
+        """Count a request that is about to be sent.
+
+        Raises:
+            BudgetExceededError: If a cap is reached.
+        """
         with self._lock:
             if self.max_requests is not None and self._used.requests >= self.max_requests:
-                raise _exceeded(f"The cap of {self.max_requests} requests is reached.")
+                raise BudgetExceededError(
+                    "Request limit of {max_requests} reached.", advice=_RAISE, max_requests=self.max_requests
+                )
             if self.max_tokens is not None and self._used.tokens >= self.max_tokens:
-                raise _exceeded(f"The cap of {self.max_tokens} tokens is reached ({self._used.tokens} used).")
+                raise BudgetExceededError(
+                    "Token limit of {max_tokens} reached ({tokens} used).",
+                    advice=_RAISE,
+                    max_tokens=self.max_tokens,
+                    tokens=self._used.tokens,
+                )
             self._used += Usage(requests=1)
 
     def add(self, usage: Usage) -> None:
-        """Count the tokens of an answer."""
+        """Count the tokens of a response."""
         with self._lock:
             self._used += usage
 
 
-def _exceeded(message: str) -> BudgetExceededError:
-    return BudgetExceededError(message, advice="Raise the cap and run again: answers already saved are not paid twice.")
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Price of a model per million tokens."""
+
+    prompt: float
+    completion: float
+    currency: str = "USD"
+
+    def cost(self, usage: Mapping[str, float]) -> float:
+        """Return the cost of prompt_tokens and completion_tokens."""
+        total = self.prompt * usage.get("prompt_tokens", 0) + self.completion * usage.get("completion_tokens", 0)
+        return round(total / MILLION, 6)
+
+
+def find_price(table: str, model: str) -> Price | None:
+    """Look a model up in a price file; None without a file or an entry for the model.
+
+    Raises:
+        UsageError: If the file cannot be read.
+    """
+    if not table:
+        return None
+    prices = _read(Path(table))
+    return prices.get(model, prices.get(OTHERS))
+
+
+@cache
+def _read(path: Path) -> Mapping[str, Price]:
+    try:
+        text = read_text(path, UsageError)
+        content = tomllib.loads(text) if path.suffix.lower() == ".toml" else parse_json(text)
+    except ValueError as error:
+        raise UsageError(
+            "{path} is not a valid price table ({reason}).",
+            advice="Write it as TOML (.toml) or JSON.",
+            path=path,
+            reason=error,
+        ) from error
+    if not isinstance(content, dict):
+        raise UsageError("{path} is not a valid price table.", advice="It must map model names to prices.", path=path)
+    currency = content.pop("currency", "USD")
+    return {name: _price(path, name, entry, str(currency)) for name, entry in content.items()}
+
+
+def _price(path: Path, name: str, entry: Any, currency: str) -> Price:
+    entry = entry if isinstance(entry, dict) else {}
+    unknown = sorted(set(entry) - set(_PARTS))
+    values = [entry.get(part, 0) for part in _PARTS]
+    if unknown or not entry or not all(is_number(value) and value >= 0 for value in values):
+        raise UsageError(
+            "{path}: invalid price for {name!r}.",
+            advice="Set prompt and completion to numbers: the price per million tokens.",
+            path=path,
+            name=name,
+        )
+    prompt, completion = map(float, values)
+    return Price(prompt, completion, currency)

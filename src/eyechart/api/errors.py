@@ -1,7 +1,4 @@
-"""What can go wrong with an API, each with one clear message.
-
-At a `fatal` error a run stops. The others concern one request.
-"""
+"""API errors. A `fatal` error ends the run; any other concerns a single request."""
 
 from __future__ import annotations
 
@@ -15,17 +12,17 @@ class ApiError(ModelError):
 
 
 class FatalApiError(ApiError):
-    """Will meet every further request as well."""
+    """An error that every further request would raise as well."""
 
     fatal = True
 
 
 class UnreachableError(FatalApiError):
-    """No server answers at the address."""
+    """No server responds at the address."""
 
 
 class KeyRefusedError(FatalApiError):
-    """The key is wrong, lacks a right, or its account has no credit."""
+    """The key is wrong, lacks a permission, or its account has no credit."""
 
 
 class ModelNotServedError(FatalApiError):
@@ -37,28 +34,32 @@ class EndpointMissingError(FatalApiError):
 
 
 class RedirectRefusedError(FatalApiError):
-    """The server points elsewhere; the key is not taken there."""
+    """The server redirects; the key is not sent to another address."""
 
 
 class BudgetExceededError(FatalApiError):
-    """The cap on requests or tokens is reached."""
+    """The limit on requests or tokens is reached."""
 
 
 class RequestRefusedError(ApiError):
-    """The server refuses this request: too long, a parameter it does not know, an image it cannot read."""
+    """The server rejects this request: too long, an unknown parameter, an unreadable image."""
+
+
+class KeyInAnswerError(ApiError):
+    """A response contains the API key and is discarded."""
 
 
 class ServerBusyError(ApiError):
-    """The server was overloaded or failed at every try."""
+    """The server was overloaded or failed on every attempt."""
 
 
 class AnswerTimeoutError(ApiError):
-    """No whole answer came in time, at any try."""
+    """No complete response arrived in time on any attempt."""
 
 
 class ConnectionCutError(ApiError):
-    """The connection broke off before the answer was complete, at every try."""
+    """The connection was closed before the response was complete, on every attempt."""
 
 
 class BadAnswerError(ApiError):
-    """The answer is not what the API promises: no JSON, another shape, too large."""
+    """The response violates the API: not JSON, a different shape, too large."""

@@ -1,4 +1,4 @@
-"""What is sent, and what comes back."""
+"""Requests and replies, and the fields of a reply."""
 
 from __future__ import annotations
 
@@ -8,21 +8,61 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from eyechart.api.answers import Json
+from eyechart.api.errors import BadAnswerError
 from eyechart.errors import EyechartError
 
 T = TypeVar("T")
+Json = dict[str, Any]
+
+
+def field_of(holder: Mapping[str, Any], name: str, kind: type[T], what: str, body: Json) -> T:
+    """Return a field of the expected type; `what` names the kind of response, `body` is quoted in the error."""
+    value = holder.get(name)
+    if not isinstance(value, kind):
+        raise BadAnswerError(
+            "The response is not a {what}: {name!r} is missing or has the wrong type in {body}",
+            what=what,
+            name=name,
+            body=excerpt(body),
+        )
+    return value
+
+
+def list_of(body: Json, name: str, what: str) -> list[Any]:
+    """Return a top-level list."""
+    return field_of(body, name, list, what, body)
+
+
+def excerpt(body: Json) -> str:
+    """Quote the beginning of a response."""
+    return one_line(json.dumps(body), 200)
+
+
+def whole(text: str) -> str:
+    """Replace lone surrogates, which JSON allows and UTF-8 does not."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def one_line(text: str, limit: int) -> str:
+    """Shorten a text for a message: one line, at most `limit` characters, no control characters."""
+    text = " ".join("".join(c if c.isprintable() else " " for c in text[:100_000]).split())
+    return text if len(text) <= limit else f"{text[:limit]}..."
+
+
+# Requests and replies.
 
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[T]):
-    """One call: what to send where, and how to read the answer.
+    """One API call: path, body and response parser.
 
-    `body` may be a function: it is called in a thread just before sending, so that ten thousand images
-    are not encoded (or in memory) at once. Without a body it is a GET.
+    `body` may be a function: it is called in a thread just before sending, so that images are encoded one at a time.
+    Without a body it is a GET.
 
-    `keep` is called in a thread with what `parse` made of the answer, before another request is sent in its
-    place: what was paid for can be put on disk first.
+    `keep` is called in a thread with the parsed value before the slot is reused, so that a paid response is on disk
+    first.
     """
 
     id: str
@@ -34,7 +74,7 @@ class Request(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[T]):
-    """What became of a request: a value, or the error that ended it."""
+    """Outcome of a request: a value, or the error that ended it."""
 
     id: str
     value: T | None
@@ -50,26 +90,26 @@ class Reply(Generic[T]):
 
 
 @dataclass(slots=True)
-class UnderWay(Generic[T]):
-    """A request that was taken and has no reply yet."""
+class InFlightRequest(Generic[T]):
+    """A request without a reply yet."""
 
     request: Request[T]
     start: float
     content: bytes | None = None
     model: str = ""
-    """The body's, which explains a 404."""
+    """The model named in the body, which explains a 404."""
     broken: EyechartError | None = None
-    """Why there is no body."""
+    """Error raised while building the body."""
     tries: int = 0
-    """How often it was sent."""
-    following: UnderWay[T] | None = None
-    """The next request, made while this one's answer was kept."""
+    """Number of attempts."""
+    following: InFlightRequest[T] | None = None
+    """The next request, prepared while the value of this one was stored."""
     failures: int = 0
     refusals: int = 0
-    """How often it was one too many for the server."""
+    """How often the server had no capacity for it."""
 
     def encode(self) -> None:
-        """Make the body and serialise it."""
+        """Build and serialise the body."""
         body = self.request.body
         try:
             built = body() if callable(body) else body

@@ -1,35 +1,148 @@
-"""One HTTP exchange: bytes out, a JSON object back, every failure a clear error."""
+"""One HTTP exchange: bytes out, a JSON object back, every failure and refusal a clear error."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from eyechart.api import errors
-from eyechart.api.answers import Json, one_line, whole
-from eyechart.api.refusals import FATAL_CODES, Refusal, failure_in, read_error
-from eyechart.api.retry import BUSY_STATUSES, BusyError, TransientError, is_retried, read_retry_after
-from eyechart.api.secret import Secret
+from eyechart.api.limiter import BUSY_STATUSES, BusyError, TransientError, is_retried, read_retry_after
+from eyechart.api.requests import Json, one_line, whole
 from eyechart.errors import UsageError
+from eyechart.io.secrets import Secret
 
 if TYPE_CHECKING:
-    import ssl
-
     import httpx2
 
-_QUOTED = 200  # characters of a foreign answer that an error repeats
+
+FATAL_CODES = frozenset({"insufficient_quota", "model_not_found", "invalid_api_key"})
+"""Error codes that apply to every request."""
+_ANSWERS = ("choices", "data", "results", "models")
+_WORDS = ("message", "detail", "msg", "error")
+"""Fields that hold the error text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A status of 300 or more and the request it belongs to. Texts are ready to be shown."""
+
+    api_base: str
+    path: str
+    model: str
+    status: int
+    code: str
+    said: str
+    names_model: bool
+    """The server's text contains the name of the model."""
+    location: str
+
+    def error(self) -> errors.ApiError:
+        """Return the matching error."""
+        if 300 <= self.status < 400:
+            return self._redirect()
+        if self.code in ("insufficient_quota", "invalid_api_key") or self.status in (401, 403):
+            return self._key()
+        if self.code == "model_not_found" or (self.status == 404 and self.names_model):
+            return errors.ModelNotServedError(
+                "{address} does not serve the model {name!r}: {reason}",
+                advice="GET {address}/models lists the served models.",
+                address=self.api_base,
+                name=self.model,
+                reason=self.said,
+            )
+        if self.status in (404, 405):
+            return errors.EndpointMissingError(
+                "{address} has no endpoint /{path} (status {status}): {reason}",
+                advice="Check that api_base ends at the API root (often /v1) and that the server has this endpoint.",
+                address=self.api_base,
+                path=self.path,
+                status=self.status,
+                reason=self.said,
+            )
+        if is_retried(self.status):
+            return errors.ServerBusyError(
+                "{address} failed with status {status}: {reason}",
+                address=self.api_base,
+                status=self.status,
+                reason=self.said,
+            )
+        return errors.RequestRefusedError(
+            "{address} rejected the request (status {status}): {reason}",
+            address=self.api_base,
+            status=self.status,
+            reason=self.said,
+        )
+
+    def _redirect(self) -> errors.ApiError:
+        return errors.RedirectRefusedError(
+            "{api_base} redirects to {location}; redirects are not followed, because requests carry the API key.",
+            advice="If you trust that address, set api_base to it.",
+            api_base=self.api_base,
+            location=self.location,
+        )
+
+    def _key(self) -> errors.ApiError:
+        if self.code == "insufficient_quota":
+            return errors.KeyRefusedError(
+                "The account behind this API key has no credit left at {address}: {reason}",
+                advice="Check the plan and billing of the account.",
+                address=self.api_base,
+                reason=self.said,
+            )
+        return errors.KeyRefusedError(
+            "{address} rejected the API key (status {status}): {reason}",
+            advice="Set another key (api_key, or the environment variable EYECHART_API_KEY).",
+            address=self.api_base,
+            status=self.status,
+            reason=self.said,
+        )
+
+
+def failure_in(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the error inside a response with a success status; None if there is none.
+
+    Gateways report errors that way: instead of a result, next to an empty one, or within its first choice.
+    """
+    answer = next((body[name] for name in _ANSWERS if body.get(name)), None)
+    if answer is None:
+        return body if body.get("object") == "error" or any(body.get(name) for name in _WORDS) else None
+    first = answer[0] if isinstance(answer, list) else None
+    return first if isinstance(first, Mapping) and first.get("error") else None
+
+
+def read_error(content: bytes) -> tuple[str, str]:
+    """Extract code and text from an error response of any of the usual shapes; by default its whole text."""
+    text = content.decode("utf-8", "replace")
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        return "", text
+    if not isinstance(body, Mapping):
+        return "", text
+    error = body.get("error")
+    inner = error if isinstance(error, Mapping) else body
+    words = next((inner[key] for key in _WORDS if inner.get(key)), text)
+    return str(inner.get("code") or ""), words if isinstance(words, str) else json.dumps(words)
+
+
+# One HTTP exchange: bytes out, a JSON object back, every failure a specific error.
+
+
+T = TypeVar("T")
+
+_QUOTED = 200  # characters of a response quoted in an error
 _STATUSES = frozenset(map(str, range(400, 600)))
 
 
 @dataclass(frozen=True)
 class Transport:
-    """Where requests go and within what limits."""
+    """Address, key and limits of a server."""
 
     api_base: str
     key: Secret
@@ -37,31 +150,27 @@ class Transport:
     max_response_bytes: int
 
     def sessions(self, count: int) -> Iterator[httpx2.AsyncClient]:
-        """Make sessions of one connection each; the caller closes them."""
+        """Create sessions of one connection each; the caller closes them."""
         import httpx2
 
         certificates = httpx2.create_ssl_context()
-        return (self._session(certificates) for _ in range(count))
-
-    def _session(self, certificates: ssl.SSLContext) -> httpx2.AsyncClient:
-        import httpx2
-
-        return httpx2.AsyncClient(
-            auth=_bearer(self.key),
-            limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1),
-            verify=certificates,
-            # Never followed: the request, with its key and images, goes where the user said or nowhere.
-            follow_redirects=False,
-            # A proxy of the environment cannot reach this machine's own loopback.
-            trust_env=not is_loopback(self.api_base),
-        )
+        for _ in range(count):
+            yield httpx2.AsyncClient(
+                auth=_bearer(self.key),
+                limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1),
+                verify=certificates,
+                # Not followed: a request carries the key and images, which only the configured address may get.
+                follow_redirects=False,
+                # A proxy from the environment cannot reach this machine's loopback.
+                trust_env=not is_loopback(self.api_base),
+            )
 
     async def exchange(self, session: httpx2.AsyncClient, path: str, body: bytes | None, model: str) -> Json:
-        """Send one request (GET when there is no body) and return the JSON object that answers it.
+        """Send one request (GET without a body) and return the JSON object of the response.
 
         Raises:
-            TransientError: If another try may help.
-            ApiError: If it will not.
+            TransientError: If a retry may help.
+            ApiError: If it cannot.
         """
         import httpx2
 
@@ -70,7 +179,7 @@ class Transport:
         request = httpx2.Request(method, url, content=body, headers=headers, extensions={"timeout": times})
         failure: Exception
         try:
-            async with asyncio.timeout(self.timeout):  # httpx2's own limits are per read: a slow drip passes them
+            async with asyncio.timeout(self.timeout):  # httpx2's limits are per read: a slow drip passes them
                 response = await session.send(request, stream=True)
                 try:
                     content = await self._read(response)
@@ -81,19 +190,25 @@ class Transport:
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
             failure = TransientError(self._unreachable(error))
         except httpx2.DecodingError:
-            failure = errors.BadAnswerError(f"The answer of {self.api_base} cannot be decompressed.")
+            failure = errors.BadAnswerError(
+                "The response of {api_base} cannot be decompressed.", api_base=self.api_base
+            )
         except httpx2.TransportError as error:
             failure = TransientError(self._cut(error))
         else:
-            if response.status_code < 300:
-                return self._parse(content, path, model)
-            failure = self._refusal(response, content, path, model)
-        # Raised out here, so that no traceback shows the HTTP library's frames, whose variables hold the key.
+            parsed = response.status_code < 300
+            found = (self._parse if parsed else partial(self._refusal, response))(content, path, model)
+            # A response may echo the key: no frame of a traceback may have it among its variables.
+            del content, response
+            if not isinstance(found, Exception):
+                return found
+            failure = found
+        # Raised here so that no traceback shows frames of the HTTP library, whose variables hold the key.
         raise failure
 
-    @cache  # noqa: B019 - few paths, and as many transports as there are servers
+    @cache  # noqa: B019 - few paths, and one transport per server
     def _head(self, path: str, *, is_post: bool) -> tuple[httpx2.URL, httpx2.Headers, dict[str, float | None]]:
-        """Make what all requests have in common, once: that takes longer than sending them."""
+        """Build URL, headers and timeouts once: that takes longer than sending a request."""
         import httpx2
 
         from eyechart import __version__
@@ -108,51 +223,77 @@ class Transport:
         async for chunk in response.aiter_bytes():
             content += chunk
             if len(content) > self.max_response_bytes:
+                del content, chunk
                 raise errors.BadAnswerError(
-                    f"The answer of {self.api_base} is larger than {self.max_response_bytes} bytes.",
-                    advice="Ask for fewer items at a time, or raise max_response_bytes.",
+                    "The response of {api_base} is larger than {max_response_bytes} bytes.",
+                    advice="Request fewer items at a time, or raise max_response_bytes.",
+                    api_base=self.api_base,
+                    max_response_bytes=self.max_response_bytes,
                 )
-        return self.key.redact(bytes(content))
+        return bytes(content)
 
-    def _parse(self, content: bytes, path: str, model: str) -> Json:
-        """Read an answer with a status of success; it may still be an error, or half of an answer."""
+    def _parse(self, content: bytes, path: str, model: str) -> Json | Exception:
+        """Parse a response with a success status; it may still be an error or truncated."""
         try:
             value = json.loads(content)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError):
             bad = errors.BadAnswerError(
-                f"{self.api_base} answered with something that is not JSON: {self._excerpt(content)}",
-                advice="Is this an OpenAI-compatible server, and does api_base end where its API begins (/v1)?",
+                "{address} did not return JSON: {text}",
+                advice="Check that the server is OpenAI-compatible and that api_base ends at the API root (/v1).",
+                address=self.api_base,
+                text=self._excerpt(content),
             )
-            # A web page will not turn into JSON; a body that was cut may be whole the next time.
-            raise (bad if content.lstrip()[:1] == b"<" else TransientError(bad)) from error
+            # A web page is permanent; a truncated body may be complete on the next attempt.
+            return bad if content.lstrip()[:1] == b"<" else TransientError(bad)
         if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
-            return {"data": value}  # what others put into an object, some servers send bare
+            return {"data": value}  # some servers send the list without the enclosing object
         if not isinstance(value, dict):
-            none = errors.BadAnswerError(f"{self.api_base} answered with no JSON object: {self._excerpt(content)}")
-            raise TransientError(none)
+            none = errors.BadAnswerError(
+                "{api_base} did not return a JSON object: {excerpt}",
+                api_base=self.api_base,
+                excerpt=self._excerpt(content),
+            )
+            return TransientError(none)
         failed = failure_in(value)
         if failed is not None:
-            raise self._hidden_refusal(json.dumps(failed).encode(), path, model)
+            return self._hidden_refusal(json.dumps(failed).encode(), path, model)
         return value
 
     def _hidden_refusal(self, content: bytes, path: str, model: str) -> Exception:
-        """Make the error for a refusal that comes with a status of success."""
+        """Return the error for an error body with a success status."""
         code, words = read_error(content)
         said = self.quote(words)
         status = int(code) if code in _STATUSES else 200
         if status != 200 or code in FATAL_CODES:
             return self._sorted(Refusal(self.api_base, path, model, status, code, said, model in words, ""), None)
-        return TransientError(errors.BadAnswerError(f"{self.api_base} answered with an error: {said}"))
+        return TransientError(
+            errors.BadAnswerError("{api_base} returned an error: {said}", api_base=self.api_base, said=said)
+        )
 
     def _excerpt(self, content: bytes) -> str:
         return self.quote(content.decode(errors="replace"))
 
+    def read(self, answer: Json, parse: Callable[[Json], T]) -> T | Exception:
+        """Parse a response; one of the wrong shape is retried, as it may be truncated.
+
+        Responses are never redacted: one that contains the key, before or after parsing, is an error.
+        """
+        echo = errors.KeyInAnswerError(
+            "The response of {api_base} contains the API key and is discarded.", api_base=self.api_base
+        )
+        if self.key.is_in(answer):
+            return echo
+        try:
+            value = parse(answer)
+        except errors.BadAnswerError as error:
+            return TransientError(type(error)(self.key.redact(error.message), advice=error.advice))
+        return echo if self.key.is_in(value) else value
+
     def quote(self, text: str) -> str:
-        """Repeat the beginning of a foreign text in a message: without the key and control characters."""
-        return repr(one_line(self.key.redact(whole(text).encode()).decode(), _QUOTED))
+        """Quote the beginning of a foreign text, without the key and control characters."""
+        return repr(one_line(self.key.redact(whole(text)), _QUOTED))
 
     def _refusal(self, response: httpx2.Response, content: bytes, path: str, model: str) -> Exception:
-        """Make the error for a status that is no success."""
         code, words = read_error(content)
         location = response.headers.get("location", "nowhere")
         refusal = Refusal(
@@ -168,53 +309,61 @@ class Transport:
         return self._sorted(refusal, read_retry_after(response.headers))
 
     def _sorted(self, refusal: Refusal, retry_after: float | None) -> Exception:
-        """Tell what may pass from what will not."""
+        """Return a refusal as an error to retry or to raise."""
         error = refusal.error()
         if error.fatal or not is_retried(refusal.status):
             return error
-        # A server that says when it will have time has none now.
+        # A Retry-After means that the server is overloaded.
         busy = refusal.status in BUSY_STATUSES or (refusal.status == 503 and retry_after is not None)
         return (BusyError if busy else TransientError)(error, retry_after)
 
     def _unreachable(self, error: Exception) -> errors.ApiError:
         return errors.UnreachableError(
-            f"No server answers at {self.api_base}: {self.quote(str(error) or type(error).__name__)}",
-            advice="Start the server, or correct api_base.",
+            "Cannot connect to {address}: {reason}",
+            advice="Start the server, or fix api_base.",
+            address=self.api_base,
+            reason=self.quote(str(error) or type(error).__name__),
         )
 
     def _late(self) -> errors.ApiError:
         return errors.AnswerTimeoutError(
-            f"{self.api_base} gave no whole answer within {self.timeout:g} s.",
+            "{address} sent no complete response within {n:g} s.",
             advice="Raise the timeout, or lower the concurrency if the server is overloaded.",
+            address=self.api_base,
+            n=self.timeout,
         )
 
     def _cut(self, error: Exception) -> errors.ApiError:
         reason = self.quote(str(error) or type(error).__name__)
-        return errors.ConnectionCutError(f"{self.api_base} broke off the connection: {reason}")
+        return errors.ConnectionCutError(
+            "{address} closed the connection: {reason}", address=self.api_base, reason=reason
+        )
 
 
 def check_api_base(api_base: str) -> str:
     """Return the address without a trailing slash.
 
     Raises:
-        UsageError: If it is no http(s) address, or carries a password or a query, which would end up in logs.
+        UsageError: If it is not an http(s) address, or has a password or a query, which would end up in logs.
     """
     parts = urlsplit(api_base.strip())
     try:
         fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number
+    except ValueError:  # the port is not a number
         fine = False
     if not fine:
-        raise UsageError(f"api_base is no http(s) address: {api_base!r}.", advice="Example: http://localhost:8000/v1")
+        raise UsageError(
+            "api_base is not an http(s) URL: {address!r}.", advice="Example: http://localhost:8000/v1", address=api_base
+        )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise UsageError(
-            "api_base must not hold a user name, a password or a query.", advice="Give the key as api_key."
+            "api_base must not contain a user name, a password or a query.", advice="Set the key as api_key."
         )
     return api_base.strip().rstrip("/")
 
 
 def is_loopback(api_base: str) -> bool:
-    """Tell whether the address is this machine itself."""
+    """Whether the address is this machine."""
     host = urlsplit(api_base).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -223,7 +372,7 @@ def is_loopback(api_base: str) -> bool:
 
 
 def _bearer(key: Secret) -> httpx2.Auth:
-    """Make the authorisation a flow of the HTTP library: no variable or argument of ours holds the key's text."""
+    """Implement authorisation as an auth flow of httpx2: no variable or argument of ours holds the key's text."""
     import httpx2
 
     class Bearer(httpx2.Auth):

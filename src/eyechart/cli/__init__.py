@@ -1,4 +1,4 @@
-"""The command line. Arguments become settings here; the work is elsewhere, and nothing heavy is imported for help."""
+"""The command line: converts arguments to settings. Help imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -10,58 +10,58 @@ from typing import Any
 
 from eyechart.cli.flags.parser import CommandParser, HelpFormatter
 from eyechart.errors import EyechartError
-from eyechart.io.terminal import write_message
-from eyechart.io.translate import translate
-from eyechart.io.wording import as_flags
+from eyechart.io.terminal import translate, write_message
+from eyechart.messages import UserMessage
 
 COMMANDS = {
     "eval": "evaluate models on benchmarks",
     "demo": "evaluate the embedded model on the embedded data",
-    "as": "run a script of CLIP_benchmark, EvalScope or VLMEvalKit, its imports served by this package",
-    "run": "run a task config: captions, image-text and text retrieval, as EvalScope's run_task",
+    "as": "run a script written for CLIP_benchmark, EvalScope or VLMEvalKit with its imports served by Eyechart",
+    "run": "run a task config like EvalScope's run_task: captions, image-text and text retrieval",
     "list": "list datasets, models, tasks, collections and languages",
-    "info": "show what is known of a dataset or a model",
+    "info": "describe a dataset, a model or another name",
     "export": "write a dataset as a webdataset folder",
-    "vlm": "tools for tables of questions: circular sets",
-    "build": "make one table of many results: CSV, Parquet, Markdown, LaTeX",
+    "vlm": "tools for question tables: conversion and circular sets",
+    "build": "combine results into one table: CSV, Parquet, Markdown, LaTeX",
     "compare": "compare models on the same samples",
-    "report": "make one HTML page of results",
-    "serve": "show that page on loopback, kept up to date while a run is going on",
+    "report": "write results as one HTML page",
+    "serve": "serve the report on loopback, updated during a run",
     "bench-api": "measure throughput and latency of an embedding or rerank server",
-    "completion": "print a script that completes commands in bash, zsh or fish",
-    "cache": "list, verify, compact or remove what is kept on this machine: vectors, answers, downloads",
-    "doctor": "check the installation and say what to do",
+    "completion": "print a completion script for bash, zsh or fish",
+    "cache": "list, verify, compact or clear the cache: vectors, answers, downloads",
+    "doctor": "check the installation and give advice",
 }
 """Subcommands: each is a module of this package with ``add_arguments(parser)`` and ``run(args)``."""
 
 INTERRUPTED = 130
-NOBODY_READS = 141
+BROKEN_PIPE = 141
 
 
 def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -> int:
-    """Run a command and return its exit code: 0 all done, 1 a job failed, 2 wrong usage."""
-    # Not list(...): once the command of that name has been imported, it is this package's attribute.
+    """Run a command and return its exit code: 0 success, 1 a job failed, 2 wrong usage."""
+    # Not list(...): the module of the command `list` shadows the builtin once it is imported.
     words = [*(sys.argv[1:] if arguments is None else arguments)]
     parser = make_parser(program, next((word for word in words if not word.startswith("-")), None))
     try:
         args = parser.parse_args(words)
         code: int = _module_of(args.command).run(args)
     except EyechartError as error:
-        write_message(f"{program}: {as_flags(error)}\n", sys.stderr)
+        write_message(UserMessage("{program}: {reason}\n", program=program, reason=error), sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         write_message(
-            f"{program}: interrupted; what was computed is kept, run the same command to go on.\n", sys.stderr
+            UserMessage("{program}: interrupted; run the same command to resume.\n", program=program),
+            sys.stderr,
         )
         return INTERRUPTED
-    except BrokenPipeError:  # as with `| head`: what is left must not fail again when Python ends
+    except BrokenPipeError:  # as with `| head`: flushing at exit must not fail again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return NOBODY_READS
+        return BROKEN_PIPE
     return code
 
 
 def make_parser(program: str, wanted: str | None = None) -> CommandParser:
-    """Build the parser; only the wanted command's flags are added, so that others cost nothing."""
+    """Build the parser; only the wanted command adds its flags, to keep start-up fast."""
     from eyechart import __version__
 
     parser = CommandParser(
@@ -83,7 +83,7 @@ def _sentence(summary: str) -> str:
 
 
 def _module_of(command: str) -> Any:
-    name = "act_as" if command == "as" else command.replace("-", "_")  # `as` is a word of the language
+    name = "act_as" if command == "as" else command.replace("-", "_")  # `as` is a keyword
     return import_module(f"{__name__}.{name}")
 
 
@@ -93,5 +93,5 @@ def main_clip_benchmark() -> int:
 
 
 def main_export_wds() -> int:
-    """Entry point of the ``clip_benchmark_export_wds`` alias: its flags are those of ``export``."""
+    """Entry point of the ``clip_benchmark_export_wds`` alias of ``export``."""
     return main(["export", *sys.argv[1:]], program="clip_benchmark_export_wds")

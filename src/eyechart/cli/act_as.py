@@ -1,4 +1,4 @@
-"""``eyechart as PACKAGE SCRIPT``: run a script of another tool with its imports served by Eyechart."""
+"""``eyechart as PACKAGE SCRIPT``: run a script written for another tool with its imports served by Eyechart."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from eyechart.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
-    from eyechart.compat.acting import SURFACES
+    """Add the arguments."""
+    from eyechart.compat.import_shim import SURFACES
 
-    parser.add_argument("package", choices=sorted(SURFACES), help="the package that the script imports")
+    parser.add_argument("package", choices=sorted(SURFACES), help="package that the script imports")
     parser.add_argument(
-        "words", nargs=argparse.REMAINDER, metavar="SCRIPT | -m MODULE [ARGS]", help="as after `python`"
+        "words", nargs=argparse.REMAINDER, metavar="SCRIPT | -m MODULE [ARGS]", help="arguments as for `python`"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the package's names, then run the script or module."""
-    from eyechart.compat.acting import act_as, run_module, run_script
+    """Install the import shim, then run the script or module."""
+    from eyechart.compat.import_shim import act_as, run_module, run_script
 
     module = args.words[:1] == ["-m"]
     if len(args.words) <= module:
         raise UsageError(
-            "There is nothing to run.", advice=f"Write: eyechart as {args.package} SCRIPT [ARGS], or -m MODULE [ARGS]"
+            "No script or module given.",
+            advice="Usage: eyechart as {package} SCRIPT [ARGS], or -m MODULE [ARGS]",
+            package=args.package,
         )
     act_as(args.package)
     if module:

@@ -1,4 +1,4 @@
-"""``eyechart build``: result files to one table."""
+"""``eyechart build``: combine result files into one table."""
 
 from __future__ import annotations
 
@@ -6,51 +6,55 @@ import argparse
 import sys
 from pathlib import Path
 
-from eyechart.cli.parts.results import arrange, load, named_or_default, save, say_what_is_missing
+from eyechart.cli.result_arguments import arrange, load, named_or_default, report_defects, save
 from eyechart.errors import UsageError
 from eyechart.io.terminal import width_of, write_message, write_output
+from eyechart.messages import UserMessage
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags; ``clip_benchmark build`` has the same."""
-    parser.add_argument("files", nargs="*", help="result files, or folders (searched to any depth); default: results/")
-    parser.add_argument("--output", "-o", default="benchmark.csv", help="where the table goes; - for the terminal")
+    """Add the arguments, which include those of ``clip_benchmark build``."""
+    parser.add_argument("files", nargs="*", help="result files or folders, searched recursively; default: results/")
+    parser.add_argument("--output", "-o", default="benchmark.csv", help="output file; - for the terminal")
     parser.add_argument(
         "--format",
         choices=("csv", "text", "markdown", "latex", "parquet"),
-        help="default: by the output's suffix, else csv; text on a terminal",
+        help="default: from the output's suffix, else csv; text on a terminal",
     )
     parser.add_argument(
         "--layout", choices=("rows", "matrix"), default="rows", help="one row per result, or models x benchmarks"
     )
     parser.add_argument(
-        "--intervals", action="store_true", help="add intervals: their ends, or in a matrix how far they reach"
+        "--intervals", action="store_true", help="add intervals: both ends, or the half-width in a matrix"
     )
-    parser.add_argument("--metric", help="matrix: this metric instead of each benchmark's primary ones")
+    parser.add_argument("--metric", help="matrix: metric instead of each benchmark's primary ones")
     parser.add_argument(
-        "--average", choices=("plain", "kind", "rank", "chance"), default="plain", help="matrix: the last column"
+        "--average",
+        choices=("plain", "kind", "rank", "chance"),
+        default="plain",
+        help="matrix: average in the last column",
     )
-    parser.add_argument(
-        "--digits", type=int, default=1, choices=range(16), metavar="N", help="matrix: digits after the point"
-    )
+    parser.add_argument("--digits", type=int, default=1, choices=range(16), metavar="N", help="matrix: decimal places")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the table and say what went into it."""
-    from eyechart.report.formats import FORMATS, SUFFIXES, matrix, not_comparable, result_rows, to_text
+    """Write the table and print a summary."""
+    from eyechart.report.table_formats import FORMATS, SUFFIXES, matrix, not_comparable, result_rows, to_text
 
     loaded = load(named_or_default(args.files))
-    say_what_is_missing(loaded.found)
+    report_defects(loaded.found)
     if args.layout == "matrix":
         table = arrange(loaded.found)
         columns = table.columns(args.metric)
         if not columns:
             raise UsageError(
-                f"No result has the metric {args.metric!r}.", advice="Leave --metric out for the primary ones."
+                "No result has the metric {metric!r}.",
+                advice="Omit {--metric} for the primary metrics.",
+                metric=args.metric,
             )
         grid = matrix(table, columns, how=args.average, digits=args.digits, intervals=args.intervals)
         for line in not_comparable(table, columns):
-            write_message(f"{line}\n", sys.stderr)
+            write_message(UserMessage("{line}\n", line=line), sys.stderr)
     else:
         grid = result_rows(loaded.found, intervals=args.intervals)
     shown = args.output == "-" and sys.stdout.isatty()
@@ -64,5 +68,8 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.buffer.flush()
         return 0
     save(args.output, data)
-    write_message(f"{len(loaded.found)} results, {len(grid.rows)} rows -> {args.output}\n", sys.stdout)
+    write_message(
+        UserMessage("{n} results, {rows} rows -> {path}\n", n=len(loaded.found), rows=len(grid.rows), path=args.output),
+        sys.stdout,
+    )
     return 0

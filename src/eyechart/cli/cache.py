@@ -1,4 +1,4 @@
-"""``eyechart cache``: what is kept on this machine, whether it is sound, less of it, and fewer files."""
+"""``eyechart cache``: list, verify, compact and clear the cache."""
 
 from __future__ import annotations
 
@@ -9,45 +9,53 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from eyechart.errors import UsageError, unknown_name
-from eyechart.io.layout import columns_of, lay_out
 from eyechart.io.terminal import width_of, write_message, write_output
+from eyechart.io.text_tables import columns_of, lay_out
+from eyechart.messages import UserMessage
 
 if TYPE_CHECKING:
-    from eyechart.store.contents import CacheItem
+    from eyechart.store.maintenance import CacheItem
 
 INDEX = ("cards", "digests")
-"""Small notes that tell which model is which; ``clear`` leaves them unless they are named."""
+"""Small index files; ``clear`` keeps them unless they are named."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Add the arguments."""
     add = parser.add_argument
     add(
         "action",
         choices=list(ACTIONS),
-        help="list it, remove from it, check stored vectors and answers, or merge small files of vectors",
+        help="list the cache, clear it, verify cached vectors and answers, or merge small vector files",
     )
-    add("--kind", nargs="+", default=[], help="only these: embeddings, responses, datasets, ... as `cache ls` shows")
+    add(
+        "--kind",
+        nargs="+",
+        default=[],
+        help="only these kinds: embeddings, responses, datasets, ... as `cache ls` shows",
+    )
     add("--model", nargs="+", default=[], help="only these models, by name or fingerprint")
     add("--dataset", nargs="+", default=[], help="only these downloaded datasets, as `cache ls` shows")
-    add("--yes", action="store_true", help="clear: do not ask")
-    add("--dry-run", action="store_true", help="clear, compact: say what would be done, and change nothing")
+    add("--yes", action="store_true", help="clear: do not ask for confirmation")
+    add("--dry-run", action="store_true", help="clear, compact: show what would be done without changing anything")
     add("--json", action="store_true", help="ls: print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what is asked with the items that are meant."""
-    from eyechart.models.cards import model_names
-    from eyechart.store.contents import list_cache, remote_store
+    """Run the action on the selected items."""
+    from eyechart.models.lazy_model import model_names
+    from eyechart.store.maintenance import list_cache, remote_store
 
     address = remote_store()
     if address:
-        write_message(f"Vectors are at {address}, which is not looked at here.\n", sys.stderr)
+        write_message(
+            UserMessage("Vectors are stored at {address}, which is not listed here.\n", address=address), sys.stderr
+        )
     return ACTIONS[args.action](args, _chosen(args, list_cache(model_names())))
 
 
 def _chosen(args: argparse.Namespace, items: Sequence[CacheItem]) -> list[CacheItem]:
-    from eyechart.store.contents import EMBEDDINGS, KINDS, RESPONSES
+    from eyechart.store.maintenance import EMBEDDINGS, KINDS, RESPONSES
 
     for kind in args.kind:
         if kind not in KINDS:
@@ -77,7 +85,7 @@ def _named(word: str, names: Sequence[str], items: Sequence[CacheItem]) -> list[
 
 def _list(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
     from eyechart.io.files import cache_root
-    from eyechart.store.contents import KINDS
+    from eyechart.store.maintenance import KINDS
 
     if args.json:
         rows = [{"kind": i.kind, "name": i.name, "path": str(i.path), "bytes": i.size, "files": i.files} for i in items]
@@ -88,37 +96,40 @@ def _list(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
     head, *rows_of_lines = lay_out(columns, lines, width_of(sys.stdout))
     write_output(f"{head[0]}\n", sys.stderr)
     write_output("".join(f"{line}\n" for row in rows_of_lines for line in row), sys.stdout)
-    write_message(f"{megabytes(sum(i.size for i in items))} in {cache_root()}\n", sys.stderr)
+    write_message(
+        UserMessage("{n} in {cache_root}\n", n=megabytes(sum(i.size for i in items)), cache_root=cache_root()),
+        sys.stderr,
+    )
     return 0
 
 
 def _clear(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
-    from eyechart.store.contents import remove
+    from eyechart.store.maintenance import remove
 
     _list(argparse.Namespace(json=False), items)
     if args.dry_run or not items:
         write_message("Nothing was removed.\n", sys.stderr)
         return 0
-    if not args.yes and not _agreed(f"Remove {len(items)} of these? Runs that are going on may fail. [y/N] "):
+    if not args.yes and not _agreed(f"Remove {len(items)} item(s)? Running evaluations may fail. [y/N] "):
         write_message("Nothing was removed.\n", sys.stderr)
         return 1
     for item in items:
         remove(item)
-    write_message(f"Removed {megabytes(sum(item.size for item in items))}.\n", sys.stderr)
+    write_message(UserMessage("Removed {size}.\n", size=megabytes(sum(item.size for item in items))), sys.stderr)
     return 0
 
 
 def _agreed(question: str) -> bool:
     if not sys.stdin.isatty():
         raise UsageError(
-            "There is nobody to ask.", advice="Say --yes to remove it, or --dry-run to see what it would be."
+            "Cannot ask for confirmation without a terminal.", advice="Use --yes to remove, or {--dry_run} to preview."
         )
     write_message(question, sys.stderr)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _verify(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:  # noqa: ARG001 - as all actions
-    from eyechart.store.contents import EMBEDDINGS, RESPONSES, verify
+    from eyechart.store.maintenance import EMBEDDINGS, RESPONSES, verify
 
     damaged = pieces = 0
     for item in items:
@@ -127,38 +138,41 @@ def _verify(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:  # noq
             pieces += count
             damaged += len(found)
             for line in found:
-                write_message(f"{item.name}: {line}\n", sys.stdout)
-    end = f"{damaged} are damaged: a run sets them aside and computes them again." if damaged else "All are sound."
-    write_message(f"{pieces} parts of vectors and answers were compared with their checksums. {end}\n", sys.stdout)
+                write_message(UserMessage("{name}: {line}\n", name=item.name, line=line), sys.stdout)
+    bad = UserMessage("{n} are damaged: a run sets them aside and recomputes them.", n=damaged)
+    end = bad if damaged else UserMessage("All are intact.")
+    write_message(
+        UserMessage("Verified the checksums of {n} parts of vectors and answers. {end}\n", n=pieces, end=end),
+        sys.stdout,
+    )
     return int(damaged > 0)
 
 
 def _compact(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
-    from eyechart.store.compact import Compacted, compact_model
-    from eyechart.store.contents import EMBEDDINGS
+    from eyechart.store.maintenance import EMBEDDINGS, CompactionSummary, compact_model
 
-    found = Compacted()
-    would = "would be" if args.dry_run else "were"
+    found = CompactionSummary()
+    would = "{name}: {n} of {m} files would be merged into {k}.\n"
+    text = would if args.dry_run else "{name}: {n} of {m} files were merged into {k}.\n"
     for item in items:
         if item.kind == EMBEDDINGS:
             one = compact_model(item.path, dry_run=args.dry_run)
             found += one
             if one.merged:
-                write_message(
-                    f"{item.name}: {one.merged} of {one.parts} files {would} merged into {one.into}.\n", sys.stdout
-                )
+                message = UserMessage(text, name=item.name, n=one.merged, m=one.parts, k=one.into)
+                write_message(message, sys.stdout)
             for line in one.damaged:
-                write_message(f"{item.name}: {line}\n", sys.stdout)
+                write_message(UserMessage("{name}: {line}\n", name=item.name, line=line), sys.stdout)
     if not found.merged:
-        write_message(f"Nothing to merge among {found.parts} files of vectors.\n", sys.stdout)
+        write_message(UserMessage("Nothing to merge in {n} vector files.\n", n=found.parts), sys.stdout)
     if found.damaged:
-        end = "They were left as they are: a run sets them aside and computes them again."
-        write_message(f"Damaged files: {len(found.damaged)}. {end}\n", sys.stdout)
+        text = "Damaged files: {n}. They were not changed: a run sets them aside and recomputes them.\n"
+        write_message(UserMessage(text, n=len(found.damaged)), sys.stdout)
     return int(bool(found.damaged))
 
 
 def megabytes(size: int) -> str:
-    """Write a size as people read it."""
+    """Format a size in kB, MB or GB."""
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
 
 

@@ -1,4 +1,4 @@
-"""``eyechart completion SHELL``: a script, made from the parser, that completes commands, flags, values and names."""
+"""``eyechart completion SHELL``: a completion script generated from the parser."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from eyechart.io.terminal import write_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
-    parser.description = "Print a script. In bash: source <(eyechart completion bash)"
-    parser.add_argument("shell", choices=list(SCRIPTS), help="for which shell")
+    """Add the arguments."""
+    parser.description = "Print a completion script. In bash: source <(eyechart completion bash)"
+    parser.add_argument("shell", choices=list(SCRIPTS), help="shell to complete in")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -24,14 +24,14 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class CompletedCommand:
-    """What can follow a command."""
+    """Completions of a command."""
 
     path: str
-    """The words before: ``/eval``, ``/vlm/convert``; empty for the program itself."""
+    """Path of the command: ``/eval``, ``/vlm/convert``; empty for the program itself."""
     words: Sequence[str]
-    """What can stand at its positions, besides files."""
+    """Positional arguments other than files."""
     flags: Mapping[str, Sequence[str]]
-    """Values by flag; none if any are possible."""
+    """Values by flag; empty if any value is possible."""
     about: Mapping[str, str]
 
 
@@ -59,12 +59,11 @@ def _inside(parser: argparse.ArgumentParser, path: str, names: dict[str, list[st
 
 
 def _names() -> dict[str, list[str]]:
-    """Return names that are known here, by the arguments that take them."""
     from eyechart.datasets.catalogue import load_catalogue, user_files
-    from eyechart.datasets.questions.reader import question_names
+    from eyechart.datasets.questions.question_reader import question_names
     from eyechart.datasets.resolve import DEMO
-    from eyechart.models.names import known_models
     from eyechart.models.registry import ENCODERS
+    from eyechart.models.resolve import known_models
     from eyechart.tasks.registry import TASKS
 
     catalogue = load_catalogue(user_files())
@@ -106,7 +105,7 @@ BASH = """_eyechart() {{
             esac ;;
         esac ;;
     esac
-    # Bash ends words at colons: what stands before the last one is on the line already.
+    # Bash splits words at colons: the part before the last one is already on the line.
     prefix="${{current%"${{current##*:}}"}}"
     COMPREPLY=()
     while IFS= read -r part; do COMPREPLY+=("${{part#"$prefix"}}"); done < <(compgen -W "$words" -- "$current")
@@ -149,7 +148,7 @@ def _fish(commands: Sequence[CompletedCommand]) -> str:
 
 
 def _joined(words: Iterable[str]) -> str:
-    """Write names in one line; those that a shell would read as something else are left out."""
+    """Join names, leaving out those with shell metacharacters."""
     return " ".join(word for word in dict.fromkeys(words) if word and not set(word) & set(" \"'$`\\!*?;&|<>()"))
 
 

@@ -1,4 +1,4 @@
-"""``eyechart demo``: `eval` on the models and data that ship with the package."""
+"""``eyechart demo``: `eval` on the embedded models and data."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shlex
 import sys
 
 from eyechart.io.terminal import write_message
+from eyechart.messages import UserMessage
 
 COMMAND = (
     "eval demo/garments demo/scenes eyechart-tiny eyechart-tiny-int8 "
@@ -16,19 +17,19 @@ OUTPUT = "{output}/{{dataset}}_{{model}}_{{language}}_{{task}}.json"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Add the arguments."""
     parser.add_argument("--output", default="outputs/demo", help="folder for the results")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the command that this stands for and run it."""
+    """Print the equivalent `eval` command and run it."""
     from eyechart.cli import main
 
     words = [*shlex.split(COMMAND), "--output", OUTPUT.format(output=args.output)]
     if args.quiet:
         words.append("--quiet")
     else:
-        write_message(f"$ eyechart {shlex.join(words)}\n\n", sys.stdout)
+        write_message(UserMessage("$ eyechart {words}\n\n", words=shlex.join(words)), sys.stdout)
     code = main(words)
     return code or main(["report", args.output, "--output", f"{args.output}/report.html", "--title", "Eyechart demo"])

@@ -1,26 +1,33 @@
-"""``eyechart doctor``: check the installation and say what to do."""
+"""``eyechart doctor``: check the installation and give advice."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import platform
+import shutil
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
 
-from eyechart.io.layout import columns_of, lay_out
-from eyechart.io.terminal import make_console, width_of
-from eyechart.io.translate import translate
+from eyechart.io.files import cache_root
+from eyechart.io.terminal import make_console, translate, width_of
+from eyechart.io.text_tables import columns_of, lay_out
+from eyechart.messages import UserMessage
 
 STYLES = {"ok": "green", "missing": "yellow", "problem": "bold red"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare no flags: it looks at everything."""
+    """Add nothing: the command has no arguments."""
 
 
-def run(args: argparse.Namespace) -> int:  # noqa: ARG001 - there is nothing to choose
-    """Print one line per check; the exit code is 1 if something is broken."""
+def run(args: argparse.Namespace) -> int:  # noqa: ARG001 - same signature as all commands
+    """Print one line per check; return 1 if there is a problem."""
     from rich.text import Text
-
-    from eyechart.doctor import examine
 
     findings = examine()
     rows = [
@@ -34,3 +41,141 @@ def run(args: argparse.Namespace) -> int:  # noqa: ARG001 - there is nothing to 
         text.stylize(STYLES[finding.state], 0, len(translate(finding.state)))
         console.print(text)
     return int(any(finding.state == "problem" for finding in findings))
+
+
+# Checks of the installation, with advice for what is missing or broken.
+
+
+EXTRAS = {
+    "open_clip": "open-clip",
+    "transformers": "transformers",
+    "sentence_transformers": "sentence-transformers",
+    "ray": "ray",
+    "s3fs": "cloud",
+    "huggingface_hub": "hub",
+    "modelscope": "hub",
+    "tensorflow_datasets": "tfds",
+    "torchvision": "torchvision",
+    "pyarrow": "parquet",
+    "openpyxl": "xlsx",
+    "mteb": "mteb",
+    "pandas": "pandas",
+    "matplotlib": "plot",
+}
+"""The extra that installs each optional library."""
+LOW_SPACE = 2 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report."""
+
+    what: str
+    state: str
+    """``ok``, ``missing`` (something optional) or ``problem``."""
+    detail: str
+    advice: str = ""
+
+
+def _verdict(what: str, good: bool, detail: str, advice: str) -> Finding:
+    return Finding(what, "ok", detail) if good else Finding(what, "problem", detail, advice)
+
+
+def examine() -> list[Finding]:
+    """Check the installation, extras, devices, caches and incompatible versions."""
+    return [finding for check in _CHECKS for finding in check()]
+
+
+def _python() -> Iterator[Finding]:
+    detail = UserMessage(
+        "{version} on {platform}, {n} cores",
+        version=platform.python_version(),
+        platform=platform.platform(terse=True),
+        n=os.cpu_count(),
+    )
+    yield _verdict("Python", sys.version_info >= (3, 11), detail, "Install Python 3.11 or newer.")
+
+
+def _embedded() -> Iterator[Finding]:
+    from eyechart.demo import model_folder
+
+    whole = (model_folder() / "image.onnx").is_file()
+    yield _verdict("embedded model", whole, "eyechart-tiny", "Reinstall eyechart.")
+
+
+def _extras() -> Iterator[Finding]:
+    for module, extra in EXTRAS.items():
+        if find_spec(module) is None:
+            yield Finding(
+                module, "missing", "not installed", UserMessage("pip install 'eyechart[{extra}]'", extra=extra)
+            )
+        else:
+            yield Finding(module, "ok", _version(module))
+
+
+def _torch() -> Iterator[Finding]:
+    if find_spec("torch") is None:
+        yield Finding("torch", "missing", "not installed", "pip install 'eyechart[open-clip]'")
+        return
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        yield Finding(
+            "torch", "problem", UserMessage("cannot be imported ({reason})", reason=error), "Reinstall torch."
+        )
+        return
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    known = torch.__version__
+    none = UserMessage("{version}, no GPU: float32 on the CPU", version=known)
+    yield Finding("torch", "ok", UserMessage("{known}, {gpus}", known=known, gpus=", ".join(gpus)) if gpus else none)
+    if find_spec("torchvision") is not None:
+        yield _torchvision()
+
+
+def _torchvision() -> Finding:
+    try:
+        import torchvision
+    except (ImportError, OSError, RuntimeError) as error:
+        # Built for another torch version: its compiled operators are missing, and open_clip fails to import.
+        advice = "Install matching versions, for example torch==2.14.1 torchvision==0.29.1."
+        return Finding("torchvision with torch", "problem", str(error).splitlines()[0], advice)
+    return Finding("torchvision with torch", "ok", str(torchvision.__version__))
+
+
+def _cache() -> Iterator[Finding]:
+    root = cache_root()
+    existing = root
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    if not os.access(existing, os.W_OK):
+        yield Finding(
+            "cache",
+            "problem",
+            UserMessage("{path} cannot be written", path=root),
+            "Set EYECHART_CACHE to another folder.",
+        )
+        return
+    free = shutil.disk_usage(existing).free
+    size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file()) if root.exists() else 0
+    detail = UserMessage("{path}: {size:.0f} MB used, {free:.0f} GB free", path=root, size=size / 1e6, free=free / 1e9)
+    yield _verdict("cache", free > LOW_SPACE, detail, "Free some space.")
+
+
+def _outputs() -> Iterator[Finding]:
+    here = Path.cwd()
+    yield _verdict(
+        "this folder", os.access(here, os.W_OK), str(here), UserMessage("Choose another folder with {--output}.")
+    )
+
+
+_CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (_python, _embedded, _torch, _extras, _cache, _outputs)
+
+
+def _version(module: str) -> str:
+    for name in (module, f"{module}_torch", module.replace("_", "-")):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            # The distribution's name differs from the module's; try the next spelling.
+            continue
+    return "installed"

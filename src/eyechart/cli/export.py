@@ -1,4 +1,4 @@
-"""``eyechart export``, also installed as ``clip_benchmark_export_wds``: any dataset to a webdataset folder."""
+"""``eyechart export``, also installed as ``clip_benchmark_export_wds``: write a dataset as a webdataset folder."""
 
 from __future__ import annotations
 
@@ -6,48 +6,45 @@ import argparse
 import sys
 from pathlib import Path
 
+from eyechart.cli.flags.eval_flags import add_flags
+from eyechart.errors import UsageError
 from eyechart.io.terminal import write_message
+from eyechart.messages import UserMessage
+from eyechart.settings.evaluation import DataSettings, PromptSettings
 
 READ = (
     "split", "dataset_root", "custom_classname_file", "custom_template_file", "annotation_file", "wds_cache_dir",
     "dataset_hub", "catalogue", "offline",
 )  # fmt: skip
-"""The flags that say which data are read and how: settings of `eyechart.config`, as `eval` has them."""
+"""Settings of `eval` that select and read the dataset."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags; those of ``clip_benchmark_export_wds`` keep their names and defaults."""
+    """Add the arguments, with the names and defaults of ``clip_benchmark_export_wds``."""
     add = parser.add_argument
-    add("--dataset", "-d", required=True, help="a name, or the path of a folder or table")
-    add("--split", "-s", default="test", help="which part of the dataset")
-    add("--dataset-root", "-r", dest="dataset_root", default="data", help="where the dataset is")
-    add("--output", "-o", required=True, type=Path, help="the webdataset's folder")
+    add("--dataset", "-d", required=True, help="name, or path of a folder or table")
+    add("--split", "-s", default="test", help="split to export")
+    add("--dataset-root", "-r", dest="dataset_root", default="data", help="dataset folder")
+    add("--output", "-o", required=True, type=Path, help="webdataset folder to write")
     kinds = parser.add_mutually_exclusive_group()
-    kinds.add_argument("--retrieval", action="store_true", help="insist on captions; by default the data decides")
-    kinds.add_argument("--multilabel", action="store_true", help="insist on several labels an image")
+    kinds.add_argument("--retrieval", action="store_true", help="require captions (default: any kind)")
+    kinds.add_argument("--multilabel", action="store_true", help="require several labels per image (default: any kind)")
     add("--image-format", help="original, webp (lossless), png or jpg")
     add("--max-count", type=int, default=10_000, help="images per shard")
     add("--max-size", type=int, default=1_000_000_000, help="bytes per shard")
-    add("--language", nargs="+", default=["en"], help="languages of class names and captions, the first one mainly")
-    add("--limit", type=int, help="write only the first N samples")
-    add("--custom-classname-file", help="JSON by dataset name, or one name a line")
-    add("--custom-template-file", help="JSON by dataset name, or one template with {c} a line")
-    add("--annotation-file", help="annotation file of a named retrieval dataset")
-    add("--wds-cache-dir", help="where downloaded datasets are kept")
-    add("--dataset-hub", choices=["huggingface", "modelscope"], help="where named datasets come from")
-    add("--catalogue", nargs="+", default=[], help="TOML files with datasets of your own")
-    add("--offline", action="store_true", help="fetch nothing, use what is in the cache")
-    add("--overwrite", action="store_true", help="replace the split if it is there")
+    add("--language", nargs="+", default=["en"], help="languages of class names and captions, main language first")
+    add("--limit", type=int, help="export only the first N samples")
+    add_flags(parser, PromptSettings, READ)
+    add_flags(parser, DataSettings, [name for name in READ if name not in ("split", "dataset_root")])
+    add("--overwrite", action="store_true", help="replace an existing split")
     add("--quiet", action="store_true", help="show no progress")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Open the dataset in each language and write it."""
+    """Open the dataset in each language and export it."""
     from eyechart.config import make_config
     from eyechart.datasets.registry import open_dataset
-    from eyechart.datasets.wds.export import export_webdataset
-    from eyechart.datasets.wds.recode import check_format
-    from eyechart.errors import UsageError
+    from eyechart.datasets.webdataset_export import check_format, export_webdataset
     from eyechart.io.progress import choose_progress
     from eyechart.plan import dataset_spec
 
@@ -69,13 +66,22 @@ def run(args: argparse.Namespace) -> int:
         progress=choose_progress(quiet=args.quiet),
     )
     if not args.quiet:
-        write_message(f"{done.samples} samples in {done.shards} shards -> {done.folder}\n", sys.stdout)
+        write_message(
+            UserMessage(
+                "{n} samples in {shards} shards -> {path}\n", n=done.samples, shards=done.shards, path=done.folder
+            ),
+            sys.stdout,
+        )
     return 0
 
 
 def _check_kind(args: argparse.Namespace, kind: str) -> None:
-    from eyechart.errors import UsageError
-
     for flag in ("retrieval", "multilabel"):
         if getattr(args, flag) and kind != flag:
-            raise UsageError(f"--{flag}: {args.dataset} is a {kind} dataset.", advice=f"Leave --{flag} out.")
+            raise UsageError(
+                "{--{flag}}: {name} is a {kind} dataset.",
+                advice="Omit {--{flag}}.",
+                flag=flag,
+                name=args.dataset,
+                kind=kind,
+            )

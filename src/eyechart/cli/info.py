@@ -1,53 +1,268 @@
-"""``eyechart info NAME``: all that is known of a dataset, a collection, a language, a task or a model."""
+"""`eyechart info NAME`: what is known of a dataset, collection, language, task or model, or of data on disk."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from eyechart.datasets.catalogue import CatalogueEntry, Source
-
-from eyechart.cli.flags.eval_flags import add_model_flags, add_table_flags
-from eyechart.cli.flags.settings import option_of
+from eyechart.cli.flags.eval_flags import add_flags
 from eyechart.cli.list import catalogue_of, registries
-from eyechart.cli.parts.own_data import own_data
-from eyechart.io.layout import columns_of, lay_out
-from eyechart.io.terminal import width_of, write_output
-from eyechart.io.translate import translate
+from eyechart.io.terminal import translate, width_of, write_output
+from eyechart.io.text_tables import columns_of, lay_out
+from eyechart.messages import UserMessage, join
+from eyechart.settings.evaluation import ModelLoadSettings, TableSettings
+
+if TYPE_CHECKING:
+    from eyechart.config import Config
+    from eyechart.datasets.catalogue import CatalogueEntry, Source
+    from eyechart.manifest import Manifest
+    from eyechart.types import DatasetInfo, DatasetSpec, Sample
+
+
+FORMS = {
+    "collection": "collection of images and texts (corpus.jsonl)",
+    "folder": "folders of images, one per class",
+    "jsonl": "image_queries.jsonl",
+    "pairs": "pairs.jsonl",
+    "questions": "table of questions",
+    "selection": "questions.jsonl: images and texts to choose from",
+    "table": "table",
+    "text_collection": "texts: corpus.jsonl, queries.jsonl and their relevance",
+    "wds": "webdataset",
+}
+MOST_DECODED = 2000
+"""Maximum number of images decoded to find broken ones, which takes seconds; a run decodes all."""
+MOST_SHOWN = 20
+FLAGS = ("split", "task", "encoding", *TableSettings.fields())
+
+
+def own_data(args: argparse.Namespace) -> Mapping[str, Any] | None:
+    """Describe the data at a path, or demo data; None if the path does not exist or is a model."""
+    from eyechart.config import make_config
+    from eyechart.datasets.registry import open_dataset
+    from eyechart.datasets.resolve import DEMO, no_such_path
+    from eyechart.manifest import read_manifest
+    from eyechart.models.family import families_in
+    from eyechart.models.registry import FAMILIES
+    from eyechart.plan import dataset_spec
+
+    path = Path(args.name).expanduser()
+    if not path.exists() and args.name.startswith((".", "/", "~")):
+        raise no_such_path(args.name)
+    if (not path.exists() and args.name not in DEMO) or (
+        path.is_dir() and any(families_in(path, role) for role in FAMILIES)
+    ):
+        return None
+    given = {name: value for name in FLAGS if (value := getattr(args, name))}
+    config = make_config({"dataset": [args.name], "on_error": "skip", **given})
+    spec = dataset_spec(config, args.name, "en", task=config.task[0])
+    splits = _splits(spec)
+    if "split" not in given and splits and spec.split not in splits:
+        given["split"] = next(iter(splits))
+        spec = spec.other_split(given["split"])
+    dataset = open_dataset(spec)
+    manifest = read_manifest(dataset, on_error="skip")
+    broken, sizes = _decode(manifest)
+    return {
+        "name": args.name,
+        "form": FORMS.get(spec.reader, spec.reader),
+        "kind": manifest.info.kind,
+        "split": spec.split,
+        "splits": splits if len(splits) > 1 else None,
+        "samples": len(manifest) + len(manifest.failures),
+        **_classes(manifest),
+        **_captions(manifest),
+        "languages": ", ".join(_languages(spec, manifest.info)),
+        "image sizes": _sizes(sizes),
+        "broken images": broken,
+        "notes": [notice.message for notice in manifest.notices if notice.kind != "unreadable_images"],
+        "tasks": _tasks(manifest.info, splits),
+        "next": _command(args.name, config, given, broken=bool(broken), info=manifest.info),
+    }
+
+
+def _splits(spec: DatasetSpec) -> dict[str, str]:
+    """Return the splits of the data with their sizes; empty if there are none."""
+    from eyechart.datasets.image_folder import class_folders, subfolders
+    from eyechart.datasets.image_table import choose_columns, read_rows
+    from eyechart.datasets.locations import COMMON_SPLITS
+
+    root = Path(spec.root)
+    if spec.reader == "wds":
+        return {path.parent.name: f"({path.read_text().strip()} shards)" for path in sorted(root.glob("*/nshards.txt"))}
+    if spec.reader == "folder":
+        found = [folder.name for folder in sorted(subfolders(root)) if folder.name in COMMON_SPLITS]
+        return {name: f"({len(class_folders(root / name))} classes)" for name in found if class_folders(root / name)}
+    if spec.reader == "table":
+        rows = read_rows(root, spec.options)
+        column = choose_columns(root, {key for row in rows.values() for key in row}, spec.options).split
+        counts = Counter(str(row.get(column) or "").strip() for row in rows.values()) if column else {}
+        return {name: f"({count} rows)" for name, count in counts.items()}
+    return {}
+
+
+def _classes(manifest: Manifest) -> Mapping[str, Any]:
+    names = manifest.info.classnames
+    if not names:
+        return {}
+    labels = (label for entry in manifest.entries for label in (*entry.labels, entry.label) if label is not None)
+    found = Counter(labels)
+    counts = sorted(((name, found[i]) for i, name in enumerate(names)), key=lambda item: -item[1])
+    shown = [f"{name} {count}" for name, count in counts[:MOST_SHOWN]]
+    more = [f"... and {len(counts) - MOST_SHOWN} more, the smallest has {counts[-1][1]}"] if len(counts) > 20 else []
+    return {
+        "classes": len(names),
+        "images by class": ", ".join([*shown, *more]),
+        "templates": " | ".join(manifest.info.templates[:3]) or None,
+    }
+
+
+def _captions(manifest: Manifest) -> Mapping[str, Any]:
+    texts = [entry.texts for entry in manifest.entries if entry.texts]
+    if not texts or manifest.info.kind == "questions":
+        return {}
+    each = [len(own) for own in texts]
+    words = [len(text.split()) for own in texts for text in own]
+    one = f"{each[0]}" if min(each) == max(each) else f"{min(each)} to {max(each)}"
+    return {"captions": f"{sum(each)}, {one} per image, {min(words)} to {max(words)} words (median {median(words):g})"}
+
+
+def _languages(spec: DatasetSpec, info: DatasetInfo) -> Sequence[str]:
+    """List the languages of the class names, or of the captions in a webdataset's first sample."""
+    from eyechart.datasets.class_texts import languages_in
+    from eyechart.datasets.tar_shards import iter_groups
+    from eyechart.languages import MAIN
+
+    root = Path(spec.root)
+    if info.classnames:
+        return languages_in(root if root.is_dir() else root.parent) or [info.language]
+    shard = root / spec.split / "0.tar"
+    if spec.reader != "wds" or not shard.is_file():
+        return [info.language]
+    fields = next((fields for _, fields in iter_groups(shard)), {})
+    found = [field.removesuffix("txt").removesuffix(".") or MAIN for field in fields if field.endswith("txt")]
+    return sorted(found) or [info.language]
+
+
+def _decode(manifest: Manifest) -> tuple[list[str], list[tuple[int, int]]]:
+    """Decode the first images; return messages about broken ones and the sizes of the others."""
+    from itertools import islice
+
+    broken = [failure.reason for failure in manifest.failures]
+    sizes = []
+    with_images = (sample for sample in manifest.samples() if sample.image)
+    for sample in islice(with_images, MOST_DECODED):
+        size = _size(sample)
+        if isinstance(size, str):
+            broken += [size] if size not in broken else []
+        else:
+            sizes.append(size)
+    if not broken:
+        return [], sizes
+    more = [f"... and {len(broken) - MOST_SHOWN} more"] if len(broken) > MOST_SHOWN else []
+    seen = UserMessage("{n} of {total} decoded:", n=len(broken), total=len(sizes) + len(broken))
+    return [seen, *broken[:MOST_SHOWN], *more], sizes
+
+
+def _size(sample: Sample) -> tuple[int, int] | str:
+    from eyechart.errors import DataError
+
+    try:
+        return sample.image.decode().size if sample.image else ""
+    except DataError as error:
+        return error.message
+
+
+def _sizes(sizes: Sequence[tuple[int, int]]) -> str:
+    if not sizes:
+        return ""
+    ordered = sorted(sizes, key=lambda size: size[0] * size[1])
+    small, middle, large = (
+        f"{width} x {height}" for width, height in (ordered[0], ordered[len(sizes) // 2], ordered[-1])
+    )
+    some = f" (of the first {MOST_DECODED})" if len(sizes) >= MOST_DECODED else ""
+    return small + some if small == large else f"{small} to {large}, median {middle}{some}"
+
+
+def _tasks(info: DatasetInfo, splits: Mapping[str, str]) -> list[str]:
+    """List the tasks that support the data, the default first."""
+    from eyechart.settings.tasks import ProbeSettings
+    from eyechart.tasks.registry import TASK_OF_KIND, TASKS, load_task
+
+    usual = TASK_OF_KIND.get(info.kind)
+
+    def line(name: str) -> str:
+        task = load_task(name)
+        learns = issubclass(task.Settings, ProbeSettings)
+        how = {
+            "the default": name == usual,
+            "generative models": task.needs == "generator",
+            "with {--folds=5}, for lack of a train split": learns and "train" not in splits,
+        }
+        reasons = [UserMessage(text) for text, holds in how.items() if holds]
+        return UserMessage("{task} ({how})", task=name, how=join(reasons, ", ")) if reasons else name
+
+    fitting = [name for name in TASKS.names() if info.kind in load_task(name).kinds and info.kind != "external"]
+    return [line(name) for name in sorted(fitting, key=lambda name: (name != usual, name))]
+
+
+def _command(name: str, config: Config, given: Mapping[str, Any], *, broken: bool, info: DatasetInfo) -> str:
+    words: list[str] = ["eyechart", "eval", name]
+    words += [GENERATOR if info.kind == "questions" else TEXTS if info.kind == "texts" else ENCODER]
+    for flag in FLAGS:
+        value = given.get(flag, getattr(config, flag) if flag not in ("split", "task") else None)
+        if value:
+            words += [f"--{flag.replace('_', '-')}", *([value] if isinstance(value, str) else value)]
+    return shlex.join([*words, *(["--on-error", "skip"] if broken else [])])
+
+
+ENCODER, GENERATOR, TEXTS = "ViT-B-32:openai", "Qwen/Qwen2.5-VL-3B-Instruct", "sentence-transformers/all-MiniLM-L6-v2"
+"""Models of the suggested command."""
+
+
+# ``eyechart info NAME``: describe a dataset, a collection, a language, a task or a model.
+
 
 Facts = Mapping[str, Any]
 SENTENCES = ("form", "broken images", "notes", "tasks")
-"""Facts in words of ours; all others are names and numbers, which are the same in every language."""
+"""Facts that are translated; all others are names and numbers."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
-    parser.add_argument("name", help="a dataset, data of your own, a collection, language, task, model type or model")
+    """Add the arguments."""
+    parser.add_argument("name", help="dataset, path of custom data, collection, language, task, model family or model")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--dataset-root", default="{root}", help="folder for the steps of a manual download")
-    parser.add_argument("--catalogue", nargs="+", default=[], help="TOML files with datasets of your own")
-    own = parser.add_argument_group("for data of your own")
-    own.add_argument("--split", default="", help="which part of them (default: test, or the first)")
+    parser.add_argument("--dataset-root", default="{root}", help="folder shown in the steps of a manual download")
+    parser.add_argument(
+        "--catalogue", nargs="+", default=[], help="TOML files that define additional datasets and collections"
+    )
+    own = parser.add_argument_group("for custom data")
+    own.add_argument("--split", default="", help="split to describe (default: test, or the first)")
     own.add_argument("--task", default="", help="how a table with labels and captions is read")
-    own.add_argument("--encoding", default="", help="of their text files, if not UTF-8")
-    add_table_flags(own)
+    own.add_argument("--encoding", default="", help="encoding of the text files, if not UTF-8")
+    add_flags(own, TableSettings)
     group = parser.add_argument_group("for a model")
     group.add_argument("--pretrained", default="", help="tag, checkpoint, folder or hub id")
-    group.add_argument("--precision", default="fp32", choices=["fp32", "fp16", "bf16", "amp"], help="how it computes")
-    group.add_argument("--offline", action="store_true", help="fetch nothing, use what is in the cache")
-    add_model_flags(group)
+    group.add_argument(
+        "--precision", default="fp32", choices=["fp32", "fp16", "bf16", "amp"], help="numerical precision"
+    )
+    group.add_argument("--offline", action="store_true", help="never download; use cached files only")
+    add_flags(group, ModelLoadSettings)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the first kind of thing that has the name."""
+    """Print the first match of the name."""
     from eyechart.errors import unknown_name
-    from eyechart.io.hub_cache import asking_nothing
+    from eyechart.io.files import offline_hub
 
-    with asking_nothing(wanted=args.offline):
+    with offline_hub(wanted=args.offline):
         facts = next((found for lookup in LOOKUPS if (found := lookup(args))), None)
     if facts is None:
         raise unknown_name("name", args.name, _all_names(args), advice="See `eyechart list`.")
@@ -72,7 +287,7 @@ def _text(value: Any) -> str:
 
 
 def _dataset(args: argparse.Namespace) -> Facts | None:
-    from eyechart.datasets.catalogue.needs import needs_of
+    from eyechart.datasets.catalogue import needs_of
     from eyechart.languages import canonical
 
     catalogue = catalogue_of(args)
@@ -108,7 +323,7 @@ def _dataset(args: argparse.Namespace) -> Facts | None:
 
 
 def _prompts(entry: CatalogueEntry) -> Facts:
-    borrowed = "prompt pack, imagenet1k (it has none of its own)"
+    borrowed = "prompt pack, imagenet1k (the dataset has no templates)"
     templates = f"prompt pack, {entry.templates}" if entry.templates else borrowed
     return {
         "class names": f"prompt pack, {entry.classnames}" if entry.classnames else "its own",
@@ -172,7 +387,7 @@ def _plugin(args: argparse.Namespace) -> Facts | None:
 
 
 def _model(args: argparse.Namespace) -> Facts | None:
-    """Load the model that is meant, unless its card is known, and tell what is on the card."""
+    """Describe a model by its card, loading the model if the card is not cached."""
     from eyechart.config import make_config
     from eyechart.models.registry import open_model
     from eyechart.plan_models import model_specs
@@ -183,7 +398,7 @@ def _model(args: argparse.Namespace) -> Facts | None:
         "model_type": args.model_type,
         "model": [args.name],
         "pretrained": [args.pretrained],
-        "model_options": dict(option_of(text) for text in args.model_option),
+        "model_options": dict(args.model_options),
         **{
             name: getattr(args, name)
             for name in ("precision", "device", "model_cache_dir", "revision", "hub", "offline")
@@ -213,7 +428,7 @@ def _model(args: argparse.Namespace) -> Facts | None:
 
 
 def _is_known(name: str, pretrained: str) -> bool:
-    """Tell whether a name is that of a model; one that could be anything is not looked for on a hub."""
+    """Whether a name is certainly a model; an ambiguous name is not searched on a hub."""
     from eyechart.errors import UnknownNameError
     from eyechart.models.resolve import resolve_model
 
@@ -223,12 +438,8 @@ def _is_known(name: str, pretrained: str) -> bool:
         return False
 
 
-def _named_model(args: argparse.Namespace) -> Facts | None:
-    return _model(args) if args.model_type else None
-
-
 LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
-    _named_model,
+    lambda args: _model(args) if args.model_type else None,
     _dataset,
     _collection,
     _questions,
@@ -237,7 +448,7 @@ LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
     own_data,
     _model,
 ]
-"""What a name may be, tried in order; each returns what is known, or nothing."""
+"""Interpretations of a name, tried in order; each returns facts or None."""
 
 
 def _all_names(args: argparse.Namespace) -> list[str]:

@@ -1,4 +1,4 @@
-"""``eyechart list``: the datasets, models, tasks, collections and languages that are known by name."""
+"""``eyechart list``: named datasets, models, tasks, collections and languages."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from eyechart.errors import nearest
-from eyechart.io.layout import columns_of, lay_out
-from eyechart.io.terminal import width_of, write_message, write_output
-from eyechart.io.translate import translate
+from eyechart.io.terminal import translate, width_of, write_message, write_output
+from eyechart.io.text_tables import columns_of, lay_out
+from eyechart.messages import UserMessage
 
 if TYPE_CHECKING:
     from eyechart.datasets.catalogue import Catalogue
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Add the arguments."""
     add = parser.add_argument
     add("what", choices=list(_LISTS), help="what to list")
-    add("--search", help="only what has this text in its name or title, else names like it")
+    add("--search", help="only names and titles that contain this text, else similar names")
     add("--kind", help="only datasets of this kind: classification, retrieval, MCQ, Y/N, VQA, ...")
-    add("--language", help="only datasets in this language, under any of its codes")
+    add("--language", help="only datasets in this language, given by any of its codes")
     add("--collection", help="only datasets of this collection")
-    add("--needs", help="only datasets that need this: nothing, download, manual, tfds, torchvision, ...")
+    add("--needs", help="only datasets with this requirement: nothing, download, manual, tfds, torchvision, ...")
     add(
         "--needs-judge",
         choices=["yes", "no"],
-        help="only questions to generators: those that nothing but a judge can score, or the others",
+        help="only generative benchmarks that require a judge, or only those that do not",
     )
-    add("--catalogue", nargs="+", default=[], help="TOML files with datasets and collections of your own")
+    add("--catalogue", nargs="+", default=[], help="TOML files that define additional datasets and collections")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print one line each."""
-    from eyechart.models.names import has_open_clip
+    """Print one line per item."""
+    from eyechart.models.resolve import has_open_clip
 
     head, rows = _LISTS[args.what](args)
     if args.search:
@@ -47,12 +47,12 @@ def run(args: argparse.Namespace) -> int:
     if rows:
         show_columns(rows, head)
     elif args.what == "models" and not has_open_clip():
-        write_message("OpenCLIP's models are known here with: pip install 'eyechart[open-clip]'\n", sys.stderr)
+        write_message("To list OpenCLIP's models: pip install 'eyechart[open-clip]'\n", sys.stderr)
     return 0
 
 
 def _found(text: str, rows: Rows) -> Rows:
-    """Return the rows with a text in their name or title; if there are none, those whose name has a word like it."""
+    """Return the rows with a text in their name or title, else those with a similar word in their name."""
     wanted = text.lower()
     found = [row for row in rows if wanted in row[0].lower() or wanted in row[-1].lower()]
     if found:
@@ -60,12 +60,13 @@ def _found(text: str, rows: Rows) -> Rows:
     words = {word for row in rows for word in _words_of(row[0])}
     near = set(nearest(text, words, count=5, cutoff=0.7))
     found = [row for row in rows if near & _words_of(row[0])]
-    write_message(f"Nothing has {text!r} in its name or title{'; names like it:' if found else '.'}\n", sys.stderr)
+    like = "No name or title contains {text!r}; similar names:\n"
+    write_message(UserMessage(like if found else "No name or title contains {text!r}.\n", text=text), sys.stderr)
     return found
 
 
 def _words_of(name: str) -> set[str]:
-    """Return a name, without weights too, and its parts that are words: vtab/cifar10 has vtab, cifar10 and cifar."""
+    """Return a name, with and without weights, and its words: vtab/cifar10 has vtab, cifar10 and cifar."""
     parts = re.split(r"[^a-z0-9]+", name.lower())
     return {
         name.lower(),
@@ -78,18 +79,21 @@ NUMBERS = ("CLASSES", "SAMPLES", "COUNT", "DATASETS")
 
 
 def show_columns(rows: Sequence[Sequence[str]], head: Sequence[str]) -> None:
-    """Write rows in columns, as many as there is room for; the head goes to the error stream, pipes get the rows."""
+    """Print as many columns as fit; the header goes to stderr, so that pipes get only the rows."""
     columns = columns_of(*head, right=NUMBERS, drop=head[1:-1], wraps=True)
     first, *lines = lay_out(columns, rows, width_of(sys.stdout))
     write_output(f"{first[0]}\n", sys.stderr)
     left_out = [name for name in map(translate, head) if name not in first[0].split()]
     write_output("".join(f"{line}\n" for row in lines for line in row), sys.stdout)
     if left_out:
-        write_message(f"No room for {', '.join(left_out)}: a wider terminal has it, and so has a pipe.\n", sys.stderr)
+        write_message(
+            UserMessage("No room for {names}: use a wider terminal or a pipe.\n", names=", ".join(left_out)),
+            sys.stderr,
+        )
 
 
 def registries() -> dict[str, Registry]:
-    """Return the registries by the word under which they are listed."""
+    """Return the registries by the name of their list."""
     from eyechart.models.registry import ENCODERS, GENERATORS, RERANKERS
     from eyechart.tasks.registry import TASKS
 
@@ -97,7 +101,7 @@ def registries() -> dict[str, Registry]:
 
 
 def catalogue_of(args: argparse.Namespace) -> Catalogue:
-    """Load the catalogue with the files that the arguments name."""
+    """Load the catalogue with the user's files."""
     from eyechart.datasets.catalogue import load_catalogue, user_files
 
     return load_catalogue(user_files(args.catalogue))
@@ -112,7 +116,7 @@ def _datasets(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
 
 
 def _named_datasets(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
-    from eyechart.datasets.catalogue.needs import needs_of
+    from eyechart.datasets.catalogue import needs_of
     from eyechart.errors import unknown_name
     from eyechart.languages import canonical
 
@@ -135,7 +139,7 @@ def _named_datasets(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
 
 
 def _questions(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
-    """Yield the benchmarks of questions, with whether a judge is asked: no, optional, required."""
+    """Yield the generative benchmarks, with their use of a judge: no, optional, required."""
     from eyechart.datasets.questions.benchmarks import known_benchmarks
 
     for benchmark in known_benchmarks().values():
@@ -145,7 +149,7 @@ def _questions(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
 
 
 def _collections(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
-    from eyechart.models.model_collections import COLLECTIONS, EVERYTHING
+    from eyechart.models.resolve import COLLECTIONS, EVERYTHING
 
     rows: Rows = [
         (name, "datasets", str(len(members)), " ".join(members))
@@ -155,7 +159,7 @@ def _collections(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
         (name, "models", str(len(members)), " ".join(",".join(pair) for pair in members))
         for name, members in COLLECTIONS.items()
     ]
-    rows += [(name, "models", "", "all that the installed open_clip knows") for name in EVERYTHING]
+    rows += [(name, "models", "", "all models of the installed open_clip") for name in EVERYTHING]
     return ("NAME", "OF", "COUNT", "MEMBERS"), rows
 
 
@@ -176,8 +180,8 @@ def _languages(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
 
 
 def _models(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:  # noqa: ARG001 - as all lists
-    """List the families, then the models that are known by name: what is written behind ``--model``, or as a word."""
-    from eyechart.models.names import known_models
+    """List the families, then the models known by name, as given to ``--model``."""
+    from eyechart.models.resolve import known_models
 
     families = registries()["families"]
     rows: Rows = [(name, "family", _summary(families, name)) for name in families.names()]
@@ -190,7 +194,7 @@ def _registered(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
 
 
 def _summary(registry: Registry, name: str) -> str:
-    """Return the first line of what a plugin says of itself; one whose library is missing says that."""
+    """Return the first line of an object's docstring, or why it cannot be loaded."""
     from eyechart.errors import EyechartError
 
     try:

@@ -1,4 +1,4 @@
-"""``eyechart run``: task configs in YAML or JSON, as `eyechart.run_task` takes them."""
+"""``eyechart run``: run task configs in YAML or JSON, as `eyechart.run_task` does."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eyechart.io.terminal import write_message
+from eyechart.messages import UserMessage
 
 if TYPE_CHECKING:
     from eyechart.run import JobReport
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Add the arguments."""
     add = parser.add_argument
     add("config", nargs="+", metavar="CONFIG", help="YAML or JSON files: whole configs, or their eval_config only")
-    add("--work-dir", help="folder for the results, instead of the config's")
+    add("--work-dir", help="results folder, overriding the config")
     add("--limit", type=int, help="use only the first N samples (queries, for text retrieval)")
-    add("--skip-existing", action="store_true", help="do not repeat jobs whose result is there")
-    add("--dry-run", action="store_true", help="count what would be asked of APIs and estimate the tokens; ask nothing")
-    add("--quiet", action="store_true", help="print the table and errors only: no progress, no notes")
+    add("--skip-existing", action="store_true", help="skip jobs that already have a result")
+    add("--dry-run", action="store_true", help="estimate requests and tokens without sending anything")
+    add("--quiet", action="store_true", help="print only the table and errors: no progress, no notes")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read the configs, run them, and show a table."""
-    from eyechart.cli.parts.show import show_reports
-    from eyechart.compat.evalscope import read_configs
-    from eyechart.compat.evalscope.main import run_configs
+    """Run the configs and print a table."""
+    from eyechart.cli.run_output import show_reports
+    from eyechart.compat.evalscope.main import read_configs, run_configs
     from eyechart.io.progress import choose_progress
 
     configs = [with_flags(config, args) for config in read_configs(args.config)]
     reports = list(run_configs(configs, choose_progress(quiet=args.quiet)))
     for line in dry_lines(reports):
-        write_message(f"{line}\n", sys.stdout)
+        write_message(UserMessage("{line}\n", line=line), sys.stdout)
     show_reports([report for report in reports if not is_dry(report)], quiet=args.quiet)
     if args.quiet:
         for report in reports:
             if report.error:
-                write_message(f"{report.error}\n", sys.stderr)
+                write_message(UserMessage("{error}\n", error=report.error), sys.stderr)
     return 1 if any(report.error for report in reports) else 0
 
 
 def is_dry(report: JobReport) -> bool:
-    """Tell whether a report is an estimate."""
+    """Whether a report is an estimate."""
     return report.result is not None and report.result.facts.get("dry_run") is True
 
 
 def dry_lines(reports: Sequence[JobReport]) -> Iterator[str]:
-    """Say what a run would ask for."""
+    """Format the estimates of a dry run."""
     for report in reports:
         if report.result is not None and is_dry(report):
             numbers = report.result.metrics
@@ -57,15 +57,25 @@ def dry_lines(reports: Sequence[JobReport]) -> Iterator[str]:
             cost = numbers.get("estimated_cost")
             price = "" if cost is None else f", {cost:,.4f} {report.result.facts['currency']}"
             yield (
-                f"{report.result.model} on {report.result.dataset}: {count['images']} images, {count['requests']} "
-                f"requests, about {count['estimated_prompt_tokens']} prompt tokens and "
-                f"{count['estimated_completion_tokens']} completion tokens{price}, {count['estimated_seconds']} s. "
-                "Nothing was asked."
+                UserMessage(
+                    "{model} on {dataset}: {images} images, {requests} requests, about "
+                    "{estimated_prompt_tokens} prompt tokens and "
+                    "{estimated_completion_tokens} completion tokens{price}, "
+                    "{estimated_seconds} s. No request was sent.",
+                    model=report.result.model,
+                    dataset=report.result.dataset,
+                    images=count["images"],
+                    requests=count["requests"],
+                    estimated_prompt_tokens=count["estimated_prompt_tokens"],
+                    estimated_completion_tokens=count["estimated_completion_tokens"],
+                    price=price,
+                    estimated_seconds=count["estimated_seconds"],
+                )
             )
 
 
 def with_flags(config: Any, args: argparse.Namespace) -> Any:
-    """Put the command line's settings in place of the config's."""
+    """Override the config's settings with the command line's."""
     flags = {"limit": args.limit, "skip_existing": args.skip_existing or None, "dry_run": args.dry_run or None}
     inner = config.eval_config
     inner = inner.model_copy(

@@ -1,19 +1,20 @@
-"""``eyechart serve``: the report on loopback, kept up to date while a run is going on."""
+"""``eyechart serve``: serve the report on loopback, updated during a run."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from eyechart.cli.parts.results import FOLDER, named_or_default
 from eyechart.cli.report import add_page_arguments, payload_of
+from eyechart.cli.result_arguments import FOLDER, named_or_default
 from eyechart.io.terminal import write_message
+from eyechart.messages import UserMessage
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
-    parser.add_argument("files", nargs="*", help="result files, or folders (searched to any depth); default: results/")
-    parser.add_argument("--port", type=int, default=8000, help="port on loopback, 0 for any free one")
+    """Add the arguments."""
+    parser.add_argument("files", nargs="*", help="result files or folders, searched recursively; default: results/")
+    parser.add_argument("--port", type=int, default=8000, help="port on loopback, 0 for any free port")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     add_page_arguments(parser)
 
@@ -25,19 +26,21 @@ def run(args: argparse.Namespace) -> int:
 
     from eyechart.errors import UsageError
     from eyechart.report.page import make_page
-    from eyechart.report.page.serve import HOST, LiveResults, make_server
+    from eyechart.report.page.html import HOST, LiveResults, make_server
 
     args.files = named_or_default(args.files) or [FOLDER]
     for name in args.files:
         if not Path(name).exists():
-            raise UsageError(f"There is no file or folder {name}.", advice="Give the folder that a run writes to.")
+            raise UsageError("File or folder not found: {path}.", advice="Give the output folder of a run.", path=name)
     source = LiveResults(args.files, lambda: make_page(payload_of(args, may_be_empty=True), live=True))
     try:
         server = make_server(source, args.port)
     except OSError as error:
-        raise UsageError(f"Port {args.port} cannot be used ({error.strerror}).", advice="Try --port 0.") from error
+        raise UsageError(
+            "Cannot use port {port} ({reason}).", advice="Try --port 0.", port=args.port, reason=error.strerror
+        ) from error
     address = f"http://{HOST}:{server.server_port}/"
-    write_message(f"{address}  (stop with Ctrl-C)\n", sys.stdout)
+    write_message(UserMessage("{address}  (stop with Ctrl-C)\n", address=address), sys.stdout)
     if not args.no_browser:
         webbrowser.open(address)
     try:

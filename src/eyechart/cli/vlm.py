@@ -1,4 +1,4 @@
-"""``eyechart vlm``: tools for tables of questions."""
+"""``eyechart vlm``: tools for question tables."""
 
 from __future__ import annotations
 
@@ -19,39 +19,41 @@ KINDS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the tools."""
+    """Add the tools and their arguments."""
     tools = parser.add_subparsers(dest="tool", required=True, metavar="TOOL")
     circular = tools.add_parser("circular", help="make a circular set: every question once per rotation of its options")
     circular.add_argument("table", type=Path, help="TSV file with the columns index, question, A, B, ..., answer")
-    circular.add_argument("--output", "-o", type=Path, help="default: the name with _circular, beside it")
-    convert = tools.add_parser("convert", help="make a table of questions for eval from JSON, CSV or Hugging Face data")
+    circular.add_argument(
+        "--output", "-o", type=Path, help="default: the table's name with _circular, in the same folder"
+    )
+    convert = tools.add_parser("convert", help="convert JSON, CSV or Hugging Face data to a question table for eval")
     convert.add_argument(
         "source",
         type=Path,
-        help="JSON, JSON-lines, CSV, TSV or parquet file; a folder with images and one such file; a dataset that "
-        "Hugging Face's datasets saved to disk, or its folder of parquet files",
+        help="JSON, JSON lines, CSV, TSV or Parquet file; a folder with images and one such file; a dataset saved by "
+        "Hugging Face datasets, or a folder of Parquet files",
     )
     convert.add_argument("--output", "-o", type=Path, help="TSV file; default: the source's name, in this folder")
     convert.add_argument(
-        "--images", type=Path, metavar="FOLDER", help="where images are named from; default: the source"
+        "--images", type=Path, metavar="FOLDER", help="base folder of image paths; default: the source"
     )
-    convert.add_argument("--split", default="", help="of a dataset that has several")
+    convert.add_argument("--split", default="", help="split, if the dataset has several")
     convert.add_argument(
         "--column",
         action="append",
         default=[],
         metavar="OURS=THEIRS",
-        help="which column is index, image, question, options, A, B, ..., answer, hint, category, l2-category or "
-        "split, where its name does not say it; nothing behind = leaves it out; repeat for more",
+        help="source column of index, image, question, options, A, B, ..., answer, hint, category, l2-category or "
+        "split, if its name differs; empty after = omits it; repeatable",
     )
     convert.add_argument(
         "--answers",
         default="",
         metavar="HOW",
-        help="answers are letter, text, or positions from 0 or 1; default: found",
+        help="form of the answers: letter, text, or positions from 0 or 1; default: detected",
     )
     convert.add_argument(
-        "--keep-images", choices=("base64", "paths"), default="base64", help="inside the table, or as files beside it"
+        "--keep-images", choices=("base64", "paths"), default="base64", help="inside the table, or as separate files"
     )
 
 
@@ -62,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _circular(args: argparse.Namespace) -> str:
-    from eyechart.datasets.questions.circular import make_circular
+    from eyechart.datasets.questions.conversion import make_circular
 
     output = args.output or args.table.with_name(f"{args.table.stem}_circular.tsv")
     made = make_circular(args.table, output)
@@ -74,7 +76,9 @@ def _convert(args: argparse.Namespace) -> str:
 
     output = args.output or Path(f"{args.source.resolve().stem}.tsv")
     if output.resolve() == args.source.resolve():
-        raise UsageError(f"{output} would be written over itself.", advice="Give another name: --output FILE.tsv")
+        raise UsageError(
+            "{path} would overwrite its source.", advice="Choose another name: {--output} FILE.tsv", path=output
+        )
     asked = Conversion(
         args.source, output, args.images, args.split, _columns(args.column), args.answers, args.keep_images
     )
@@ -88,7 +92,9 @@ def _columns(given: Sequence[str]) -> dict[str, str]:
     pairs = [text.partition("=") for text in given]
     bad = next((text for text, (ours, mark, _) in zip(given, pairs, strict=True) if not mark or not ours), None)
     if bad is not None:
-        raise UsageError(f"--column {bad!r} is no pair.", advice="Write --column question=their_name")
+        raise UsageError(
+            "--column {pair!r} is not OURS=THEIRS.", advice="For example: --column question=their_name", pair=bad
+        )
     return {ours: theirs for ours, _, theirs in pairs}
 
 

@@ -1,5 +1,5 @@
-"""Surfaces of other tools: their names and forms, translated to ours."""
+"""Translators from the names and conventions of other tools to Eyechart's settings, jobs and scoring."""
 
-from eyechart.compat.acting import act_as
+from eyechart.compat.import_shim import act_as
 
 __all__ = ["act_as"]

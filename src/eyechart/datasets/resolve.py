@@ -1,22 +1,172 @@
-"""From what the user calls a dataset to the reader and the place that it is read from. Nothing is fetched here."""
+"""From a dataset name or path to the reader and the source it is read from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eyechart.datasets import jsonl, pairs, selection
-from eyechart.datasets.catalogue import Catalogue, CatalogueEntry, load_catalogue
-from eyechart.datasets.choose import Place, choose_place, hub_address, prompt_options
-from eyechart.datasets.folder import class_folders, subfolders
-from eyechart.datasets.layout import is_url, is_webdataset
-from eyechart.datasets.questions.reader import find_questions, question_names
-from eyechart.datasets.table_columns import OPTIONS
+from eyechart.datasets import annotation_files, selection
+from eyechart.datasets.catalogue import Catalogue, CatalogueEntry, Source, load_catalogue
+from eyechart.datasets.image_folder import class_folders, subfolders
+from eyechart.datasets.image_table import OPTIONS
+from eyechart.datasets.locations import is_present, is_url, is_webdataset, no_such_split
+from eyechart.datasets.questions.question_reader import find_questions, question_names
 from eyechart.datasets.text_collection import CORPUS, has_images
 from eyechart.demo import data_folder
-from eyechart.errors import DataError, UnknownNameError, UsageError, nearest
+from eyechart.errors import DataError, LanguageError, NotHereError, UnknownNameError, UsageError, nearest
+from eyechart.io.files import cached_snapshot
+from eyechart.languages import canonical, find_same, name_of
+from eyechart.messages import UserMessage
 from eyechart.types import DatasetSpec
+
+HUBS = {
+    "huggingface": "https://huggingface.co/datasets/{repo}/tree/main",
+    "modelscope": "https://modelscope.cn/datasets/{repo}/tree/master",
+}
+"""Web page of a dataset's files on each hub: the URLs that users copy."""
+SELF_LOADING = frozenset({"torchvision", "tfds"})
+"""Readers whose library downloads the data itself."""
+SHOWN_LANGUAGES = 40
+
+
+@dataclass(frozen=True)
+class Place:
+    """A reader and the location it reads."""
+
+    reader: str
+    root: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def choose_place(
+    entry: CatalogueEntry, catalogue: Catalogue, root: str, *, split: str, language: str, options: Mapping[str, Any]
+) -> Place:
+    """Select the source of an entry.
+
+    Raises:
+        UsageError: If the language or the split does not exist.
+        DataError: If nothing is local and nothing can be downloaded; the error explains what to get and where to put
+            it.
+    """
+    own = _own_language(entry, language, options)
+    common = prompt_options(entry) | {"entry": entry.name, "language": own, "splits": list(entry.splits)}
+    if is_url(root) or is_webdataset(Path(root)):
+        settings = next((source.settings for source in entry.sources if source.reader == "wds"), {})
+        return _wrapped(entry, Place("wds", root, common | {"source": dict(settings)}))
+    if split not in entry.splits:
+        raise no_such_split(entry.name, split, list(entry.splits))
+    found = _choose(entry, catalogue, root, language, options)
+    if found is None:
+        raise _nothing_there(entry, catalogue, root, language, offline=bool(options.get("offline")))
+    source, address = found
+    settings = {**source.settings, "present": list(source.present), "splits": dict(source.splits)}
+    return _wrapped(entry, Place(source.reader, address, common | {"source": settings}))
+
+
+def prompt_options(entry: CatalogueEntry) -> dict[str, Any]:
+    """Return the reader options that select class names and templates."""
+    optional = {
+        "fallback": not entry.templates and not entry.own_templates,
+        "subset": entry.subset,
+        "own_classnames": list(entry.own_classnames),
+        "own_templates": list(entry.own_templates),
+    }
+    prompts: dict[str, Any] = {"classnames": entry.classnames, "templates": entry.templates or "imagenet1k"}
+    prompts |= {key: value for key, value in optional.items() if value}
+    chosen: dict[str, Any] = {"prompts": prompts} if entry.kind in ("classification", "multilabel") else {}
+    chosen["metric"] = entry.metric
+    return chosen | ({"groups": dict(entry.groups)} if entry.groups else {})
+
+
+def hub_address(source: Source, options: Mapping[str, Any]) -> str | None:
+    """Return the URL of a source's repository, on the preferred hub if it has one there."""
+    preferred = str(options.get("hub") or "huggingface")
+    repositories = {"huggingface": source.huggingface, "modelscope": source.modelscope}
+    for hub in sorted(HUBS, key=lambda name: name != preferred):
+        if repositories[hub]:
+            return HUBS[hub].replace("{repo}", repositories[hub])
+    return None
+
+
+def _choose(
+    entry: CatalogueEntry, catalogue: Catalogue, root: str, language: str, options: Mapping[str, Any]
+) -> tuple[Source, str] | None:
+    sources = [base for source in entry.sources for base in _with_base(source, catalogue)]
+    fitting = [source for source in sources if not source.languages or find_same(language, source.languages)]
+    for source in fitting:
+        if source.present and is_present(Path(root), source.present):
+            return source, root
+    for source in fitting:
+        cached = cached_snapshot("datasets", source.settings["cached"]) if source.settings.get("cached") else None
+        if cached is not None and is_present(cached, source.present):
+            return source, str(cached)
+    for source in fitting:
+        address = hub_address(source, options)
+        if address:
+            return source, address
+        if not source.present or (source.reader in SELF_LOADING and source.download and not options.get("offline")):
+            return source, root
+    return None
+
+
+def _with_base(source: Source, catalogue: Catalogue) -> tuple[Source, ...]:
+    if not source.base:
+        return (source,)
+    base = catalogue.find(source.base)
+    if base is None:
+        raise UsageError("The catalogue entry refers to an unknown base: {name!r}.", name=source.base)
+    return base.sources
+
+
+def _wrapped(entry: CatalogueEntry, place: Place) -> Place:
+    """Put a reader that wraps another one's samples, such as Babel-ImageNet's, first."""
+    outer = next((source.reader for source in entry.sources if source.base and source.reader), "")
+    return Place(outer, place.root, {**place.options, "base": place.reader}) if outer else place
+
+
+def _own_language(entry: CatalogueEntry, language: str, options: Mapping[str, Any]) -> str:
+    own = entry.own_language(language)
+    if own is not None:
+        return own
+    if options.get("classname_file") and options.get("template_file"):
+        return language
+    codes = sorted(canonical(code) for code in entry.languages)
+    shown = ", ".join(codes[:SHOWN_LANGUAGES])
+    further = len(codes) - SHOWN_LANGUAGES
+    more = UserMessage(" and {n} more (see `eyechart info {name}`)", n=further, name=entry.name) if further > 0 else ""
+    raise LanguageError(
+        "{name} is not available in {language!r} ({title}).",
+        advice="Available: {shown}{more}.",
+        name=entry.name,
+        language=language,
+        title=name_of(language),
+        shown=shown,
+        more=more,
+    )
+
+
+def _nothing_there(
+    entry: CatalogueEntry, catalogue: Catalogue, root: str, language: str, *, offline: bool
+) -> DataError:
+    bases = [base for source in entry.sources if (base := catalogue.find(source.base))]
+    manual = next((one.manual for one in (entry, *bases) if one.manual), None)
+    if manual:
+        advice = manual.advice(root)
+    elif offline:
+        advice = UserMessage("It can be downloaded: run once without {--offline}.")
+    else:
+        advice = UserMessage("See {homepage}.", homepage=entry.homepage)
+    name = f"{entry.name} ({language})" if len(entry.languages) > 1 else entry.name
+    message = UserMessage("{name} is not in {root} and cannot be downloaded automatically.", name=name, root=root)
+    if offline and not manual:
+        return NotHereError(message, advice=advice, source=entry.homepage)
+    return DataError(message, advice=advice)
+
+
+# Resolves a dataset name to its reader and location. Nothing is downloaded here.
+
 
 PREFIXES = {
     "wds": "wds",
@@ -33,33 +183,33 @@ PREFIXES = {
     "texts": "text_collection",
     "mteb": "mteb",
 }
-"""``prefix/name`` with ``--dataset_root``: the reader by name, the name only for the result."""
+"""Readers by prefix: for ``prefix/name`` with ``--dataset_root``, where the name only labels the result."""
 DEMO = ("demo/garments", "demo/scenes")
 CUSTOM = "custom"
 LABELS = ("image_labels.jsonl", "image_labels.csv", "image_labels.tsv")
-"""Classification as a table in a folder: a column of images and one of labels."""
+"""Classification tables recognised in a folder, with a column of images and one of labels."""
 FILES = {
-    jsonl.FILE: "jsonl",
+    annotation_files.QUERIES_FILE: "jsonl",
     **dict.fromkeys(LABELS, "table"),
     selection.FILE: "selection",
     CORPUS: "text_collection",
-    pairs.FILE: "pairs",
+    annotation_files.PAIRS_FILE: "pairs",
 }
-"""A file that tells the form of the folder that it lies in, the first one first."""
+"""Readers by the file that identifies the format of a folder, in order of precedence."""
 TABLES = frozenset({".csv", ".tsv", ".jsonl"})
 _SHEET = (
-    "Save the sheet as CSV and give that file: in Excel, File > Save As > CSV UTF-8; in LibreOffice, File > Save As > "
+    "Save the sheet as CSV and pass that file: in Excel, File > Save As > CSV UTF-8; in LibreOffice, File > Save As > "
     "Text CSV."
 )
-_PACKED = "Unpack it and give the folder."
-_IMAGE = "Give the folder of the images, or a table that names them."
+_PACKED = "Unpack it and pass the folder."
+_IMAGE = "Pass the folder of the images, or a table that lists them."
 OTHER_FILES = {
     **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods", ".numbers"), _SHEET),
     **dict.fromkeys((".zip", ".tar", ".gz", ".tgz", ".7z", ".rar"), _PACKED),
     **dict.fromkeys((".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"), _IMAGE),
-    ".parquet": "Questions with images: `eyechart vlm convert` makes a table of them. Others: write them as CSV.",
+    ".parquet": "Convert questions with images with `eyechart vlm convert`; save other data as CSV.",
 }
-"""Files that people try, by their ending: never data as they are, and what to do with them."""
+"""Unsupported files that users may pass, by suffix, and what to do with them."""
 
 
 def resolve_dataset(
@@ -71,18 +221,18 @@ def resolve_dataset(
     limit: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DatasetSpec:
-    """Find out what ``name`` is: questions, a name of the catalogue, a prefixed name, demo or custom data, or a path.
+    """Resolve a name: a question benchmark, a catalogue name, a prefixed name, demo or custom data, or a path.
 
     Args:
         name: As the user wrote it.
         root: ``--dataset_root``, possibly with ``{dataset}`` and ``{dataset_cleaned}``.
-        split: Which part of the data.
+        split: The split to read.
         language: Language of class names and captions, in any spelling.
         limit: Read only this many samples.
-        options: For the reader; ``catalogue``, ``hub`` and ``offline`` count here as well.
+        options: Reader options; ``catalogue``, ``hub`` and ``offline`` are used here as well.
     """
     if not name.strip():
-        raise UsageError("The name of a dataset is empty.", advice="For the working folder write ./")
+        raise UsageError("The dataset name is empty.", advice="Use ./ for the working directory.")
     given = dict(options or {})
     columns = [option for option in OPTIONS if given.get(option)]
     questions = None if columns else find_questions(name)
@@ -93,15 +243,17 @@ def resolve_dataset(
     place = _find(name, fill_root(root, name), split, language, given, catalogue)
     if columns and place.reader != "table":
         raise UsageError(
-            f"{name} is no table, so it has no columns to choose (--{columns[0].replace('_', '-')}).",
-            advice="Leave the flag out, or name the table: FILE.csv, FILE.tsv or FILE.jsonl.",
+            "{name} is not a table, so {--{flag}} does not apply.",
+            advice="Omit the flag, or pass a table: FILE.csv, FILE.tsv or FILE.jsonl.",
+            name=name,
+            flag=columns[0],
         )
     options = {**given, **place.options}
     return DatasetSpec(name, place.reader, place.root, split, language, limit, options, _is_own(name, catalogue))
 
 
 def _is_own(name: str, catalogue: Catalogue) -> bool:
-    """Tell data of the user's own from what has a name: the demo, the catalogue, what other libraries fetch."""
+    """True for user data, False for data with a public name: the demo, the catalogue, what libraries download."""
     prefix, _, rest = name.partition("/")
     if name in DEMO or catalogue.find(name) or (prefix in PREFIXES and catalogue.find(rest)):
         return False
@@ -109,13 +261,13 @@ def _is_own(name: str, catalogue: Catalogue) -> bool:
 
 
 def is_dataset(name: str, catalogue: Catalogue) -> bool:
-    """Tell whether data is known by this name, or a prefix says how it is read; no path is looked at."""
+    """True if the name or its prefix identifies a dataset; paths are not checked."""
     known = name in DEMO or name == CUSTOM or name in catalogue.collections or catalogue.find(name) is not None
     return known or name in question_names() or (name.partition("/")[0] in PREFIXES and "/" in name)
 
 
 def is_path(name: str, catalogue: Catalogue) -> bool:
-    """Tell whether a name is written like a path: a separator is in it, and it does not begin as names of data do."""
+    """True if a name is written like a path: it has a separator and does not start like a dataset name."""
     if name.startswith((".", "/", "~")) or name.endswith("/") or "\\" in name:
         return True
     first, slash, _ = name.partition("/")
@@ -124,21 +276,21 @@ def is_path(name: str, catalogue: Catalogue) -> bool:
 
 
 def no_such_path(name: str) -> UnknownNameError:
-    """Make the error for a path where nothing is, with the nearest name beside it."""
+    """Create the error for a path that does not exist, with the closest existing name."""
     path = Path(name).expanduser()
     folder = path.parent
-    beside = nearest(path.name, [item.name for item in folder.iterdir()], count=1) if folder.is_dir() else []
-    where = f"Did you mean {folder / beside[0]}?" if beside else "Check the path."
-    return UnknownNameError(f"There is no such folder or file: {name}", advice=where)
+    near = nearest(path.name, [item.name for item in folder.iterdir()], count=1) if folder.is_dir() else []
+    where = UserMessage("Did you mean {names}?", names=folder / near[0]) if near else "Check the path."
+    return UnknownNameError("There is no such folder or file: {name}", advice=where, name=name)
 
 
 def plain_name(name: str) -> str:
-    """Return the name as it stands in paths: without ``wds/``."""
+    """Return the name as used in paths: without ``wds/``."""
     return name.removeprefix("wds/")
 
 
 def fill_root(root: str, name: str) -> str:
-    """Put the dataset's name into the template of ``--dataset_root``."""
+    """Fill the dataset's name into the template of ``--dataset_root``."""
     plain = plain_name(name)
     return root.replace("{dataset_cleaned}", plain.replace("/", "-")).replace("{dataset}", plain)
 
@@ -161,9 +313,12 @@ def _find(name: str, root: str, split: str, language: str, options: dict[str, An
         raise no_such_path(name)
     near = nearest(name, [*DEMO, CUSTOM, *catalogue.spellings(), *question_names()], cutoff=0.0)
     raise UnknownNameError(
-        f"Unknown dataset: {name!r}.",
-        advice=f"Did you mean {', '.join(near[:-1])} or {near[-1]}? Else give wds/NAME with --dataset_root, "
-        "or the path of a folder or table. `eyechart list datasets` shows all names.",
+        "Unknown dataset: {name!r}.",
+        advice="Did you mean {near} or {near2}? Otherwise pass wds/NAME with {--dataset_root}, or the path of a "
+        "folder or table. `eyechart list datasets` shows all names.",
+        name=name,
+        near=", ".join(near[:-1]),
+        near2=near[-1],
     )
 
 
@@ -171,38 +326,41 @@ def _prefixed(reader: str, rest: str, root: str, options: dict[str, Any], catalo
     if reader == "tfds":
         return Place("tfds", root, {"source": {"dataset": rest, "label": "label"}, "prompts": {"templates": rest}})
     if reader == "mteb":
-        folder = Path(root) / rest  # its data, if they are here; else the library, or a hub, has them
+        folder = Path(root) / rest  # local data; else the library or a hub provides them
         return Place("mteb", rest, {"folder": str(folder)} if folder.is_dir() else {})
     entry = catalogue.find(rest) if reader == "wds" else None
     if entry is None:
         return Place(reader, root)
-    known = _hub_place(entry, options) if not is_url(root) and not Path(root).is_dir() else None
-    return Place("wds", known or root, prompt_options(entry))
-
-
-def _hub_place(entry: CatalogueEntry, options: Mapping[str, Any]) -> str | None:
-    return next((found for source in entry.sources if (found := hub_address(source, options))), None)
+    if not is_url(root) and not Path(root).is_dir():
+        root = next((found for source in entry.sources if (found := hub_address(source, options))), root)
+    return Place("wds", root, prompt_options(entry))
 
 
 def _custom(root: Path) -> Place:
-    """Recognise whatever lies in the folder of the dataset called custom, EvalScope's form for one."""
+    """Detect the format of the dataset named ``custom``, such as EvalScope's."""
     place = _detect(root) if root.exists() else None
     if place is None or (place.reader == "folder" and not any(map(class_folders, (root, *subfolders(root))))):
         raise DataError(
-            f"There is no {root / jsonl.FILE}.",
-            advice=f"Custom data (--dataset_root) hold {jsonl.FILE} for retrieval; {LABELS[0]}, or one folder of "
-            "images per class, for classification.",
+            "There is no {path}.",
+            advice="Custom data ({--dataset_root}) need {file} for retrieval; {first}, or one folder of images per "
+            "class, for classification.",
+            path=root / annotation_files.QUERIES_FILE,
+            file=annotation_files.QUERIES_FILE,
+            first=LABELS[0],
         )
     return place
 
 
 def _detect(path: Path) -> Place:
-    """Recognise the form of data at a path."""
     if path.is_file():
-        if path.name != jsonl.FILE and path.suffix.lower() not in TABLES:
-            advice = OTHER_FILES.get(path.suffix.lower(), f"A table ends in {', '.join(sorted(TABLES))}.")
-            raise DataError(f"{path} is not a dataset.", advice=advice)
-        return Place("jsonl" if path.name == jsonl.FILE else "table", str(path))
+        if path.name != annotation_files.QUERIES_FILE and path.suffix.lower() not in TABLES:
+            other = OTHER_FILES.get(path.suffix.lower())
+            raise DataError(
+                "{path} is not a dataset.",
+                advice=other or UserMessage("Tables have the suffix {tables}.", tables=", ".join(sorted(TABLES))),
+                path=path,
+            )
+        return Place("jsonl" if path.name == annotation_files.QUERIES_FILE else "table", str(path))
     for name, reader in FILES.items():
         if (path / name).is_file():
             if name == CORPUS and has_images(path):

@@ -1,10 +1,4 @@
-"""Questions with a few candidates: our own folder form, and those of ARO and ImageCoDe.
-
-    ROOT/questions.jsonl     {"images": ["a.png", "b.png"], "texts": ["...", "..."], "right": [[0, 0], [1, 1]], ...}
-
-``right`` pairs the positions of images and texts; without it, image i belongs to text i. Other keys become
-metadata. Images lie in ROOT or in ROOT/images. In another language the file is ``questions.de.jsonl``.
-"""
+"""Questions with a few candidates: our folder form, ARO, ImageCoDe, SugarCrepe, Winoground and WinoGAViL."""
 
 from __future__ import annotations
 
@@ -12,13 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from eyechart.datasets.images import ImageFinder
-from eyechart.datasets.layout import check_only_split
-from eyechart.datasets.rows import Problems, RowDataset, describe, in_memory
+from eyechart.datasets.annotation_files import named_file
+from eyechart.datasets.image_finder import ImageFinder, finder_of, unpack
+from eyechart.datasets.locations import check_only_split, existing, need_file, source_of, source_split
+from eyechart.datasets.row_dataset import Problems, RowDataset, describe, in_memory, read_csv
 from eyechart.errors import DataError
-from eyechart.io.media import ImageRef
-from eyechart.io.untrusted import json_lines, read_json, text_of
+from eyechart.io.images import ImageRef
+from eyechart.io.safe_parse import json_lines, parse_json, read_json, text_of
 from eyechart.languages import is_main
+from eyechart.messages import UserMessage
 from eyechart.types import DatasetSpec, Sample
 
 FILE = "questions.jsonl"
@@ -32,25 +28,31 @@ T = TypeVar("T")
 def question_samples(
     name: str, refs: Sequence[ImageRef], texts: Sequence[str], right: Sequence[tuple[int, int]], meta: Row
 ) -> Iterator[Sample]:
-    """Write a question as samples: one per image, with the text that is right for it first.
+    """Convert a question to samples: one per image, starting with its correct text.
 
-    Texts that are right for no image go to the first image, as wrong candidates.
+    Texts that are correct for no image become wrong candidates of the first image with a correct text.
 
     Raises:
-        DataError: If a pair points nowhere, an image has two right texts, or there is nothing to choose.
+        DataError: If a pair is out of range, an image has two correct texts, or there is nothing to select.
     """
     own: dict[int, int] = {}
     for place, text in right:
         if not (0 <= place < len(refs) and 0 <= text < len(texts)) or own.setdefault(place, text) != text:
-            raise DataError(f"the pair [{place}, {text}] does not fit {len(refs)} images and {len(texts)} texts")
+            raise DataError(
+                "the pair [{place}, {text}] is invalid for {n} images and {n_texts} texts",
+                place=place,
+                text=text,
+                n=len(refs),
+                n_texts=len(texts),
+            )
     if not own:
-        raise DataError("no image belongs to a text")
+        raise DataError("no image is paired with a text")
     wrong = tuple(text for i, text in enumerate(texts) if i not in own.values())
     if len(refs) == 1 and not wrong:
-        raise DataError("there is nothing to choose from")
+        raise DataError("there is only one candidate")
     for i, ref in enumerate(refs):
         first = (texts[own[i]],) if i in own else ()
-        # Wrong texts must not stand first: they go to an image that has a right one.
+        # The first text of a sample is the correct one, so wrong texts need an image that has a correct one.
         extra = wrong if i == min(own) else ()
         question = {"question": name, "images": len(refs)} | ({"text": own[i]} if i in own else {})
         sample_id = f"{name}/{i}" if len(refs) > 1 else name
@@ -59,23 +61,20 @@ def question_samples(
 
 def open_selection(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read ``questions.jsonl``; every bad line is reported with its number."""
-    check_only_split(spec, f"{FILE} is not divided: each split needs a folder of its own.")
-    root = Path(spec.root)
+    check_only_split(spec, UserMessage("{file} has no splits: use a separate folder per split.", file=FILE))
     name = FILE if is_main(spec.language) else FILE.replace(".", f".{spec.language}.")
-    path = root / name
-    if not path.is_file():
-        raise DataError(f"There is no {path}.", advice="A folder of questions holds it: see docs/datasets.")
+    path = need_file(Path(spec.root) / name, UserMessage("A folder of questions must contain it: see docs/datasets."))
     return question_dataset(spec, path, json_lines(path), _own_question)
 
 
 def open_aro(spec: DatasetSpec) -> RowDataset[Sample]:
-    """Read a list in ARO's form: an image, its caption, and false captions (or options, the right one first).
+    """Read a list in ARO's format: an image, its caption, and false captions (or options, the correct one first).
 
-    Rows of Visual Genome name a box; that part of the image is meant.
+    Rows of Visual Genome specify a box, to which the image is cropped.
     """
-    check_only_split(spec, "ARO's files are not divided.")
+    check_only_split(spec, "ARO's files have no splits.")
     path = _json_file(spec)
-    rows = _json(path, list, "It is a list of images with captions.")
+    rows = _json(path, list, "It must be a list of images with captions.")
     return question_dataset(spec, path, enumerate(rows), _aro_question)
 
 
@@ -84,8 +83,8 @@ def open_imagecode(spec: DatasetSpec) -> RowDataset[Sample]:
     root = Path(spec.root)
     path = root if root.is_file() else root / f"{spec.split}_data.json"
     if path.name != f"{spec.split}_data.json":
-        check_only_split(spec, "Its file is called SPLIT_data.json.")
-    advice = "It maps names of image sets to texts by the number of their image."
+        check_only_split(spec, "The file of a split is SPLIT_data.json.")
+    advice = "It must map names of image sets to texts by image number."
     rows = [
         {"id": f"{name}/{target}", "set": name, "target": target, "text": text}
         for name, texts in _json(path, dict, advice).items()
@@ -94,17 +93,17 @@ def open_imagecode(spec: DatasetSpec) -> RowDataset[Sample]:
     return question_dataset(spec, path, enumerate(rows), _imagecode_question)
 
 
-Found = tuple[str, list[ImageRef | None], list[str], list[tuple[int, int]], Row]
+ParsedQuestion = tuple[str, list[ImageRef | None], list[str], list[tuple[int, int]], Row]
 
 
 def question_dataset(
     spec: DatasetSpec,
     path: Path,
     rows: Iterable[tuple[int, Any]],
-    parse: Callable[[int, Row, ImageFinder], Found],
+    parse: Callable[[int, Row, ImageFinder], ParsedQuestion],
     finder: ImageFinder | None = None,
 ) -> RowDataset[Sample]:
-    """Turn rows into samples, collecting all that is wrong."""
+    """Convert rows to samples, collecting all problems."""
     finder = finder or ImageFinder(path.parent, IMAGES)
     problems = Problems(path)
     samples: list[Sample] = []
@@ -112,8 +111,8 @@ def question_dataset(
     for number, row in rows:
         try:
             name, refs, texts, right, meta = parse(number, row, finder)
-            if name in names:  # the two would be read as one question
-                raise DataError(f"the id {name!r} occurs twice")
+            if name in names:  # both would be read as one question
+                raise DataError("the id {name!r} occurs twice", name=name)
             names.add(name)
             there = [ref for ref in refs if ref is not None]
             if len(there) == len(refs):
@@ -127,7 +126,7 @@ def question_dataset(
     return in_memory(describe(spec, "selection", path), samples)
 
 
-def _own_question(number: int, row: Row, finder: ImageFinder) -> Found:
+def _own_question(number: int, row: Row, finder: ImageFinder) -> ParsedQuestion:
     images, texts = _texts(row["images"]), _texts(row["texts"])
     pairs = row.get("right", [[i, i] for i in range(min(len(images), len(texts)))])
     right = [(int(ref), int(text)) for ref, text in pairs]
@@ -137,11 +136,11 @@ def _own_question(number: int, row: Row, finder: ImageFinder) -> Found:
 
 def _texts(value: Any) -> list[str]:
     if not isinstance(value, list):  # each letter of a text would be a candidate
-        raise TypeError(f"{value!r} is no list")
+        raise TypeError(f"{value!r} is not a list")
     return [text_of(text) for text in value]
 
 
-def _aro_question(number: int, row: Row, finder: ImageFinder) -> Found:
+def _aro_question(number: int, row: Row, finder: ImageFinder) -> ParsedQuestion:
     if "caption_options" in row:
         texts = _texts(row["caption_options"])
     else:
@@ -155,7 +154,7 @@ def _aro_question(number: int, row: Row, finder: ImageFinder) -> Found:
     return str(number), [ref], texts, [(0, 0)], meta
 
 
-def _imagecode_question(number: int, row: Row, finder: ImageFinder) -> Found:  # noqa: ARG001 - one signature
+def _imagecode_question(number: int, row: Row, finder: ImageFinder) -> ParsedQuestion:  # noqa: ARG001 - one signature
     refs = [finder.find(f"{row['set']}/img{i}.jpg") for i in range(10)]
     meta = {"video": "open-images" not in row["set"]}
     return str(row["id"]), refs, [text_of(row["text"])], [(int(row["target"]), 0)], meta
@@ -172,18 +171,100 @@ def _json_file(spec: DatasetSpec) -> Path:
     found = sorted(root.glob("*.json"))
     if len(found) != 1:
         raise DataError(
-            f"{root} has {len(found)} JSON files and none is called {named.name}.", advice="Name the file itself."
+            "{root} contains {n} JSON files, none of them named {name}.",
+            advice="Pass the file itself.",
+            root=root,
+            n=len(found),
+            name=named.name,
         )
     return found[0]
 
 
 def _json(path: Path, kind: type[T], advice: str) -> T:
-    if not path.is_file():
-        raise DataError(f"There is no {path}.", advice="Check --dataset_root and --split.")
+    need_file(path, UserMessage("Check {--dataset_root} and {--split}."))
     return _checked(read_json(path), kind, path, advice)
 
 
 def _checked(value: Any, kind: type[T], path: Path, advice: str) -> T:
     if not isinstance(value, kind):
-        raise DataError(f"{path} is not in the form of its benchmark.", advice=advice)
+        raise DataError("{path} does not have the format of its benchmark.", advice=advice, path=path)
     return value
+
+
+# Images with candidate captions: SugarCrepe, Winoground, WinoGAViL. The correct candidate always comes first.
+
+
+EXAMPLES = ["examples.jsonl", "data/examples.jsonl"]
+WINOGROUND_IMAGES = ["images", "data/images"]
+"""Folders, or archives of the same name, as on the hub."""
+TAGS = ("tag", "secondary_tag", "collapsed_tag", "num_main_preds")
+"""Winoground's columns that define groups."""
+_VOWELS = "aeiou"
+
+
+def open_sugar_crepe(spec: DatasetSpec) -> RowDataset[Sample]:
+    """Read one of the seven files: an image, its caption and a wrong one."""
+    source_split(spec)
+    path, finder = _named(spec)
+    try:
+        rows = [
+            (str(key), str(row["filename"]), (text_of(row["caption"]), text_of(row["negative_caption"])))
+            for key, row in read_json(path).items()
+        ]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError("{path} is not in SugarCrepe's format ({reason!r}).", path=path, reason=error) from error
+    samples = [Sample(key, finder.find(name), texts=texts) for key, name, texts in rows]
+    finder.raise_if_missing(path)
+    return in_memory(describe(spec, "selection", path), samples)
+
+
+def _named(spec: DatasetSpec) -> tuple[Path, ImageFinder]:
+    """Return the annotation file of a benchmark, and the finder for its images."""
+    settings = source_of(spec)
+    return named_file(spec, [settings["file"]], settings.get("url")), finder_of(spec)
+
+
+def open_winoground(spec: DatasetSpec) -> RowDataset[Sample]:
+    """Read two images and two captions per example; tags become metadata."""
+    source_split(spec)
+    path = existing(spec, EXAMPLES)
+    root = Path(spec.root)
+    archive = next((file for name in WINOGROUND_IMAGES if (file := root / f"{name}.zip").is_file()), None)
+    if archive and not any((root / name).is_dir() for name in WINOGROUND_IMAGES):
+        root = unpack(archive)
+    finder = ImageFinder(root, [*(f"{name}/{{image}}" for name in WINOGROUND_IMAGES), "{image}"])
+    return question_dataset(spec, path, json_lines(path), _winoground_question, finder)
+
+
+def _winoground_question(number: int, row: Row, finder: ImageFinder) -> ParsedQuestion:  # noqa: ARG001 - one signature
+    refs = [finder.find(_png(row[key])) for key in ("image_0", "image_1")]
+    texts = [text_of(row[key]) for key in ("caption_0", "caption_1")]
+    tags = {key: row[key] for key in TAGS if key in row}
+    return str(row["id"]), refs, texts, [(0, 0), (1, 1)], tags
+
+
+def _png(name: str) -> str:
+    return name if "." in name else f"{name}.png"
+
+
+def open_winogavil(spec: DatasetSpec) -> RowDataset[Sample]:
+    """Read a cue and its candidate images, several of which match it."""
+    path, finder = _named(spec)
+    rows = enumerate(row for _, row in read_csv(path)[1])
+    return question_dataset(spec, path, rows, _winogavil_question, finder)
+
+
+def _winogavil_question(number: int, row: Row, finder: ImageFinder) -> ParsedQuestion:
+    names = [str(name) for name in parse_json(row["candidates"])]
+    right = {str(name) for name in parse_json(row["associations"])}
+    if not right <= set(names):
+        raise DataError("an association is not a candidate")
+    refs = [finder.find(f"{name}.jpg") for name in names]
+    pairs = [(i, 0) for i, name in enumerate(names) if name in right]
+    return str(number), refs, [cue_prompt(text_of(row["cue"]))], pairs, {"candidates": len(names)}
+
+
+def cue_prompt(cue: str) -> str:
+    """Format a cue as DataComp does: lower case, with an article."""
+    text = cue.lower()
+    return f"{'An' if text[:1] in _VOWELS else 'A'} {text}"

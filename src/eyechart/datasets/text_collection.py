@@ -5,9 +5,9 @@
     ROOT/qrels/test.tsv  query-id  corpus-id  score     (or ROOT/qrels.jsonl)
     ROOT/top_ranked.jsonl  {"query-id": "q1", "corpus-ids": ["d1", "d2"]}     (only for reranking)
 
-Queries and documents are texts alone (``texts/NAME``), or texts, images or both (``collection/NAME``): text to image,
-image to image and a mixed gallery are all this form. Both forms of relevance are written, because both are in use: the
-tab-separated one by BEIR and by EvalScope up to 1.7, the JSON lines by EvalScope since.
+Queries and documents are texts (``texts/NAME``), or texts, images or both (``collection/NAME``): text-to-image,
+image-to-image and mixed galleries all use this format. Relevance is written in both formats in use: tab-separated by
+BEIR and by EvalScope up to 1.7, JSON lines by later versions of EvalScope.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from eyechart.datasets.images import ImageFinder
-from eyechart.datasets.layout import ONLY_SPLIT, no_such_split
-from eyechart.datasets.rows import Problems, RowDataset, describe, in_memory, json_objects
+from eyechart.datasets.image_finder import ImageFinder
+from eyechart.datasets.locations import ONLY_SPLIT, need_file, no_such_split
+from eyechart.datasets.row_dataset import Problems, RowDataset, describe, in_memory, json_objects
 from eyechart.errors import DataError
-from eyechart.io.files import write_atomic
-from eyechart.io.names import is_unsafe
-from eyechart.io.untrusted import MAX_TEXT, text_lines
+from eyechart.io.files import is_unsafe, write_atomic
+from eyechart.io.safe_parse import MAX_TEXT, text_lines
+from eyechart.messages import UserMessage
 from eyechart.types import DatasetSpec, Document, Sample, TextCollection
 
 CORPUS, QUERIES, QRELS, CANDIDATES = "corpus.jsonl", "queries.jsonl", "qrels.jsonl", "top_ranked.jsonl"
 COLUMNS = ("query-id", "corpus-id", "score")
 IMAGE = "image"
-"""The column that names an item's image; a folder without it is one of texts alone."""
+"""The column with the path of an item's image; folders without it contain texts only."""
 IMAGES = ("{image}", "images/{image}")
 
 Row = Mapping[str, Any]
 
 
 def open_text_collection(spec: DatasetSpec) -> RowDataset[Sample]:
-    """Read a folder of texts: its queries are the samples; what else its lines hold is metadata."""
+    """Read a folder of texts: its queries are the samples; further keys are metadata."""
     folder = Path(spec.root).expanduser()
     collection = read_collection(folder, spec.split, encoding=spec.options.get("encoding", ""))
     samples = [Sample(query.id, None, texts=(query.text,), meta=query.meta) for query in collection.queries]
@@ -51,7 +51,11 @@ def open_collection(spec: DatasetSpec) -> RowDataset[Sample]:
     collection = read_collection(folder, spec.split, images=True, encoding=spec.options.get("encoding", ""))
     names = dict.fromkeys(item.image for item in (*collection.documents, *collection.queries) if item.image)
     if not names:
-        raise DataError(f"{folder} has no images, only texts.", advice="Call it texts/NAME instead of collection/NAME.")
+        raise DataError(
+            "{folder} contains texts only, no images.",
+            advice="Use texts/NAME instead of collection/NAME.",
+            folder=folder,
+        )
     finder = ImageFinder(folder, IMAGES)
     samples = [Sample(name, finder.find(name)) for name in names]
     finder.raise_if_missing(folder)
@@ -59,7 +63,7 @@ def open_collection(spec: DatasetSpec) -> RowDataset[Sample]:
 
 
 def has_images(folder: Path, encoding: str = "") -> bool:
-    """Tell whether a line of a collection names an image; lines are searched, not parsed, as there may be millions."""
+    """True if a line of a collection names an image; lines are searched, not parsed, as there may be millions."""
     column = re.compile(rf'"{IMAGE}"\s*:')
     files = [path for path in (folder / CORPUS, folder / QUERIES) if path.is_file()]
     return any(column.search(line) for path in files for _, line in text_lines(path, encoding=encoding))
@@ -70,41 +74,48 @@ def read_collection(
 ) -> TextCollection:
     """Read a folder; every bad line is reported with its number.
 
-    Ids may be numbers or texts; a document's title stands before its text. With ``images`` an item may have one beside
-    its text or instead of it. If ``qrels/{split}.tsv`` and ``qrels.jsonl`` are both there, they must agree.
+    Ids may be numbers or texts; a document's title precedes its text. With ``images``, an item may have an image in
+    addition to its text or instead of it. If both ``qrels/{split}.tsv`` and ``qrels.jsonl`` exist, they must agree.
 
     Raises:
         DataError: If a file is missing, a line is bad, an id occurs twice, or relevance names an unknown query.
     """
     if not folder.is_dir():
-        raise DataError(f"There is no folder {folder}.", advice="Check --dataset_root.")
+        raise DataError("There is no folder {path}.", advice="Check {--dataset_root}.", path=folder)
     documents = _items(folder / CORPUS, encoding, images=images)
     queries = _items(folder / QUERIES, encoding, images=images)
-    asked = {query.id for query in queries}
-    relevance = _relevance(folder, split, asked, encoding)
+    query_ids = {query.id for query in queries}
+    relevance = _relevance(folder, split, query_ids, encoding)
     path = folder / CANDIDATES
     known = {document.id for document in documents}
-    candidates = _candidates(path, relevance, asked, known, encoding) if path.is_file() else {}
+    candidates = _candidates(path, relevance, query_ids, known, encoding) if path.is_file() else {}
     return TextCollection(documents, queries, relevance, candidates)
 
 
 def _candidates(
     path: Path, relevance: Mapping[str, object], queries: set[str], documents: set[str], encoding: str | None
 ) -> dict[str, tuple[str, ...]]:
-    """Read among which documents each query is to be found; all that have relevance must have some."""
+    """Read the candidate documents per query; every query with relevance needs some."""
     problems = Problems(path)
     found: dict[str, tuple[str, ...]] = {}
     for number, row in json_objects(path, problems, encoding):
         query, items = str(row.get("query-id")), row.get("corpus-ids")
         names = tuple(map(str, items)) if isinstance(items, list) else ()
-        reason = _bad_candidates(query, names, queries, documents) or ("this query is above" if query in found else "")
+        reason = _bad_candidates(query, names, queries, documents) or (
+            "this query is a duplicate" if query in found else ""
+        )
         if reason:
             problems.add(number, reason)
         found[query] = names
     problems.raise_if_any()
     missing = next((query for query in relevance if query not in found), None)
     if missing is not None:
-        raise DataError(f"{path} has no candidates for the query {missing!r}.", advice="Each query needs some.")
+        raise DataError(
+            "{path} has no candidates for the query {missing!r}.",
+            advice="Each query needs candidates.",
+            path=path,
+            missing=missing,
+        )
     return found
 
 
@@ -118,26 +129,36 @@ def _bad_candidates(query: str, names: tuple[str, ...], queries: set[str], docum
 
 
 def _relevance(folder: Path, split: str, known: set[str], encoding: str | None) -> dict[str, dict[str, float]]:
-    """Read how relevant which document is to which query: ``qrels.jsonl`` is of the split "test" alone."""
+    """Read the relevance of documents by query; ``qrels.jsonl`` belongs to the split "test" only."""
     table = folder / "qrels" / f"{split}.tsv"
     if split != ONLY_SPLIT and not table.is_file():
         raise no_such_split(
-            str(folder), split, _splits(folder), f"The relevance of a split goes into qrels/{split}.tsv."
+            str(folder),
+            split,
+            _splits(folder),
+            UserMessage("The relevance of a split must be in qrels/{split}.tsv.", split=split),
         )
     paths = [path for path in (table, folder / QRELS) if path.is_file()]
     if not paths:
-        raise DataError(f"There is no relevance in {folder}.", advice=f"It goes into qrels/{split}.tsv or {QRELS}.")
+        raise DataError(
+            "{folder} contains no relevance file.",
+            advice="Expected qrels/{split}.tsv or {qrels}.",
+            folder=folder,
+            split=split,
+            qrels=QRELS,
+        )
     first, *others = [_relevance_of(path, known, encoding) for path in paths if path == table or split == ONLY_SPLIT]
     if any(other != first for other in others):
         raise DataError(
-            f"{table} and {folder / QRELS} hold other relevance.",
-            advice="Keep the file that is meant and move the other away.",
+            "{table} and {folder} disagree.",
+            advice="Keep the file you need and move the other away.",
+            table=table,
+            folder=folder / QRELS,
         )
     return first
 
 
 def _relevance_of(path: Path, known: set[str], encoding: str | None) -> dict[str, dict[str, float]]:
-    """Read one file of relevance, in either form."""
     problems = Problems(path)
     relevance: dict[str, dict[str, float]] = {}
     tabbed = path.suffix == ".tsv"
@@ -146,7 +167,7 @@ def _relevance_of(path: Path, known: set[str], encoding: str | None) -> dict[str
         if not reason:
             query, document, score = str(row["query-id"]), str(row["corpus-id"]), float(row["score"])
             if relevance.setdefault(query, {}).setdefault(document, score) != score:
-                reason = f"the document {document!r} has another score for the query {query!r} above"
+                reason = f"the document {document!r} has a different score for the query {query!r} above"
         if reason:
             problems.add(number, reason)
     problems.raise_if_any()
@@ -159,7 +180,7 @@ def _splits(folder: Path) -> list[str]:
 
 
 def write_collection(collection: TextCollection, folder: Path, split: str = "test") -> None:
-    """Write a folder as EvalScope's ``image_caption`` does, ids as numbers where they are numbers."""
+    """Write a folder as EvalScope's ``image_caption`` does, with numeric ids as numbers."""
     write_atomic(folder / CORPUS, _lines(_text_row(document) for document in collection.documents))
     write_atomic(folder / QUERIES, _lines(_text_row(query) for query in collection.queries))
     rows = [
@@ -173,11 +194,11 @@ def write_collection(collection: TextCollection, folder: Path, split: str = "tes
 
 
 def documents_in(folder: Path) -> int:
-    """Count the documents of a folder that `write_collection` wrote; none if there is none."""
+    """Count the documents of a folder written by `write_collection`; 0 if there are none."""
     path = folder / CORPUS
     try:
         return sum(bool(line.strip()) for _, line in text_lines(path)) if path.is_file() else 0
-    except DataError:  # damaged: nothing that would be worth keeping
+    except DataError:  # damaged, so not worth keeping
         return 0
 
 
@@ -187,11 +208,10 @@ def collection_files(folder: Path, split: str = "test") -> tuple[Path, ...]:
 
 
 def _items(path: Path, encoding: str | None, *, images: bool) -> tuple[Document, ...]:
-    """Read queries or documents."""
-    if not path.is_file():
-        raise DataError(
-            f"There is no {path}.", advice=f"A text retrieval folder holds {CORPUS}, {QUERIES} and relevance."
-        )
+    need_file(
+        path,
+        UserMessage("A text retrieval folder needs {corpus}, {queries} and relevance.", corpus=CORPUS, queries=QUERIES),
+    )
     own = {"_id", "text", "title", *([IMAGE] if images else [])}
     problems = Problems(path)
     found: dict[str, Document] = {}
@@ -214,7 +234,7 @@ def _items(path: Path, encoding: str | None, *, images: bool) -> tuple[Document,
         found[str(row["_id"])] = Document(str(row["_id"]), whole, meta, image)
     problems.raise_if_any()
     if not found:
-        raise DataError(f"{path} has no lines.")
+        raise DataError("{path} has no lines.", path=path)
     return tuple(found.values())
 
 
@@ -234,7 +254,13 @@ def _table_rows(path: Path, encoding: str | None) -> Iterator[tuple[int, Row]]:
         cells = [cell.strip() for cell in line.split("\t")]
         if number == 1 and cells[0] == COLUMNS[0]:
             if tuple(cells) != COLUMNS:
-                raise DataError(f"{path} has the columns {', '.join(cells)}.", advice=f"It needs {', '.join(COLUMNS)}.")
+                raise DataError(
+                    "Unexpected columns in {path}: {cells}.",
+                    advice="Expected: {columns}.",
+                    path=path,
+                    cells=", ".join(cells),
+                    columns=", ".join(COLUMNS),
+                )
         elif line.strip("\r\n"):
             yield number, dict(zip(COLUMNS, cells, strict=True)) if len(cells) == len(COLUMNS) else {}
 
@@ -256,7 +282,7 @@ def _text_row(document: Document) -> Row:
 
 
 def _number(value: str | float) -> str | int | float:
-    """Return a number as the file shows it: ids and scores that are whole numbers, without quotes or a point."""
+    """Return integer ids and scores as JSON numbers without a decimal point."""
     if isinstance(value, str):
         number = value.isascii() and value.isdigit() and len(value) < 19 and str(int(value)) == value
         return int(value) if number else value

@@ -1,1 +1,1 @@
-"""Where work runs. The store keeps what is done, so every engine goes on where another one stopped."""
+"""Execution engines. They share the store, so any engine resumes where another one stopped."""

@@ -1,9 +1,8 @@
-"""Jobs on a Ray cluster: one worker per slot, each with one model, all with the same store.
+"""Run jobs on a Ray cluster: one worker per GPU or CPU, each with one model loaded, all sharing one store.
 
-Durability is the store's, not the engine's: vectors and results are files, so a dead worker's work is done again by
-another one, a killed driver is started again, and any engine goes on where another stopped. Tasks may therefore run
-twice without harm, and do: when nothing else is left, an idle worker repeats what another one has not finished, so
-that a lost node does not hold up the run.
+Vectors and results are files, so durability comes from the store: another worker redoes the tasks of a dead one, a
+killed driver can be restarted, and any engine resumes where another stopped. Tasks are idempotent: once the queue is
+empty, idle workers repeat unfinished tasks of others, so that a lost node does not stall the run.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eyechart.engine.worker import Worker, chunk_size, chunks_of, one_of_each
+from eyechart.engine.workers import Worker, chunk_size, chunks_of, one_of_each
 from eyechart.errors import EyechartError, UsageError, import_extra
 from eyechart.run import JobReport, skipped
 from eyechart.session import Session
@@ -23,16 +22,16 @@ from eyechart.types import Job
 RESTARTS = 5
 POLL_SECONDS = 2.0
 PASSED = ("EYECHART_CACHE", "EYECHART_STORE", "XDG_CACHE_HOME")
-"""Variables that every worker gets from the driver."""
+"""Environment variables copied from the driver to every worker."""
 
 
 class EngineError(EyechartError):
-    """The cluster could not do a task."""
+    """A task failed on the cluster."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A method of a worker and what it is given."""
+    """A worker method and its arguments."""
 
     method: str
     arguments: tuple[Any, ...]
@@ -46,14 +45,14 @@ def run_on_ray(
     address: str | None = None,
     workers: int | None = None,
 ) -> Iterator[JobReport]:
-    """Run jobs on a cluster and yield how each ended, as they end.
+    """Run jobs on a cluster and yield their reports as they finish.
 
     Args:
-        jobs: What to do; outputs and datasets must lie where every node sees them.
-        session: Where to report, and where results that need not be made again are looked for.
-        skip_existing: Whether jobs whose result is there are left out.
-        address: An existing cluster (``auto``, ``ray://...``); without it, one is started on this machine.
-        workers: How many; by default one per GPU, or per CPU where there is no GPU.
+        jobs: Jobs whose outputs and datasets are visible to every node.
+        session: Reports progress and finds existing results.
+        skip_existing: Ignore jobs that already have a result.
+        address: An existing cluster (``auto``, ``ray://...``); by default a local one is started.
+        workers: Number of workers; by default one per GPU, or per CPU without GPUs.
     """
     todo = []
     for job in jobs:
@@ -77,7 +76,7 @@ def run_on_ray(
 
 
 def _chunks(pool: WorkerPool, jobs: Sequence[Job]) -> Iterator[Call]:
-    """Cut large datasets into tasks; a batch holds the same images as it would on one machine."""
+    """Split large datasets into tasks of whole batches; small ones are embedded by their job."""
     for call, images in pool.do([Call("missing", (job,)) for job in one_of_each(jobs)]):
         job = call.arguments[0]
         if isinstance(images, list) and len(images) > chunk_size(job):
@@ -86,19 +85,19 @@ def _chunks(pool: WorkerPool, jobs: Sequence[Job]) -> Iterator[Call]:
 
 @dataclass
 class WorkerPool:
-    """The workers, and who does what."""
+    """The workers of a cluster and their running tasks."""
 
     ray: Any
     idle: list[Any]
     size: int
     started: bool
-    """Whether the cluster is ours to shut down."""
+    """Whether this pool started the cluster and has to shut it down."""
     running: dict[Any, tuple[Any, Sequence[Call], int]] = field(default_factory=dict)
-    """What each task is: its worker, the list of calls it belongs to, and its number in that list."""
+    """Running tasks: worker, list of calls, and index of the call in that list."""
 
     @classmethod
     def start(cls, address: str | None, workers: int | None) -> WorkerPool:
-        """Connect, or start a cluster on this machine, and start the workers."""
+        """Connect to a cluster, or start a local one, and start the workers."""
         ray = import_extra("ray", "ray")
         started = not ray.is_initialized()
         if started:
@@ -106,7 +105,12 @@ class WorkerPool:
             try:
                 ray.init(address=address, log_to_driver=False, include_dashboard=None if address else False)
             except (ConnectionError, ValueError) as error:
-                raise UsageError(f"No Ray cluster at {address!r} ({error}).", advice="Check --ray-address.") from error
+                raise UsageError(
+                    "No Ray cluster at {address!r} ({reason}).",
+                    advice="Check {--ray_address}.",
+                    address=address,
+                    reason=error,
+                ) from error
         resources = ray.cluster_resources()
         gpus = int(resources.get("GPU", 0))
         count = workers or gpus or max(1, int(resources.get("CPU", 1)))
@@ -121,7 +125,7 @@ class WorkerPool:
         return cls(ray, [actor.remote(os.getcwd(), passed) for _ in range(count)], count, started)  # noqa: PTH109
 
     def do(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Any]]:
-        """Do all calls and yield each with its value, or with the error that kept it from being done."""
+        """Execute all calls; yield each with its return value or error."""
         queue, done = deque(range(len(calls))), set[int]()
         while len(done) < len(calls):
             self._assign(calls, queue, done)
@@ -130,13 +134,13 @@ class WorkerPool:
                 worker, list_, number = self.running.pop(reference)
                 value = self._value(reference)
                 self.idle.append(worker)
-                # A repeated call of an earlier list may end late; its worker is free again, its value known.
+                # A repeated call of an earlier list may finish late; only its worker matters.
                 if list_ is calls and number not in done:
                     done.add(number)
                     yield calls[number], value
 
     def _assign(self, calls: Sequence[Call], queue: deque[int], done: set[int]) -> None:
-        """Give idle workers the next calls; when there are none, what others have not finished."""
+        """Assign the next calls to idle workers; with an empty queue, repeat unfinished calls of others."""
         while self.idle:
             taken = [number for _, list_, number in self.running.values() if list_ is calls]
             again = [number for number in dict.fromkeys(taken) if number not in done and taken.count(number) == 1]
@@ -148,19 +152,22 @@ class WorkerPool:
             self.running[getattr(worker, call.method).remote(*call.arguments)] = (worker, calls, number)
 
     def _value(self, reference: Any) -> Any:
-        """Return what a task gave, or why it could not be done, as an error of ours."""
+        """Return the value of a task, or its error as an `EyechartError`."""
         try:
             return self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
             cause = error.cause if isinstance(error.cause, EyechartError) else error
-            return cause if isinstance(cause, EyechartError) else EngineError(f"A worker failed: {error}")
+            return cause if isinstance(cause, EyechartError) else EngineError("A worker failed: {reason}", reason=error)
         except self.ray.exceptions.RayError as error:
             return EngineError(
-                f"A worker died {RESTARTS} times ({type(error).__name__}).", advice="See the logs of the Ray cluster."
+                "A worker died {n} times ({reason}).",
+                advice="See the logs of the Ray cluster.",
+                n=RESTARTS,
+                reason=type(error).__name__,
             )
 
     def shutdown(self) -> None:
-        """Stop the workers, and the cluster if it is ours."""
+        """Stop the workers, and the cluster if this pool started it."""
         for worker in {*self.idle, *(worker for worker, _, _ in self.running.values())}:
             self.ray.kill(worker)
         if self.started:

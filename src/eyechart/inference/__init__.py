@@ -1,1 +1,1 @@
-"""How a model is driven: batches, prefetch, memory back-off, and the store in front of it."""
+"""Running models: batches, prefetch, out-of-memory back-off, and the caches in front of them."""

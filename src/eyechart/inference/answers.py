@@ -1,7 +1,8 @@
-"""A generator behind the response store: what was answered once is read, what is missing is generated and kept."""
+"""Generators and rerankers with a response cache: stored answers are read, missing ones are generated and stored."""
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,44 +10,46 @@ from itertools import chain
 from typing import Any
 
 from eyechart.errors import DataError, EyechartError
+from eyechart.messages import UserMessage
 from eyechart.models.access import access_of, used_by
-from eyechart.models.lazy import LazyModel
-from eyechart.store.answers import Responses, ResponseStore, prompt_key
-from eyechart.types import UNREAD, Answer, BatchGenerator, Message, ModelCard, Notice, Prompt
+from eyechart.models.lazy_model import LazyModel
+from eyechart.models.rerankers import Reranker, Shortlist
+from eyechart.store.answer_store import Responses, ResponseStore, prompt_key
+from eyechart.types import UNREAD, Answer, BatchGenerator, Message, ModelCard, Notice, Prompt, digest_json
 
 
 def is_answer(answer: Answer) -> bool:
-    """Keep whatever the model said, even nothing: it is its answer. Failures are generated again."""
+    """Cache any reply of the model, even an empty one; failed requests are sent again."""
     return not answer.error
 
 
 @dataclass
-class StoredAnswers:
-    """Answers prompts with one generator; nothing is paid twice."""
+class CachedGenerator:
+    """Generates answers with one model, reusing stored ones."""
 
     model: LazyModel
     store: ResponseStore
-    good: Callable[[Answer], bool] = is_answer
-    """Which answers are worth keeping; the others are not stored, so the next run generates them again."""
+    should_cache: Callable[[Answer], bool] = is_answer
+    """Selects the answers to store; the others are generated again by the next run."""
     stored: int = field(default=0, init=False)
-    """Prompts that were answered from the store."""
+    """Prompts answered from the store."""
     generated: int = field(default=0, init=False)
-    """Distinct prompts that were sent to the generator."""
+    """Distinct prompts sent to the generator."""
     before: Mapping[str, int] = field(init=False)
-    """What the budget had seen when this began."""
+    """Usage counters of the model at the start."""
 
     def __post_init__(self) -> None:
         self.before = used_by(self.model.spec)
 
     @property
     def card(self) -> ModelCard:
-        """Describe the generator."""
+        """Card of the generator."""
         return self.model.card
 
     def spent(self) -> dict[str, Any]:
-        """Return how many prompts were answered from the store and anew, and what that took; every try counts.
+        """Return the number of cached and generated answers and the resources used, retries included.
 
-        With a table of prices, ``cost`` and its ``currency`` too.
+        With a price table, adds ``cost`` and ``currency``.
         """
         used = {name: count - self.before[name] for name, count in used_by(self.model.spec).items()}
         price = access_of(self.model.spec).price
@@ -54,7 +57,7 @@ class StoredAnswers:
         return {"from_store": self.stored, "asked": self.generated, **used, **cost}
 
     def unanswered(self, prompts: Iterable[Prompt]) -> list[str]:
-        """Return the ids of the prompts that have no stored answer, without loading the generator."""
+        """Return the ids of prompts without a stored answer, without loading the generator."""
         if self.model.known_card is None and not self.model.remote:
             return [prompt.id for prompt in prompts]
         table = self.table
@@ -62,37 +65,42 @@ class StoredAnswers:
         return [prompt.id for prompt in prompts if not _is_stored(table, prompt)]
 
     def notices(self) -> list[Notice]:
-        """Return what the model had to say, and how many stored answers were damaged."""
+        """Return the notes of the model and the number of damaged answers."""
         card = self.model.known_card
         found = [Notice("model_note", 1, note) for note in card.notes] if card else []
         if card and self.table.damaged:
-            text = f"{self.table.damaged} stored answers in {self.table.folder} are damaged; they are generated again."
+            text = UserMessage(
+                "{damaged} stored answers in {folder} are damaged and were generated again.",
+                damaged=self.table.damaged,
+                folder=self.table.folder,
+            )
             found.append(Notice("damaged_answers", self.table.damaged, text))
         return found
 
     @property
     def table(self) -> Responses:
-        """Return what this generator has answered so far."""
+        """The stored answers of this generator."""
         return self.store.table(self.card.fingerprint)
 
     def generate(self, prompts: Iterable[Prompt], repeat: int = 0) -> Iterator[tuple[str, Answer]]:
         """Yield an answer for each prompt, in any order; equal prompts are answered once.
 
-        Another ``repeat`` answers the same prompts once more. The generator is loaded only if an answer is missing.
+        A different ``repeat`` generates separate answers to the same prompts. The generator is loaded only if an answer
+        is missing.
 
-        A prompt that cannot be answered gets an answer with an error. An error that ends the whole run (server down,
-        key refused, cap reached, disk full) is raised after all that arrived before it has been stored.
+        A prompt that cannot be answered yields an answer with an error. An error that ends the run (server down, key
+        refused, cap reached, disk full) is raised after every answer received before it is stored.
         """
         table = self.table
         table.refresh()
         sorter = _Sorter(self, table, prompts, repeat)
         missing = sorter.missing()
         first = next(missing, None)
-        asked = chain([first], missing) if first is not None else ()
+        prompts = chain([first], missing) if first is not None else ()
         expected = self.card.fingerprint
-        for key, answer in _generate(self.model, expected, asked, sorter.keep) if asked else ():
+        for key, answer in _generate(self.model, expected, prompts, sorter.keep) if prompts else ():
             if sorter.lost:
-                raise sorter.lost[0]  # answers can no longer be kept: stop paying
+                raise sorter.lost[0]  # answers can no longer be stored: stop spending
             sorter.answers[key] = answer
             yield sorter.names[key][0], answer
             yield from sorter.at_once()
@@ -104,14 +112,14 @@ class StoredAnswers:
 def _is_stored(table: Responses, prompt: Prompt) -> bool:
     try:
         return table.get(prompt_key(prompt.messages, temperature=prompt.temperature)) is not None
-    except DataError:  # an image that cannot be read will not be sent
+    except DataError:  # an unreadable image is never sent
         return True
 
 
 def _generate(
     model: LazyModel, expected: str, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None]
 ) -> Iterator[tuple[str, Answer]]:
-    """Answer prompts with whatever the generator does best: many at a time, or one after the other."""
+    """Generate in batches if the generator supports it, else one prompt after the other."""
     generator = model.load(expected)
     if isinstance(generator, BatchGenerator):
         yield from generator.generate_many(prompts, keep)
@@ -123,18 +131,18 @@ def _generate(
         yield prompt.id, answer
 
 
-def _loaded(message: Message) -> Message:
+def _with_image_bytes(message: Message) -> Message:
     return replace(message, parts=tuple(part if isinstance(part, str) else part.load() for part in message.parts))
 
 
 class _Sorter:
-    """Parts the prompts into those that are answered already, copies of others, and those to generate.
+    """Splits prompts into cached, duplicate and missing ones.
 
-    `missing` and `keep` may run in another thread than the consumer: lists only grow, and nothing is looked up before
-    it was put in place.
+    `missing` and `keep` may run in a different thread than the consumer: containers only grow, and entries are written
+    before they are looked up.
     """
 
-    def __init__(self, owner: StoredAnswers, table: Responses, prompts: Iterable[Prompt], repeat: int) -> None:
+    def __init__(self, owner: CachedGenerator, table: Responses, prompts: Iterable[Prompt], repeat: int) -> None:
         self.owner, self.table, self.prompts, self.repeat = owner, table, prompts, repeat
         self.names: dict[str, list[str]] = {}
         self.answers: dict[str, Answer] = {}
@@ -144,7 +152,7 @@ class _Sorter:
     def missing(self) -> Iterator[Prompt]:
         for prompt in self.prompts:
             try:
-                key, messages = self._looked_up(prompt)
+                key, messages = self._resolve(prompt)
             except DataError as error:
                 self._ready.append((prompt.id, Answer("", error=error.message, finish_reason=UNREAD)))
                 continue
@@ -158,17 +166,17 @@ class _Sorter:
                 self.names[key] = [prompt.id]
                 yield replace(prompt, id=key, messages=messages)
 
-    def _looked_up(self, prompt: Prompt) -> tuple[str, tuple[Message, ...]]:
-        """Return the key of a prompt and what is sent: the key of a new one is that of the very bytes that are sent."""
+    def _resolve(self, prompt: Prompt) -> tuple[str, tuple[Message, ...]]:
+        """Return the key and content of a prompt; the key of a new prompt is computed from the bytes that are sent."""
         key = prompt_key(prompt.messages, self.repeat, prompt.temperature)
         if key in self.names or self.table.get(key) is not None:
             return key, prompt.messages
-        messages = tuple(_loaded(message) for message in prompt.messages)
+        messages = tuple(_with_image_bytes(message) for message in prompt.messages)
         return prompt_key(messages, self.repeat, prompt.temperature), messages
 
     def keep(self, key: str, answer: Answer) -> None:
         try:
-            if self.owner.good(answer):
+            if self.owner.should_cache(answer):
                 self.table.add(key, answer)
         except EyechartError as error:
             self.lost.append(error)
@@ -177,3 +185,43 @@ class _Sorter:
     def at_once(self) -> Iterator[tuple[str, Answer]]:
         while self._ready:
             yield self._ready.popleft()
+
+
+@dataclass
+class CachedReranker:
+    """Scores shortlists with one reranker, reusing stored scores."""
+
+    model: LazyModel
+    store: ResponseStore
+
+    @property
+    def card(self) -> ModelCard:
+        """Card of the reranker."""
+        return self.model.card
+
+    def notices(self) -> list[Notice]:
+        """Return the notes of the model."""
+        return [Notice("model_note", 1, note) for note in self.card.notes]
+
+    def score(self, shortlists: Iterable[Shortlist]) -> Iterator[tuple[str, list[float]]]:
+        """Yield the id of each shortlist with the scores of its documents, in any order of shortlists."""
+        fingerprint = self.card.fingerprint
+        table = self.store.table(fingerprint)
+        missing: dict[str, Shortlist] = {}
+        for shortlist in shortlists:
+            known = table.get(_shortlist_key(shortlist))
+            if known is not None:
+                yield shortlist.id, json.loads(known.text)
+            else:
+                missing[shortlist.id] = shortlist
+        if missing:
+            reranker: Reranker = self.model.load(fingerprint)
+
+            def keep(name: str, scores: list[float]) -> None:
+                table.add(_shortlist_key(missing[name]), Answer(json.dumps(scores)))
+
+            yield from reranker.score(missing.values(), keep)
+
+
+def _shortlist_key(shortlist: Shortlist) -> str:
+    return digest_json(["rerank", shortlist.query, shortlist.documents])

@@ -1,9 +1,8 @@
-"""A model behind the store, on this machine: what is known is read, what is missing is computed and kept."""
+"""An encoder with a vector cache: stored vectors are read, missing ones computed and stored."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
@@ -11,94 +10,64 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError
-from eyechart.inference.as_read import Listed, missing_as_read
-from eyechart.inference.pipeline import FLUSH_ROWS, Pipeline, Sink
-from eyechart.io.progress import NoProgress, Progress
+from eyechart.inference.image_batches import KeyedSample, bytes_held
+from eyechart.inference.pipeline import FLUSH_ROWS, Pipeline
+from eyechart.io.progress import Bar, NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
-from eyechart.manifest import DatasetReading, Embedded, Failure, Manifest
+from eyechart.manifest import DatasetScan, EmbeddedSamples, Failure, Manifest
+from eyechart.messages import UserMessage
 from eyechart.metrics.vectors import Vectors
-from eyechart.models.lazy import LazyModel
-from eyechart.models.towers.paired import paired_notices
-from eyechart.store.vectors import Digests, EmbeddingStore, VectorTable, text_digests
-from eyechart.types import ModelCard, Notice, OnError, Sample
+from eyechart.models.lazy_model import LazyModel
+from eyechart.models.towers.precision import precision_notices
+from eyechart.store.vector_store import Digests, EmbeddingStore, VectorTable, text_digests
+from eyechart.types import DEFAULT_ENCODING, EncodeOptions, ModelCard, Notice, OnError, Sample
 
 Wanted = TypeVar("Wanted", bound=Sized)
 
 
 ROUNDED = ("image", "text")
-"""The tables that may be in half precision; which texts were cut stands in one that has no precision."""
-MOST_IN_FULL = 200_000
-"""Vectors of a table that are kept in full beside rounded ones: 400 MB of 512 numbers each."""
+"""Roles with a half-precision table; the table of truncated texts has none."""
+LOOKED_UP = 256
+"""Images looked up in the store at a time, unless they exceed the byte limit."""
+LOOKED_UP_BYTES = 32 * 1024 * 1024
 
 
-@dataclass(frozen=True)
-class _InFullToo:
-    """A table of rounded vectors, and one that gets the same vectors as the model gave them."""
-
-    table: VectorTable
-    full: VectorTable
-
-    def add(self, digests: Digests, vectors: Vectors) -> None:
-        self.table.add(digests, vectors)
-        if self.full.rows + len(digests) <= MOST_IN_FULL:
-            self.full.add(digests, vectors)
-
-
-class StoredEmbeddings:
-    """Embeds images and texts with one model in this process."""
+class CachedEncoder:
+    """Embeds images and texts with one model in this process, reusing stored vectors."""
 
     def __init__(
         self,
         model: LazyModel,
         store: EmbeddingStore,
+        options: EncodeOptions = DEFAULT_ENCODING,
         *,
-        batch_size: int = 64,
-        grow: bool = False,
-        workers: int = 4,
-        decode_processes: int | None = None,
         on_error: OnError = "fail",
         progress: Progress | None = None,
         watch: Stopwatch | None = None,
-        half: bool = False,
-        full: EmbeddingStore | None = None,
     ) -> None:
         self.model = model
         self.store = store
-        self.half = half
-        """Whether vectors are stored, and so also handed out, in half precision."""
-        self.full = full
-        """Where those that are computed are kept as the model gave them, to be compared with the rounded ones."""
+        self.options = options
         self.progress = progress or NoProgress()
         self.watch = watch or Stopwatch()
-        self.pipeline = Pipeline(model, batch_size, workers, decode_processes, on_error, self.watch, grow=grow)
+        self.pipeline = Pipeline(model, options, on_error, self.watch)
         self._truncated = 0
         self.encoded = 0
-        """Images that were not in the store and had to be encoded."""
+        """Images that were missing from the store and were encoded."""
         self._given: str | None = None
-        """Whose vectors were handed out: those of two models are not compared with each other."""
+        """Fingerprint of the model whose vectors were returned; vectors of two models are never mixed."""
         self._size: int | None = None
-        """How long those vectors are."""
-        self._known_in_full = full is not None
-        """Whether all that were handed out are there in full as well."""
-
-    def in_full(self) -> StoredEmbeddings | None:
-        """Return the same model with the vectors as it gave them, if all that were handed out are known so."""
-        if not self._known_in_full or self.full is None or self._given is None:
-            return None
-        how = self.pipeline
-        return StoredEmbeddings(
-            self.model, self.full, batch_size=how.batch_size, workers=how.workers, on_error=how.on_error
-        )
+        """Length of the vectors returned so far."""
 
     @property
     def card(self) -> ModelCard:
-        """Describe the model, without loading it if it is known from an earlier run."""
+        """Card of the model; loads the model only if no card is cached."""
         return self.model.card
 
-    def missing_samples(self, manifest: Manifest) -> list[Listed]:
-        """List the images that have no vector yet, each once, in order, for another process to embed.
+    def missing_samples(self, manifest: Manifest) -> list[KeyedSample]:
+        """List the distinct images without a vector, in order, for another process to embed.
 
-        Those whose bytes are only in this process come without an image: the other one finds them by their ids.
+        Images whose bytes exist only in this process are listed without them: the other process finds them by id.
         """
         absent = np.flatnonzero(self._absent("image", manifest.digests))
         wanted = {manifest.digests[i].tobytes() for i in absent}
@@ -108,11 +77,11 @@ class StoredEmbeddings:
         ]
 
     def count_missing(self, manifest: Manifest) -> int:
-        """Count the images that have no vector yet; copies count each."""
+        """Count the samples whose image has no vector yet, duplicates included."""
         return int(self._table().missing(manifest.digests).sum())
 
-    def embed_samples(self, samples: Sequence[Listed], read: Callable[[], Manifest]) -> None:
-        """Embed what `missing_samples` listed; the dataset is read only for images that came without one."""
+    def embed_samples(self, samples: Sequence[KeyedSample], read: Callable[[], Manifest]) -> None:
+        """Embed images listed by `missing_samples`; the dataset is read only for images listed without bytes."""
         here = {key: sample for key, sample in samples if sample.image and sample.image.within_reach()}
         if len(here) < len(samples):
             self._embed(read(), {key for key, _ in samples})
@@ -121,7 +90,7 @@ class StoredEmbeddings:
         if wanted:
             found = ((key, sample) for key, sample in here.items() if key in wanted)
             with self.progress.step("images", len(wanted)) as bar:
-                self.pipeline.embed_images(found, self._sink(), bar)
+                self.pipeline.embed_images(found, self._table(), bar)
 
     def _missing(self, keys: Iterable[bytes]) -> set[bytes]:
         listed = list(keys)
@@ -129,25 +98,25 @@ class StoredEmbeddings:
         return {listed[i] for i in np.flatnonzero(self._absent("image", digests))}
 
     def _absent(self, role: str, keys: Digests) -> NDArray[np.bool_]:
-        """Tell which vectors have to be computed; what is stored in full needs only be rounded."""
+        """Return a mask of the vectors to compute; vectors stored in full precision are rounded instead."""
         absent = self._table(role).missing(keys)
-        if self.half and absent.any():
+        if self.options.half and absent.any():
             full = self.store.table(self.card.fingerprint, role)
             known = np.flatnonzero(absent & ~full.missing(keys))
             for start in range(0, len(known), FLUSH_ROWS):
                 rows = keys[known[start : start + FLUSH_ROWS]]
-                self._sink(role).add(rows, full.get(rows))
+                self._table(role).add(rows, full.get(rows))
             absent[known] = False
         return absent
 
-    def images(self, listed: Manifest | DatasetReading) -> Embedded:
+    def images(self, listed: Manifest | DatasetScan) -> EmbeddedSamples:
         """Embed images; each distinct image is encoded once per model, ever.
 
-        Those of a dataset that nobody has read yet are embedded as they are read.
+        An unread dataset is embedded while it is read.
         """
-        if isinstance(listed, DatasetReading) and not listed.done:
+        if isinstance(listed, DatasetScan) and not listed.done:
             self._embed_as_read(listed)
-        manifest = listed.manifest if isinstance(listed, DatasetReading) else listed
+        manifest = listed.manifest if isinstance(listed, DatasetScan) else listed
         failures = self._embed(manifest, {key.tobytes() for key in manifest.digests})
         table = self._table()
         kept = np.flatnonzero(~table.missing(manifest.digests))
@@ -155,36 +124,31 @@ class StoredEmbeddings:
             failures = _with_copies(manifest, kept, failures)
         self._given = self.card.fingerprint
         with self.watch.phase("store"):
-            vectors = self._handed_out("image", manifest.digests[kept])
-        return Embedded(vectors, kept, tuple(failures))
+            vectors = self._read_vectors("image", manifest.digests[kept])
+        return EmbeddedSamples(vectors, kept, tuple(failures))
 
-    def _handed_out(self, role: str, keys: Digests) -> Vectors:
-        """Read vectors; refuse those that cannot be compared with those that were handed out before."""
+    def _read_vectors(self, role: str, keys: Digests) -> Vectors:
+        """Read vectors, refusing a length that differs from earlier vectors."""
         vectors = self._table(role).get(keys)
-        if self.full is not None and self._known_in_full:
-            self._known_in_full = not self.full.table(self.card.fingerprint, role).missing(keys).any()
         if len(vectors):
             size, self._size = self._size, vectors.shape[1]
             if size not in (None, self._size):
                 raise ModelError(
-                    f"{self.model.spec.label} gave vectors of {size} and of {self._size} dimensions.",
-                    advice="Images and texts need vectors of the same size to be compared.",
+                    "{label} returned vectors of {size} and of {other} dimensions.",
+                    advice="Images and texts need vectors of the same length.",
+                    label=self.model.spec.label,
+                    size=size,
+                    other=self._size,
                 )
         return vectors
 
     def _table(self, role: str = "image") -> VectorTable:
-        return self.store.table(self.card.fingerprint, role, half=self.half and role in ROUNDED)
-
-    def _sink(self, role: str = "image") -> Sink:
-        """Return where new vectors go."""
-        table = self._table(role)
-        return table if self.full is None else _InFullToo(table, self.full.table(self.card.fingerprint, role))
+        return self.store.table(self.card.fingerprint, role, half=self.options.half and role in ROUNDED)
 
     def _settled(self, missing: Callable[[], Wanted]) -> Wanted:
-        """Find what is missing. If anything is, load the model first, and look again in the table of its own card.
+        """Find missing vectors; if there are any, load the model and look again under its current card.
 
-        The card of an earlier run may be out of date: no vector of the model of today goes under it, or beside those
-        that were handed out under it.
+        A cached card may be outdated: new vectors are neither stored under it nor mixed with vectors returned under it.
         """
         found = missing()
         if not found:
@@ -193,36 +157,35 @@ class StoredEmbeddings:
         return missing()
 
     def _embed(self, manifest: Manifest, keys: set[bytes]) -> list[Failure]:
-        """Encode those of the images that are not in the store."""
         wanted = self._settled(lambda: self._missing(keys))
         self.encoded += len(wanted)
         if not wanted:
             return []
-        with self.progress.step(f"images of {manifest.info.name}", len(wanted)) as bar:
-            return self.pipeline.embed_images(_missing_samples(manifest, wanted), self._sink(), bar)
+        with self.progress.step(UserMessage("images of {name}", name=manifest.info.name), len(wanted)) as bar:
+            return self.pipeline.embed_images(_missing_samples(manifest, wanted), self._table(), bar)
 
-    def _embed_as_read(self, reading: DatasetReading) -> None:
-        """Read a dataset and encode what is not in the store from the bytes that its digest is made of.
+    def _embed_as_read(self, reading: DatasetScan) -> None:
+        """Read a dataset and encode missing images from the bytes they are keyed by.
 
-        What cannot be decoded is left to who asks for it next: it has no vector then.
+        An image that fails to decode has no vector afterwards; `_embed` reports it.
         """
-        with self.progress.step(f"images of {reading.info.name}", len(reading)) as bar:
+        with self.progress.step(UserMessage("images of {name}", name=reading.info.name), len(reading)) as bar:
             missing = missing_as_read(reading.samples(), self._missing, bar)
             with self.watch.phase("read"):
                 first = next(missing, None)
             if first is None:
                 return
-            self.model.load(self._given)  # the others are looked for in the table of its own card, and so is this one
+            self.model.load(self._given)  # its current card may name another table: look there for the first image, too
             again = [first] if self._missing([first[0]]) else []
-            self.pipeline.embed_images(self._counted(chain(again, missing)), self._sink(), bar)
+            self.pipeline.embed_images(self._counted(chain(again, missing)), self._table(), bar)
 
-    def _counted(self, samples: Iterable[Listed]) -> Iterator[Listed]:
+    def _counted(self, samples: Iterable[KeyedSample]) -> Iterator[KeyedSample]:
         for listed in samples:
             self.encoded += 1
             yield listed
 
     def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
-        """Embed texts, each distinct one once, in the order given."""
+        """Embed texts in the given order, each distinct one once."""
         distinct = list(dict.fromkeys(texts))
         keys = text_digests(distinct, language)
         missing = self._settled(
@@ -231,35 +194,36 @@ class StoredEmbeddings:
         if missing:
             with self.progress.step("texts", len(missing)) as bar:
                 texts_left = [distinct[i] for i in missing]
-                sinks = self._sink("text"), self._table("text-cut")
+                sinks = self._table("text"), self._table("text-cut")
                 self.pipeline.embed_texts(texts_left, keys[missing], sinks, language, bar)
         self._given = self.card.fingerprint
         position = {text: i for i, text in enumerate(distinct)}
         with self.watch.phase("store"):
-            cuts = self._table("text-cut").get(keys)
-            self._truncated += int(cuts.sum())
-            if self.full is not None:
-                known = self.full.table(self.card.fingerprint, "text-cut")
-                new = known.missing(keys)
-                known.add(keys[new], cuts[new])
-            return self._handed_out("text", keys)[[position[text] for text in texts]]
+            self._truncated += int(self._table("text-cut").get(keys).sum())
+            return self._read_vectors("text", keys)[[position[text] for text in texts]]
 
     def notices(self) -> Sequence[Notice]:
-        """Return what the model had to say and how many texts it could not read to the end."""
-        found = [Notice("model_note", 1, note) for note in self.card.notes] + paired_notices(self.card)
+        """Return the notes of the model, the number of truncated texts and of damaged parts, and batch notices."""
+        found = [Notice("model_note", 1, note) for note in self.card.notes] + precision_notices(self.card)
         if self._truncated:
             length = self.card.context_length
-            message = f"{self._truncated} texts are longer than the {length} tokens that the model reads."
+            message = UserMessage(
+                "{truncated} texts exceed the context length of {length} tokens and were truncated.",
+                truncated=self._truncated,
+                length=length,
+            )
             found.append(Notice("truncated_texts", self._truncated, message))
         parts = [part for role in ("image", "text", "text-cut") for part in self._table(role).damaged]
         if parts:
-            message = f"{len(parts)} parts of the embedding store were damaged; what they held was computed again."
+            message = UserMessage(
+                "{n} parts of the embedding store were damaged; their vectors were recomputed.", n=len(parts)
+            )
             found.append(Notice("damaged_store", len(parts), message))
-        return found + self.pipeline.backoff.notices()
+        return found + self.pipeline.notices()
 
 
 def _missing_samples(manifest: Manifest, wanted: set[bytes]) -> Iterator[tuple[bytes, Sample]]:
-    """Stream the dataset a second time, yielding the first sample of each wanted image."""
+    """Stream the dataset again, yielding the first sample of each wanted image."""
     key_of = {entry.id: manifest.digests[i].tobytes() for i, entry in enumerate(manifest.entries)}
     left = set(wanted)
     for sample in manifest.samples():
@@ -272,7 +236,7 @@ def _missing_samples(manifest: Manifest, wanted: set[bytes]) -> Iterator[tuple[b
 
 
 def _with_copies(manifest: Manifest, kept: np.ndarray, failures: list[Failure]) -> list[Failure]:
-    """Give every sample that has no vector a failure: a broken image may occur several times."""
+    """Report a failure for every sample without a vector: a broken image may occur several times."""
     reasons = {failure.id: failure.reason for failure in failures}
     by_key = {
         manifest.digests[i].tobytes(): reasons[entry.id]
@@ -282,5 +246,40 @@ def _with_copies(manifest: Manifest, kept: np.ndarray, failures: list[Failure]) 
     lost = {manifest.entries[i].id: manifest.digests[i].tobytes() for i in np.setdiff1d(np.arange(len(manifest)), kept)}
     gone = [name for name, key in lost.items() if key not in by_key]
     if gone:
-        raise DataError(f"{gone[0]} was gone when the dataset was read a second time.", advice="Run again.")
+        raise DataError("{first}: missing when the dataset was read a second time.", advice="Run again.", first=gone[0])
     return [Failure(name, by_key[key]) for name, key in lost.items()]
+
+
+def missing_as_read(
+    samples: Iterable[KeyedSample], missing: Callable[[Iterable[bytes]], set[bytes]], bar: Bar
+) -> Iterator[KeyedSample]:
+    """Yield the first sample of each image without a vector, in order, with the bytes its key was computed from.
+
+    Args:
+        samples: All samples of a dataset, as they are read.
+        missing: Returns the keys without a vector.
+        bar: Counts samples that are not yielded.
+    """
+    seen: set[bytes] = set()
+    for some in _groups(samples):
+        fresh: dict[bytes, Sample] = {}
+        for key, sample in some:
+            if sample.image is not None and key not in seen:
+                fresh.setdefault(key, sample)
+        seen.update(fresh)
+        wanted = missing(fresh) if fresh else set()
+        bar.advance(len(some) - len(wanted))
+        yield from ((key, sample) for key, sample in fresh.items() if key in wanted)
+
+
+def _groups(samples: Iterable[KeyedSample]) -> Iterator[list[KeyedSample]]:
+    """Group samples by number and by size."""
+    some: list[KeyedSample] = []
+    held = 0
+    for key, sample in samples:
+        some.append((key, sample))
+        held += bytes_held(sample)
+        if len(some) == LOOKED_UP or held > LOOKED_UP_BYTES:
+            yield some
+            some, held = [], 0
+    yield some

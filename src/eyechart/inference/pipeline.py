@@ -1,52 +1,40 @@
-"""From images to stored vectors: decode beside the model, encode in batches, store as it goes."""
+"""Compute and store the vectors of images and texts: batches that fit into memory, stored at regular intervals."""
 
 from __future__ import annotations
 
+import gc
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.errors import DataError, ModelError, UsageError
-from eyechart.inference.as_read import bytes_held
-from eyechart.inference.backoff import BatchBackoff
-from eyechart.inference.batch_trial import BatchTrial, TrialFeed
-from eyechart.inference.device_feed import DeviceFeed, FeedDevice, device_of
-from eyechart.inference.image_work import ImageWork, Outcome, Preparer
-from eyechart.inference.process_preparer import preparer_for
-from eyechart.inference.rows import BatchRows
-from eyechart.io.media import ImageRef, decode_rgb
+from eyechart.errors import DataError, ModelError, OutOfMemoryError
+from eyechart.inference.image_batches import ImageBatch, ImageWork, KeyedSample, ThreadBatches
+from eyechart.inference.image_loader import LoaderBatches, loader_workers
 from eyechart.io.progress import Bar
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Failure
-from eyechart.models.lazy import LazyModel
-from eyechart.store.vectors import Digests, Vectors
-from eyechart.types import OnError, Sample
+from eyechart.messages import UserMessage
+from eyechart.models.lazy_model import LazyModel
+from eyechart.models.towers.torch_tools import empty_cache
+from eyechart.store.vector_store import Digests, Vectors
+from eyechart.types import EncodeOptions, Notice, OnError
 
-Prepared = tuple[bytes, str, int | None, Future[list[Outcome]], int, int]
-"""The key of an image, its sample's id, its row, its pixels as soon as they are there (among some others, and at which
-place), and the bytes it came with."""
-Encoded = tuple[tuple[list[bytes], list[int | None]], NDArray[np.float32]]
-"""The keys and rows of a batch, and its vectors."""
-BATCHES = 4
-"""Batches of memory: at most two are being prepared and one is being put together, and an image more is on its way."""
-AHEAD_BYTES = 256 * 1024 * 1024
-"""Bytes of images that came with them and wait to be decoded; the largest image has as many."""
 FLUSH_ROWS = 4096
 FLUSH_SECONDS = 20.0
-"""A crash loses at most what was computed since the last flush."""
+"""A crash loses at most the vectors computed since the last flush."""
+LOADER_AFTER = 16
+"""Batches prepared by threads before loader workers start by default: starting them takes seconds."""
 
 
 class Sink(Protocol):
-    """Takes vectors: a table, or several at once."""
+    """Accepts vectors: a table of the store."""
 
     def add(self, digests: Digests, vectors: Vectors) -> None:
         """Store vectors under their keys."""
@@ -54,7 +42,7 @@ class Sink(Protocol):
 
 @dataclass
 class _Buffer:
-    """Vectors on their way to the store."""
+    """Vectors waiting to be stored."""
 
     table: Sink
     watch: Stopwatch
@@ -65,11 +53,13 @@ class _Buffer:
 
     def add(self, keys: list[bytes], vectors: NDArray[np.float32]) -> None:
         if len(vectors) != len(keys):
-            raise ModelError(f"The model gave {len(vectors)} vectors for {len(keys)} inputs.")
+            raise ModelError("The model returned {n} vectors for {inputs} inputs.", n=len(vectors), inputs=len(keys))
         if self.vectors and self.vectors[0].shape[1:] != vectors.shape[1:]:
             raise ModelError(
-                f"The model gave vectors of shape {self.vectors[0].shape[1:]} and of {vectors.shape[1:]}.",
-                advice="All of them must have the same size.",
+                "The model returned vectors of shapes {shape} and {shape2}.",
+                advice="All vectors must have the same length.",
+                shape=self.vectors[0].shape[1:],
+                shape2=vectors.shape[1:],
             )
         self.keys += keys
         self.vectors.append(vectors)
@@ -85,145 +75,131 @@ class _Buffer:
         self.keys, self.vectors, self.rows, self.since = [], [], 0, time.monotonic()
 
 
+class BatchBackoff:
+    """Runs an encoder on batches that fit into memory, halving the size until it fits and keeping it from then on."""
+
+    def __init__(self) -> None:
+        self.requested = 0
+        self.size: int | None = None
+
+    def run(self, encode: Callable[[Any], Vectors], items: Sequence[Any]) -> Vectors:
+        """Encode all items, in one batch if it fits."""
+        parts: list[Vectors] = []
+        done = 0
+        while done < len(items):
+            part = items[done : done + (self.size or len(items))]
+            failed = ""
+            try:
+                # A copy: some runtimes return the same memory on every call.
+                parts.append(np.array(encode(part), np.float32))
+            except (OutOfMemoryError, MemoryError) as error:
+                failed = str(error) or type(error).__name__
+            if failed:
+                # Outside `except`: there, the traceback keeps the activations of the failed pass in memory.
+                self._shrink(len(part), len(items), failed)
+            else:
+                done += len(part)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _shrink(self, size: int, requested: int, reason: str) -> None:
+        if size == 1:
+            raise ModelError(
+                "A single input does not fit into memory ({reason}).",
+                advice="Use a smaller model, {--precision=fp16} on a GPU, or another {--device}.",
+                reason=reason,
+            )
+        self.requested = max(self.requested, requested)
+        self.size = size // 2
+        gc.collect()
+        empty_cache()
+
+    def notices(self) -> list[Notice]:
+        """Report a reduced batch size."""
+        if self.size is None:
+            return []
+        message = UserMessage(
+            "Batches of {requested} did not fit into memory; the batch size was reduced to {size}.",
+            requested=self.requested,
+            size=self.size,
+        )
+        return [Notice("smaller_batches", 1, message)]
+
+
 @dataclass
 class Pipeline:
     """Decodes, transforms, encodes and stores with one model."""
 
     model: LazyModel
-    batch_size: int
-    """Images or texts per forward pass."""
-    workers: int
-    """Threads that decode and transform."""
-    decode_processes: int | None
-    """Processes that do it instead; 0 for none, None to start them where the device is faster than threads."""
+    options: EncodeOptions
     on_error: OnError
-    """Stop at an image that cannot be decoded, or list it."""
+    """Raise at an image that cannot be decoded, or record it."""
     watch: Stopwatch
     backoff: BatchBackoff = field(default_factory=BatchBackoff)
-    grow: bool = False
-    """Whether a device may take larger batches of images than that, where it is faster so."""
+    no_loader: str = ""
+    """Why threads prepared the images although loader workers were requested."""
 
-    def embed_images(self, samples: Iterable[tuple[bytes, Sample]], table: Sink, bar: Bar) -> list[Failure]:
-        """Store the vectors of images; return those that could not be decoded.
+    def embed_images(self, samples: Iterable[KeyedSample], table: Sink, bar: Bar) -> list[Failure]:
+        """Store the vectors of images; return the images that could not be decoded.
 
         Args:
             samples: Keys and samples, each key once.
-            table: Where the vectors go: that of the loaded model's card.
+            table: The table of the loaded model's card.
             bar: Progress.
         """
-        device = device_of(self.model.load())
-        if not self.grow or device.tuning is None:
-            return self._embed_images(samples, table, bar, device, DeviceFeed(device, self.backoff))
-        trial = BatchTrial(device.tuning, self.batch_size, self.backoff)
-        failures: list[Failure] = []
-        for step in trial.steps(iter(samples)):
-            # What is timed is soon over: no process is started for it.
-            processes = 0 if step.timed else self.decode_processes
-            line = replace(self, batch_size=step.size, decode_processes=processes)
-            feed = TrialFeed(trial, device, self.backoff) if step.timed else DeviceFeed(device, self.backoff)
-            failures += line._embed_images(step.samples, table, bar, device, feed)
-        return failures
-
-    def _embed_images(
-        self,
-        samples: Iterable[tuple[bytes, Sample]],
-        table: Sink,
-        bar: Bar,
-        device: FeedDevice,
-        feed: DeviceFeed,
-    ) -> list[Failure]:
-        """Embed images in batches of one size."""
         failures: list[Failure] = []
         buffer = _Buffer(table, self.watch)
         encoder = self.model.load()
-        preparer = preparer_for(
-            ImageWork(self._decoder(encoder), device.prepare),
-            device,
-            self.watch,
-            threads=self.workers,
-            processes=self.decode_processes,
-            owner=encoder,
-        )
-        rows = BatchRows((BATCHES + device.ahead) * self.batch_size, preparer.memory)
-        batch: list[tuple[bytes, int | None, NDArray[Any]]] = []
-
-        def encode() -> None:
-            if batch:
-                keys, numbers, images = map(list, zip(*batch, strict=True))
-                keep(feed.put((keys, numbers), rows.batch(numbers, images)))
-                batch.clear()
-
-        def keep(finished: Iterator[Encoded]) -> None:
-            for (keys, numbers), vectors in self.watch.each("encode images", finished):
-                buffer.add(keys, vectors)
-                rows.give_back(numbers)
-
-        def take(prepared: Iterable[Prepared]) -> None:
-            for key, name, row, future, place, _ in prepared:
-                with self.watch.phase("wait"):
-                    outcome = future.result()[place]
-                if isinstance(outcome, DataError):
-                    rows.give_back([row])
-                    failures.append(self._failure(name, outcome))
-                elif isinstance(outcome, Exception):
-                    raise outcome
-                else:
-                    batch.append((key, row, outcome))
-                bar.advance()
-                if len(batch) == self.batch_size:
-                    encode()
-            encode()
-
-        with ExitStack() as last:  # also after an interrupt, from the bottom: what was encoded is kept
-            last.callback(preparer.close)  # the device may copy from its memory until all is fetched
-            last.callback(buffer.flush)
-            last.callback(lambda: keep(feed.drain()))
-            take(last.enter_context(closing(self._prepared(samples, rows, preparer))))
+        check = getattr(encoder, "precision_check", None)
+        with ExitStack() as last:
+            last.callback(buffer.flush)  # also after an interrupt: encoded vectors are kept
+            for batch in last.enter_context(closing(self._batches(encoder, samples))):
+                failures += [self._failure(name, error) for name, error in batch.failures]
+                if batch.keys:
+                    with self.watch.phase("encode images"):
+                        vectors = self.backoff.run(encoder.encode_images, batch.pixels)
+                        if check is not None and check.due:
+                            check.see(batch.pixels, vectors)
+                    buffer.add(batch.keys, vectors)
+                bar.advance(batch.samples)
+                batch.release()
         return failures
 
-    def _prepared(
-        self, samples: Iterable[tuple[bytes, Sample]], rows: BatchRows, preparer: Preparer
-    ) -> Generator[Prepared]:
-        """Yield samples in order with their transformed image, working at most two batches in advance."""
-        size = min(preparer.piece, self.batch_size)
-        read = self.watch.each("read", samples)
-        with ThreadPoolExecutor(preparer.threads, thread_name_prefix="decode") as pool:
-            waiting: deque[Prepared] = deque()
-            held = 0
-            try:
-                while piece := [(key, sample, rows.take()) for key, sample in islice(read, size)]:
-                    future = pool.submit(preparer.prepare, piece, rows)
-                    for place, (key, sample, row) in enumerate(piece):
-                        # Not the sample: its bytes are held until they are decoded, and no longer.
-                        waiting.append((key, sample.id, row, future, place, bytes_held(sample)))
-                        held += waiting[-1][-1]
-                    while len(waiting) > 2 * self.batch_size or (held > AHEAD_BYTES and waiting):
-                        held -= waiting[0][-1]
-                        yield waiting.popleft()
-                while waiting:
-                    yield waiting.popleft()
-            finally:
-                for *_, future, _, _ in waiting:
-                    future.cancel()
+    def _batches(self, encoder: Any, samples: Iterable[KeyedSample]) -> Generator[ImageBatch]:
+        """Prepare images in threads, or in loader workers on a GPU."""
+        work = ImageWork.of(self.model)
+        threads = ThreadBatches(work, self.options.batch_size, self.options.workers, self.watch)
+        workers, self.no_loader = loader_workers(encoder, work, self.options)
+        left = iter(samples)
+        if workers and self.options.decode_processes is None:
+            yield from threads.batches(islice(left, LOADER_AFTER * self.options.batch_size))
+        first = next(left, None) if workers else None
+        if first is not None:
+            pin = any(str(device).startswith("cuda") for device in getattr(encoder, "devices", ()))
+            yield from LoaderBatches(threads, workers, pin_memory=pin).batches(chain([first], left))
+        else:
+            yield from threads.batches(left)
 
     def _failure(self, name: str, error: DataError) -> Failure:
-        """Keep what is wrong with an image, or end the run with it."""
+        """Record the error of an image, or raise it."""
         if self.on_error == "fail":
             raise DataError(
-                f"{name}: {error.message}",
-                advice="Repair or remove the image, or go on without it: --on-error skip.",
+                "{name}: {reason}",
+                advice="Repair or remove the image, or skip it with {--on_error=skip}.",
+                name=name,
+                reason=error.message,
             ) from error
         return Failure(name, error.message)
 
-    def _decoder(self, encoder: Any) -> Callable[[ImageRef], Any]:
-        """Return the model's own decoder, of a family that offers a choice, if one was chosen."""
-        if "decoder" not in self.model.spec.options:
-            return decode_rgb
-        decode: Callable[[ImageRef], Any] | None = getattr(encoder, "decode", None)
-        if decode is None:
-            label = self.model.spec.label
-            raise UsageError(f"{label} has no decoder to choose.", advice="Leave out --model_option decoder.")
-        return decode
+    def notices(self) -> list[Notice]:
+        """Report a reduced batch size, and requested loader workers that were not started."""
+        if not self.no_loader:
+            return self.backoff.notices()
+        message = UserMessage(
+            "Images were decoded by threads instead of {n} processes: {reason}.",
+            n=self.options.decode_processes,
+            reason=self.no_loader,
+        )
+        return [Notice("decode_threads", 1, message), *self.backoff.notices()]
 
     def embed_texts(
         self,
@@ -233,22 +209,23 @@ class Pipeline:
         language: str,
         bar: Bar,
     ) -> None:
-        """Store the vectors of texts, shortest first, so that a batch needs little padding.
+        """Store the vectors of texts, shortest first to keep padding small.
 
-        The first table takes the vectors, the second whether the text was cut: a later run that finds the vector in the
-        store must be able to report that without loading the model.
+        The first table stores the vectors, the second whether each text was truncated: a later run that reads the
+        vectors from the store reports it without loading the model.
         """
         encoder = self.model.load()
+        size = self.options.batch_size
         order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
         vectors, cuts = (_Buffer(table, self.watch) for table in tables)
         try:
-            for start in range(0, len(order), self.batch_size):
-                chosen = [texts[i] for i in order[start : start + self.batch_size]]
-                chosen_keys = [keys[i].tobytes() for i in order[start : start + self.batch_size]]
+            for start in range(0, len(order), size):
+                chosen = [texts[i] for i in order[start : start + size]]
+                chosen_keys = [keys[i].tobytes() for i in order[start : start + size]]
                 with self.watch.phase("encode texts"):
                     encoded = self.backoff.run(partial(encoder.encode_texts, language=language), chosen)
                     cut = np.array(encoder.truncated(chosen), np.float32)[:, None]
-                cuts.add(chosen_keys, cut)  # before the vectors: a text counts as done when both are there
+                cuts.add(chosen_keys, cut)  # before the vectors: a text is complete once both are stored
                 vectors.add(chosen_keys, encoded)
                 bar.advance(len(chosen))
         finally:

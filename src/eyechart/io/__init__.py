@@ -1,1 +1,1 @@
-"""Files, images, safe reading and progress: what every room stands on."""
+"""Files, images, safe parsing, terminal output and progress."""

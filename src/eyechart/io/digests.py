@@ -1,42 +1,47 @@
-"""Digests of files, remembered: a file that looks untouched is not read again.
-
-Untouched means the same size, time of change, time of status change, inode and device. The time of change alone can be
-set by anybody (rsync -t, tar, a reproducible build); the time of status change cannot. What was changed within the
-last seconds before it was read is not remembered: a second change would look like the first.
-"""
+"""Digests of files, remembered while a file looks untouched, and digests of Python code."""
 
 from __future__ import annotations
 
+import ast
+import functools
 import hashlib
+import inspect
 import json
 import os
+import secrets
+import site
+import sys
+import sysconfig
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Self
+from types import ModuleType
+from typing import Any, Self
 
 from eyechart.errors import DataError
 from eyechart.io.files import cache_root, write_cached
-from eyechart.io.untrusted import DAMAGED
+from eyechart.io.safe_parse import DAMAGED
 
 DIGEST_SIZE = 16
 SETTLED = 2_000_000_000
-"""Nanoseconds since its last change after which a file counts as settled."""
+"""Nanoseconds after its last change from which a file is cached."""
 _FORM = 1
 _BLOCK = 1 << 20
 
 State = list[int]
-"""Size, time of change, time of status change, inode and device of a file."""
+"""Size, modification time, status change time, inode and device of a file."""
 
 
 def digest_bytes(data: bytes) -> bytes:
-    """Return the 16-byte BLAKE2b digest that names content in the stores."""
+    """Return the 16-byte BLAKE2b digest that is the key of content in the stores."""
     return hashlib.blake2b(data, digest_size=DIGEST_SIZE).digest()
 
 
 def file_digest(path: Path) -> bytes:
-    """Return the digest of a file's content, from memory if the file is as it was.
+    """Return the content digest of a file, from the cache if the file is unchanged.
 
     Raises:
         DataError: If it cannot be read.
@@ -45,12 +50,12 @@ def file_digest(path: Path) -> bytes:
 
 
 def known_digest(path: Path, state: State) -> bytes | None:
-    """Return the digest of a file that was read before in this state; None if it would have to be read."""
+    """Return the cached digest of a file in this state; None if the file would have to be read."""
     return _books(cache_root()).known(path, state)
 
 
 def read_digested(path: Path) -> tuple[bytes, bytes]:
-    """Read a file once: its content, and the digest of it, which is kept as `file_digest` keeps it.
+    """Read a file once; return its content and digest, which is cached.
 
     Raises:
         OSError: If it cannot be read.
@@ -63,12 +68,12 @@ def read_digested(path: Path) -> tuple[bytes, bytes]:
 
 
 def keep_digest(path: Path, state: State, digest: bytes) -> None:
-    """Keep the digest of a file that somebody read, beginning in this state, if nothing happened to it meanwhile."""
+    """Cache the digest of a file whose reading began in this state, unless the file changed meanwhile."""
     _books(cache_root()).keep(path, state, digest)
 
 
 def files_digest(files: Iterable[Path], root: Path) -> str:
-    """Return one digest of the names (below ``root``) and contents of files, in any order."""
+    """Return one digest of the names (relative to ``root``) and contents of files, independent of their order."""
     state = hashlib.blake2b(digest_size=DIGEST_SIZE)
     for path in sorted(files):
         state.update(os.path.relpath(path, root).encode("utf-8", "surrogateescape") + b"\0" + file_digest(path))
@@ -76,12 +81,12 @@ def files_digest(files: Iterable[Path], root: Path) -> str:
 
 
 def remember_digests() -> None:
-    """Keep what was learnt for the next run; what is lost is only read again."""
+    """Save new digests for the next run."""
     _books(cache_root()).save()
 
 
 class DigestBooks:
-    """One book for each folder: the digests of its files, and the state in which they were read."""
+    """Cache of digests and file states, one JSON file per folder."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -89,7 +94,7 @@ class DigestBooks:
         self._changed: set[str] = set()
 
     def digest(self, path: Path) -> bytes:
-        """Look a file up, and read it if it is not known in its present state."""
+        """Return the digest of a file, reading it if it is not cached in its present state."""
         try:
             state = file_state(path)
             found = self.known(path, state)
@@ -97,24 +102,24 @@ class DigestBooks:
                 found = _read(path)
                 self.keep(path, state, found)
         except OSError as error:
-            raise DataError(f"Cannot read {path} ({error.strerror}).") from error
+            raise DataError("Cannot read {path} ({reason}).", path=path, reason=error.strerror) from error
         return found
 
     def known(self, path: Path, state: State) -> bytes | None:
-        """Look a file up that is in a state."""
+        """Return the cached digest of a file in this state."""
         folder, name = _split(path)
         known = self._book(folder).get(name)
         return bytes.fromhex(known[1]) if known is not None and known[0] == state else None
 
     def keep(self, path: Path, state: State, digest: bytes) -> None:
-        """Note what was read of a file, if it is still in the state in which the reading began."""
+        """Cache a digest if the file is still in the state in which reading began."""
         if file_state(path) == state and is_settled(state):
             folder, name = _split(path)
             self._book(folder)[name] = (state, digest.hex())
             self._changed.add(folder)
 
     def save(self) -> None:
-        """Write the books that have changed."""
+        """Write the folders that have changed."""
         for folder in sorted(self._changed):
             body = {"form": _FORM, "folder": folder, "files": self._books[folder]}
             write_cached(self._file(folder), json.dumps(body, ensure_ascii=True).encode())
@@ -130,7 +135,7 @@ class DigestBooks:
 
 
 def _split(path: Path) -> tuple[str, str]:
-    return os.path.split(os.path.abspath(path))  # noqa: PTH100 - without asking the disk
+    return os.path.split(os.path.abspath(path))  # noqa: PTH100 - without file system access
 
 
 @cache
@@ -139,7 +144,7 @@ def _books(root: Path) -> DigestBooks:
 
 
 class DigestedStream:
-    """A file that is read once, mostly forward, and digested on the way: what is leapt over is read, too."""
+    """A file that is digested while it is read, mostly forward; skipped ranges are read, too."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -155,7 +160,7 @@ class DigestedStream:
         self._stream.close()
 
     def read(self, size: int = -1) -> bytes:
-        """Read as a file does."""
+        """Read like a file."""
         start = self._stream.tell()
         data = self._stream.read(size)
         if start + len(data) > self._reached:
@@ -164,7 +169,7 @@ class DigestedStream:
         return data
 
     def seek(self, position: int) -> int:
-        """Go to a place."""
+        """Set the position."""
         if position > self._reached:
             self._stream.seek(self._reached)
             while self._reached < position and self.read(min(_BLOCK, position - self._reached)):
@@ -172,23 +177,23 @@ class DigestedStream:
         return self._stream.seek(position)
 
     def tell(self) -> int:
-        """Return the place."""
+        """Return the position."""
         return self._stream.tell()
 
     def keep(self) -> None:
-        """Keep the digest of the file, if all of it was read."""
+        """Cache the digest of the file if all of it was read."""
         if self._reached == self._state[0]:
             keep_digest(self.path, self._state, self._digest.digest())
 
 
 def file_state(path: Path) -> State:
-    """Return what changes when a file does, without reading it."""
+    """Return the attributes that change with a file's content."""
     found = path.stat()
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev]
 
 
 def is_settled(state: State) -> bool:
-    """Tell whether the last change is so long ago that another one would be seen."""
+    """Whether the last change is old enough that another one would be noticed."""
     return time.time_ns() - max(state[1], state[2]) > SETTLED
 
 
@@ -201,7 +206,7 @@ def _read(path: Path) -> bytes:
 
 
 def _load(path: Path, folder: str) -> dict[str, tuple[State, str]]:
-    """Read a book; one that is damaged, or of another version, is begun anew."""
+    """Read the cache of a folder; empty if it is damaged or of another version."""
     try:
         body = json.loads(path.read_bytes())
         if body["form"] != _FORM or body["folder"] != folder:
@@ -212,3 +217,137 @@ def _load(path: Path, folder: str) -> dict[str, tuple[State, str]]:
         }
     except (OSError, *DAMAGED):
         return {}
+
+
+# Digest of user code: of the module that defines an object, and of what it imports.
+#
+# Installed libraries and the standard library are excluded: their versions are recorded separately. The package of
+# the object is always included.
+
+
+OURS = Path(__file__).resolve().parent.parent
+
+
+def code_digest(obj: Any) -> str:
+    """Return a digest that changes with the code behind a function, class or instance.
+
+    Code without a file (typed into a shell, made by ``exec``) gets a random digest.
+    """
+    thing = _defined(obj)
+    module = inspect.getmodule(thing)
+    start = _file_of(module) if module is not None else None
+    if module is None or start is None:
+        return secrets.token_hex(DIGEST_SIZE)
+    state = hashlib.blake2b(digest_size=DIGEST_SIZE)
+    state.update(f"{module.__name__}:{getattr(thing, '__qualname__', '')}".encode())
+    for name, path in sorted(_own_modules(module.__name__, start).items()):
+        state.update(f"\0{name}\0".encode() + digest_bytes(path.read_bytes()))
+    return state.hexdigest()
+
+
+def is_user_code(obj: Any) -> bool:
+    """Whether an object is user code rather than part of an installed library."""
+    module = inspect.getmodule(_defined(obj))
+    if module is None or module.__name__ in sys.builtin_module_names:
+        return module is None
+    path = _file_of(module)
+    return path is None or _is_own(path)
+
+
+def _defined(obj: Any) -> Any:
+    while isinstance(obj, functools.partial):
+        obj = obj.func
+    obj = inspect.unwrap(obj) if callable(obj) else obj
+    return obj if inspect.isclass(obj) or inspect.isroutine(obj) else type(obj)
+
+
+def _own_modules(name: str, path: Path) -> dict[str, Path]:
+    """Follow the imports of a module, nested ones included, as far as they lead to user code."""
+    package = name.partition(".")[0]
+    found: dict[str, Path] = {}
+    waiting = [(name, path)]
+    while waiting:
+        here, file = waiting.pop()
+        if here in found:
+            continue
+        found[here] = file
+        for imported in _imports(here, file):
+            place = _find(imported)
+            if place is not None and (imported.partition(".")[0] == package or _is_own(place)):
+                waiting.append((imported, place))
+    return found
+
+
+def _imports(name: str, path: Path) -> Iterator[str]:
+    """Yield the modules that a file may import: those named in its statements, and its parent packages."""
+    yield from _with_parents(name)
+    if path.suffix != ".py":
+        return
+    parent = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError, RecursionError):
+        return  # importing it reports the error
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _with_parents(alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            outer = parent.split(".")[: len(parent.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*outer, *([node.module] if node.module else [])])
+            yield from _with_parents(base)
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    yield from (".".join(parts[: i + 1]) for i in range(len(parts)))
+
+
+def _find(name: str) -> Path | None:
+    """Return the file of a module without importing it."""
+    if name in sys.modules:
+        return _file_of(sys.modules[name])
+    outer, _, last = name.rpartition(".")
+    if not outer:
+        spec = _spec(last)
+        return Path(spec.origin) if spec is not None and spec.origin and Path(spec.origin).is_file() else None
+    places = [place for folder in _folders(outer) for place in (folder / f"{last}.py", folder / last / "__init__.py")]
+    return next((place for place in places if place.is_file()), None)
+
+
+def _folders(package: str) -> list[Path]:
+    known = getattr(sys.modules.get(package), "__path__", None)
+    if known is not None:
+        return [Path(folder) for folder in known]
+    outer, _, last = package.rpartition(".")
+    if outer:
+        return [folder / last for folder in _folders(outer)]
+    spec = _spec(package)
+    return [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec is not None else []
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    try:
+        return find_spec(name) if name else None
+    except (ImportError, ValueError):
+        return None
+
+
+def _file_of(module: ModuleType) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return Path(file) if file and Path(file).is_file() else None
+
+
+def _is_own(path: Path) -> bool:
+    real = path.resolve()
+    return not any(real.is_relative_to(folder) for folder in _installed())
+
+
+@functools.cache
+def _installed() -> tuple[Path, ...]:
+    """Return the folders of installed code: standard library, packages, and Eyechart."""
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    paths = [sysconfig.get_path(name) for name in names]
+    paths += [*site.getsitepackages(), site.getusersitepackages()]
+    return (OURS, *(Path(path).resolve() for path in paths if path))

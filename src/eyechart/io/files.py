@@ -1,37 +1,41 @@
-"""Writing files so that a reader sees the old one or the new one, never half of one; and where caches live."""
+"""Atomic file writes, safe file names, names as they are shown, and the cache of the Hugging Face client."""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from eyechart.errors import EyechartError
+from eyechart.errors import DataError, EyechartError
+from eyechart.io.safe_parse import likely_encoding
+from eyechart.messages import UserMessage
 
 TEMPORARY = ".tmp-"
-"""Every unfinished file of ours has this prefix; whoever finds an old one may delete it."""
+"""Prefix of unfinished files; old ones may be deleted."""
 UNFINISHED = ".part"
-"""And this suffix: what a killed run leaves behind must not be taken for a result by any tool."""
+"""Suffix of unfinished files, so that no tool takes what a killed run leaves behind for a result."""
 
 NOTES = ".eyechart"
-"""The folder that each downloaded dataset has, with a note for each file that was asked for: its version and digest."""
+"""Folder in each downloaded dataset that records version and digest of every requested file."""
 
 
 class CacheError(EyechartError):
-    """The cache folder cannot be written."""
+    """The cache folder is not writable."""
 
 
 @contextmanager
 def atomic_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """Open a temporary file beside ``path`` that takes its place, whole and flushed to disk, when the block ends.
+    """Open a temporary file next to ``path`` that replaces it, flushed to disk, when the block ends.
 
-    If the block raises, the temporary file is removed and ``path`` is as it was. What is not ``durable`` still appears
-    whole, but may be gone after a power cut: flushing takes milliseconds, which not everything is worth.
+    If the block raises, the temporary file is removed and ``path`` is unchanged. Without ``durable`` the replacement is
+    still atomic but may be lost in a power cut: flushing takes milliseconds.
     """
     make_folder(path.parent)
     temporary = path.parent / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}-{path.name[-100:]}{UNFINISHED}"
@@ -50,7 +54,7 @@ def atomic_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
 
 
 def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Write ``data`` to ``path`` at once."""
+    """Write ``data`` to ``path`` atomically."""
     with atomic_file(path, durable=durable) as stream:
         stream.write(data)
 
@@ -59,8 +63,8 @@ _keeps = ContextVar("keeps", default=True)
 
 
 @contextmanager
-def keeping_nothing() -> Iterator[None]:
-    """Leave the cache as it is: what would be remembered there is found out again."""
+def without_cache_writes() -> Iterator[None]:
+    """Disable writing to the cache within the block."""
     token = _keeps.set(False)
     try:
         yield
@@ -69,10 +73,10 @@ def keeping_nothing() -> Iterator[None]:
 
 
 def write_cached(path: Path, data: bytes) -> None:
-    """Write a file of the cache at once, unless nothing is to be kept.
+    """Write a cache file atomically, unless writing is disabled.
 
     Raises:
-        CacheError: If the disk is full or the folder cannot be written.
+        CacheError: If the disk is full or the folder is not writable.
     """
     if not _keeps.get():
         return
@@ -82,19 +86,21 @@ def write_cached(path: Path, data: bytes) -> None:
 
 @contextmanager
 def explained(what: str, folder: Path) -> Iterator[None]:
-    """Turn a disk that is full, or a folder that cannot be written, into a `CacheError` with advice."""
+    """Turn a full disk or a folder without write permission into a `CacheError` with advice."""
     try:
         yield
     except OSError as error:
         raise CacheError(
-            f"Cannot write to the {what} at {folder} ({error.strerror}).",
-            advice="Free some space, or set EYECHART_CACHE to a folder that can be written. "
-            "What was stored so far is kept.",
+            "Cannot write to the {what} at {path} ({reason}).",
+            advice="Free some space, or set EYECHART_CACHE to a writable folder. What was stored so far is kept.",
+            what=what,
+            path=folder,
+            reason=error.strerror,
         ) from error
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in ``folder`` durable, where the system knows how (Windows does not)."""
+    """Make a rename in ``folder`` durable (not supported on Windows)."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -117,9 +123,9 @@ def _cache_root(own: str | None, base: str | None, home: str | None) -> Path:  #
 
 
 def make_folder(path: Path, *, private: bool = False) -> Path:
-    """Create a folder and its parents; one that is private (embeddings, answers), or of our cache, for its owner only.
+    """Create a folder and its parents, accessible only to the owner if ``private`` or in the cache.
 
-    ``mkdir(parents=True)`` would give parents the mode of any other folder.
+    ``mkdir(parents=True)`` would create parents with the default mode.
     """
     if not path.is_dir():
         missing = [folder for folder in (path, *path.parents) if not folder.exists()]
@@ -130,9 +136,127 @@ def make_folder(path: Path, *, private: bool = False) -> Path:
 
 
 def open_plain(path: Path, mode: str, encoding: str | None = None) -> IO[Any]:
-    """Open a file unless its name is a symbolic link, which somebody may have put there and which leads anywhere."""
+    """Open a file, refusing symbolic links, which may have been planted and can point anywhere."""
     return open(path, mode, encoding=encoding, opener=_no_links)
 
 
 def _no_links(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+# File and sample names: one spelling on every machine, without control characters.
+#
+# Names on disk are bytes, UTF-8 by convention. With another locale (``LC_ALL=C``), Python decodes non-ASCII bytes to
+# lone surrogates, which cannot be printed; they are restored here.
+
+
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters, which a terminal interprets, and lone surrogates, which no file can contain."""
+
+
+def is_unsafe(name: str) -> bool:
+    """Whether a name must not be shown or written unchanged."""
+    return bool(_UNSAFE.search(name))
+
+
+def check_name(name: str, what: str) -> None:
+    """Reject a name that a terminal would interpret or that no result could contain."""
+    if is_unsafe(name):
+        raise DataError("{what} {name!r} contains control characters.", advice="Rename it.", what=what, name=name)
+
+
+def file_name(path: Path) -> str:
+    """Return a file's name as text.
+
+    Raises:
+        DataError: If it is not UTF-8, or contains control characters.
+    """
+    data = _bytes(path.name)
+    try:
+        name = data.decode()
+    except UnicodeDecodeError as error:
+        likely = likely_encoding(data)
+        raise DataError(
+            "The name of {path} is not UTF-8.",
+            advice=UserMessage("Rename it. It may be {likely}: convmv -f {likely} -t UTF-8 --notest -r", likely=likely)
+            if likely
+            else "Rename it.",
+            path=shown(path),
+        ) from error
+    if is_unsafe(name):
+        check_name(name, f"In {shown(path.parent)}, the name")
+    return name
+
+
+def file_path(name: str) -> Path:
+    """Return the path for a name that occurs in data."""
+    return Path(os.fsdecode(name.encode("utf-8", "surrogatepass")))
+
+
+def by_name(paths: Iterable[Path]) -> list[Path]:
+    """Sort the files of a folder in the same order on every machine."""
+    return sorted(paths, key=lambda path: _bytes(path.name))
+
+
+def shown(path: object) -> str:
+    """Return a path or an address as printable text."""
+    return _bytes(str(path)).decode("utf-8", "backslashreplace")
+
+
+def _bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+# The Hugging Face cache, read without the client and without network access.
+
+
+OFFLINE = "HF_HUB_OFFLINE"
+
+
+def hub_cache() -> Path:
+    """Return the cache folder, resolved from the environment as the client does."""
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if os.environ.get(name):
+            return Path(os.environ[name]).expanduser()
+    base = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    return Path(base).expanduser() / "hub"
+
+
+def cached_snapshot(
+    kind: str, repository: str, cache: str | Path | None = None, revision: str | None = None
+) -> Path | None:
+    """Return the folder of a repository in the cache; None if it is absent.
+
+    Args:
+        kind: ``models`` or ``datasets``.
+        repository: Owner and name.
+        cache: Overrides the folder of the environment.
+        revision: A branch, a tag or a commit.
+    """
+    root = (Path(cache) if cache else hub_cache()) / f"{kind}--{repository.replace('/', '--')}"
+    pointer = root / "refs" / (revision or "main")
+    commit = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else revision or ""
+    folder = root / "snapshots" / commit
+    return folder if commit and folder.is_dir() else None
+
+
+@contextmanager
+def offline_hub(*, wanted: bool) -> Iterator[None]:
+    """Put the client, and all libraries that load models with it, into offline mode."""
+    before = os.environ.get(OFFLINE)
+    if wanted:
+        _set(OFFLINE, "1")
+    try:
+        yield
+    finally:
+        if wanted:
+            _set(OFFLINE, before)
+
+
+def _set(name: str, value: str | None) -> None:
+    """Set an environment variable, and the client's constant that was derived from it at import."""
+    os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+    constants = sys.modules.get("huggingface_hub.constants")
+    if constants is not None:
+        said = value or os.environ.get("TRANSFORMERS_OFFLINE") or ""
+        setattr(constants, name, said.upper() in {"1", "ON", "YES", "TRUE"})

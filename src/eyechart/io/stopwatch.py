@@ -1,4 +1,4 @@
-"""Time: where that of a job went, phase by phase, and how much the jobs of a run still take."""
+"""Time per phase of a job, and the estimated time of the remaining jobs."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import TypeVar
 PHASES = {
     "load": "loading the model",
     "read": "reading the dataset",
-    "decode": "decoding images (in workers, beside the rest)",
-    "transform": "transforming images (in workers, beside the rest)",
+    "decode": "decoding images (in workers, in parallel)",
+    "transform": "transforming images (in workers, in parallel)",
     "wait": "waiting for images to be ready",
     "encode images": "the image tower",
     "encode texts": "the text tower, with its tokenizer",
     "store": "reading and writing stored vectors",
     "score": "scoring",
 }
-"""The phases, in the order of a table. Those of the workers overlap with the others."""
+"""Phases in display order. Those of the workers overlap with the others."""
 
 T = TypeVar("T")
 
 
 class Stopwatch:
-    """Adds up wall-clock seconds per phase; several threads may use it at once."""
+    """Accumulates wall-clock seconds per phase; thread-safe."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
@@ -41,12 +41,12 @@ class Stopwatch:
             self.add(name, time.perf_counter() - start)
 
     def add(self, name: str, seconds: float) -> None:
-        """Add seconds that were measured elsewhere."""
+        """Add externally measured seconds."""
         with self._lock:
             self._seconds[name] = self._seconds.get(name, 0.0) + seconds
 
     def each(self, name: str, items: Iterable[T]) -> Iterator[T]:
-        """Yield items, adding the time that each one took to come."""
+        """Yield items, adding the time to produce each one."""
         iterator = iter(items)
         while True:
             with self.phase(name):
@@ -57,7 +57,7 @@ class Stopwatch:
             yield item
 
     def taken(self) -> dict[str, float]:
-        """Return the phases to the last digit, for another stopwatch to add."""
+        """Return the unrounded phases, for another stopwatch to add."""
         return dict(self._seconds)
 
     def seconds(self) -> dict[str, float]:
@@ -66,7 +66,7 @@ class Stopwatch:
 
 
 class JobClock:
-    """Counts the jobs of a run, and tells how long the others will take if they are like those before them."""
+    """Counts the jobs of a run and extrapolates the remaining time."""
 
     def __init__(self, total: int) -> None:
         self.total, self.done = total, 0
@@ -75,7 +75,7 @@ class JobClock:
         self._since = time.monotonic()
 
     def finish(self, *, skipped: bool = False) -> None:
-        """Count a job. One that was skipped says nothing about the time that another one takes."""
+        """Count a job; a skipped one does not enter the estimate."""
         now = time.monotonic()
         self.done += 1
         if not skipped:
@@ -85,7 +85,7 @@ class JobClock:
 
     @property
     def left(self) -> float | None:
-        """Return the seconds until the last job is done; None while no job has been."""
+        """Estimated seconds until the last job is done; None before the first one is."""
         if not self._ran or self.done >= self.total:
             return None
         each = self._seconds / self._ran
@@ -94,7 +94,7 @@ class JobClock:
 
 
 def duration(seconds: float) -> str:
-    """Write a time as people say it: ``0.4 s``, ``12 s``, ``4 min``, ``1 h 20 min``."""
+    """Format a duration: ``0.4 s``, ``12 s``, ``4 min``, ``1 h 20 min``."""
     if seconds < 59.5:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     minutes = round(seconds / 60)

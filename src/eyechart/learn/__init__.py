@@ -1,1 +1,1 @@
-"""What tasks learn from vectors: probes, neighbours, clusters. Arrays in, arrays out; no dataset and no model."""
+"""Learners on vectors: probes, neighbours, clusters. Arrays in, arrays out, without datasets or models."""

@@ -1,1 +1,1 @@
-"""Pure functions over small arrays and plain values. Nothing here reads files, models or settings."""
+"""Metrics as pure functions over small arrays and plain values, without access to files, models or settings."""

@@ -1,33 +1,35 @@
-"""Reading and comparing the answers of generative models: the names other code uses.
+"""Reading and comparing the answers of generative models: the public names.
 
-Each function agrees with VLMEvalKit unless its docstring says otherwise. None evaluates text, none raises
-on any text, and all take time about proportional to the text.
+Each function agrees with VLMEvalKit unless its docstring states otherwise. None of them evaluates text or raises on any
+text, and all run in roughly linear time.
 """
 
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
 
-from eyechart.metrics.cells import as_text
-from eyechart.metrics.texts.choices import (
+from eyechart.metrics.cell_values import as_text
+from eyechart.metrics.choices import (
     Extraction,
     extract_first_letter,
     extract_sequence,
+    extract_strict,
     extract_vlmeval,
     final_answer_line,
 )
-from eyechart.metrics.texts.open_answers import (
+from eyechart.metrics.open_answers import (
     OPEN_METRICS,
     anls,
     anls_distance,
+    clean_digits_and_articles,
+    clean_punctuation,
     edit_distance,
     open_matches,
     open_score,
     relaxed_match,
     vqa_accuracy,
+    vqa_normalize,
 )
-from eyechart.metrics.texts.strict_choices import extract_strict
-from eyechart.metrics.texts.vqa_text import clean_digits_and_articles, clean_punctuation, vqa_normalize
 
 __all__ = [
     "EXTRACTORS",
@@ -56,7 +58,7 @@ __all__ = [
 Extractor = Callable[[object, Mapping[str, object]], Extraction]
 
 EXTRACTORS: dict[str, Extractor] = {"vlmeval": extract_vlmeval, "strict": extract_strict}
-"""Ways to read the chosen option from an answer, by name."""
+"""Readers of the chosen option, by name."""
 
 
 def infer_choice(answer: object, choices: Mapping[str, object]) -> str | None:
@@ -73,7 +75,7 @@ def yes_or_no(answer: object) -> str:
 
 
 def yes_or_no_strict(answer: object) -> str:
-    """Return "Yes" or "No" like `yes_or_no`, but see through any punctuation and let the first word decide.
+    """Return "Yes" or "No" like `yes_or_no`, but ignore all punctuation and let the first word decide.
 
     `**No**`, `Yes:` and full-width punctuation are read; "No. Explanation: yes is wrong" is No.
     """
@@ -90,16 +92,15 @@ def _verdict(words: list[str]) -> str:
 
 
 YES_NO_EXTRACTORS: dict[str, Callable[[object], str]] = {"vlmeval": yes_or_no, "strict": yes_or_no_strict}
-"""Ways to read yes or no from an answer, by name."""
+"""Readers of a yes-or-no answer, by name."""
 
 
 def split_thinking(text: object) -> tuple[str, str]:
     """Split the reasoning in <think> tags off an answer: (answer, thinking).
 
-    The answer is what follows the last closing tag. With exactly one closing tag after an opening one the
-    thinking is what stands between them; otherwise it is everything up to and with the last closing tag.
-    Without a closing tag nothing is split, so a cut-off thought stays visible as the answer. Agrees with
-    VLMEvalKit's SPLIT_THINK.
+    The answer is what follows the last closing tag. With exactly one closing tag after an opening one, the thinking is
+    the text between them; otherwise it is everything up to and including the last closing tag. Without a closing tag
+    nothing is split, so a truncated thought stays visible as the answer. Agrees with VLMEvalKit's SPLIT_THINK.
     """
     source = as_text(text)
     before, closing, answer = source.rpartition("</think>")

@@ -1,12 +1,123 @@
-"""Caption metrics over a corpus: BLEU, ROUGE-L and CIDEr-D, in agreement with pycocoevalcap to rounding."""
+"""Caption metrics over a corpus: BLEU, ROUGE-L and CIDEr-D on Penn Treebank tokens; METEOR and SPICE through Java."""
+
+from __future__ import annotations
 
 import math
+import re
+import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from itertools import pairwise
 from statistics import fmean
 
-from eyechart.metrics.cells import as_text
-from eyechart.metrics.ptb import ptb_captions, ptb_references
+from eyechart.metrics.cell_values import as_text
+
+DROPPED = frozenset({"''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"})
+"""Marks that COCO's evaluation removes; -LRB- and the like are on its list too but are already lower-case by then."""
+
+_ABBREVIATIONS = (
+    "Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\\.g|i\\.e|a\\.m|p\\.m|ft|Co|Corp|Inc|Ltd|Bros|Ave|Blvd|Rd|Mt|Capt|Col|Gen|Gov"
+    "|Lt|Maj|Pres|Rep|Rev|Sen|Sgt|Adm|Cmdr|Hon|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|Ph\\.D"
+)
+_STARTS = (
+    "a|about|according|additionally|after|an|as|at|but|earlier|he|her|here|however|if|in|it|last|many|more|mr\\.|ms\\.|now"
+    "|once|one|other|our|she|since|so|some|such|that|the|their|then|there|these|they|this|we|what|when|while|yet|you"
+)
+"""Capitalised words that begin a sentence, which makes the period before them a full stop."""
+_SPLIT_WORDS = {
+    "cannot": "can not",
+    "dunno": "du n no",
+    "gimme": "gim me",
+    "gonna": "gon na",
+    "gotta": "got ta",
+    "lemme": "lem me",
+    "wanna": "wan na",
+    "'tis": "'t is",
+    "'twas": "'t was",
+    "more'n": "more 'n",
+    "y'all": "y' all",
+}
+_RENAMED = {
+    "(": "-lrb-",
+    ")": "-rrb-",
+    "[": "-lsb-",
+    "]": "-rsb-",
+    "{": "-lcb-",
+    "}": "-rcb-",
+    "\u2026": "...",
+    "\u2013": "--",
+    "\u2014": "--",
+    "\u00a3": "#",
+    "\u20ac": "$",
+    "\u00bc": "1/4",
+    "\u00bd": "1/2",
+    "\u00be": "3/4",
+}
+
+_LONGEST_START = 20
+"""Characters of the next caption that are examined; the longest of `_STARTS` is shorter."""
+
+# Tried in this order. No two unbounded parts can share characters, so time stays linear.
+_TOKEN = re.compile(
+    rf"""
+      https?://[^\s"<>()]+[^\s"<>().,;:!?'] | [\w.+-]{{1,64}}@[\w-]+(?:\.[\w-]+)+
+    | </?[A-Za-z][^<>\s]{{0,40}}>
+    | (?:{_ABBREVIATIONS})\.(?=\s|$|[,;:?!)])  | No\.(?=\s*\d)
+    | (?:[a-z]\.){{2,}} | [a-z]\.(?![^\W\d_]|\s+(?=(?-i:[A-Z]))(?:{_STARTS})\s)
+    | '(?:tis|twas)\b | 'n' | '\d\ds?\b
+    | '(?:s|m|d|ll|re|ve)\b
+    | \d+(?::\d\d)+(?=[ap]m\b) | [ap]m\b
+    | [-+]?\d+(?:[.,:/]\d+)*(?![\w-])
+    | [^\W_]+?(?=n't\b) | n't\b
+    | (?:cannot|dunno|gimme|gonna|gotta|lemme|wanna|more'n|y'all)\b
+    | (?:o|d)'[^\W_]+
+    | @\w+
+    | (?-i:[A-Z]+(?:&[A-Z]+)+)\b
+    | \w+(?:-\w+)*(?:(?<=[a-z])\.[a-z]+)*(?:/\w+(?:-\w+)*){{0,2}} | \.\d+(?:[.,]\d+)*
+    | \.{{3,}} | -{{2,}} | [?!]+ | '' | ``
+    | \S
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def ptb_tokens(text: str, following: str = "") -> list[str]:
+    """Return the lower-case tokens of a caption without the punctuation that COCO's evaluation drops.
+
+    Args:
+        text: The caption.
+        following: The caption on the next line, which decides whether a period after a final single letter is a full
+            stop.
+    """
+    quotes = text.translate({0x2018: "`", 0x2019: "'", 0x201C: '"', 0x201D: '"'})
+    tokens = _TOKEN.finditer(f"{quotes}\n{following.lstrip()[:_LONGEST_START]}\n")
+    found = (_named(token[0].lower()) for token in tokens if token.start() < len(quotes))
+    return [word for token in found for word in token.split(" ") if word not in DROPPED and word != '"']
+
+
+def ptb_captions(captions: Sequence[str]) -> list[list[str]]:
+    """Return the tokens of consecutive captions, as COCO's evaluation passes them to its tokenizer."""
+    return [ptb_tokens(text, following) for text, following in pairwise((*captions, ""))]
+
+
+def ptb_references(references: Sequence[Sequence[str]]) -> list[list[list[str]]]:
+    """Return the tokens of the captions of each image."""
+    tokens = iter(ptb_captions([text for texts in references for text in texts]))
+    return [[next(tokens) for _ in texts] for texts in references]
+
+
+def _named(token: str) -> str:
+    if token in {"---", "----"}:
+        return "--"
+    if set(token) <= {"."} and len(token) > 2:
+        return "..."
+    return _RENAMED.get(token) or _SPLIT_WORDS.get(token) or token
+
+
+# Caption metrics over a corpus: BLEU, ROUGE-L and CIDEr-D, in agreement with pycocoevalcap to rounding.
+
 
 Ngram = tuple[str, ...]
 Tokens = Sequence[str]
@@ -14,12 +125,12 @@ Tokens = Sequence[str]
 MAX_N = 4
 ROUGE_BETA = 1.2
 CIDER_SIGMA = 6.0
-# pycocoevalcap's guards against division by zero; they show in the eighth digit of a perfect score.
+# pycocoevalcap's guards against division by zero; they affect the eighth digit of a perfect score.
 _TINY, _SMALL = 1e-15, 1e-9
 
 
 TOKENIZERS = ("whitespace", "ptb")
-"""How captions become words: they are taken as they are (VLMEvalKit), or as in COCO's evaluation."""
+"""Caption tokenizers: split at white space (VLMEvalKit), or Penn Treebank as in COCO's evaluation."""
 
 
 def score_captions(
@@ -27,9 +138,8 @@ def score_captions(
 ) -> dict[str, float]:
     """Score one predicted caption per image against its reference captions, times 100 as VLMEvalKit reports.
 
-    `whitespace` takes the captions as they are, capitals and punctuation included, like VLMEvalKit; `ptb`
-    lower-cases and tokenises as COCO's evaluation does. CIDEr compares with the other images, so it is 0
-    for a single one.
+    `whitespace` keeps case and punctuation, like VLMEvalKit; `ptb` lower-cases and tokenises like COCO's evaluation.
+    CIDEr weighs words by their frequency across images, so it is 0 for a single image.
     """
     if tokenizer not in TOKENIZERS:
         raise ValueError(f"unknown tokenizer {tokenizer!r}: choose one of {', '.join(TOKENIZERS)}")
@@ -54,7 +164,7 @@ def _ngrams(tokens: Tokens, n: int) -> Counter[Ngram]:
 
 
 def bleu(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> list[float]:
-    """Return corpus BLEU-1 to BLEU-4: clipped by the most generous reference, closest reference length."""
+    """Return corpus BLEU-1 to BLEU-4: counts clipped by the most generous reference, closest reference length."""
     guessed, correct = [0] * MAX_N, [0] * MAX_N
     for hypothesis, truths in zip(hypotheses, references, strict=True):
         for n in range(MAX_N):
@@ -78,11 +188,11 @@ def _closest_length(length: int, truths: Iterable[Tokens]) -> int:
 def rouge_l(hypothesis: str, references: Sequence[str]) -> float:
     """Return ROUGE-L of one caption: the best precision and the best recall over the references, beta 1.2.
 
-    Words are split at single spaces, as pycocoevalcap does, so a double space makes an empty word.
+    Words are split at single spaces, as in pycocoevalcap, so a double space yields an empty word.
     """
     words = hypothesis.split(" ")
     splits = [reference.split(" ") for reference in references]
-    common = [_common_length(words, truth) for truth in splits]
+    common = [common_length(words, truth) for truth in splits]
     precision = max(common) / len(words)
     recall = max(length / len(truth) for length, truth in zip(common, splits, strict=True))
     if not precision or not recall:
@@ -90,8 +200,8 @@ def rouge_l(hypothesis: str, references: Sequence[str]) -> float:
     return (1 + ROUGE_BETA**2) * precision * recall / (recall + ROUGE_BETA**2 * precision)
 
 
-def _common_length(first: Tokens, second: Tokens) -> int:
-    """Return the length of the longest common subsequence; a row of the table is one integer (Hyyro, 2004)."""
+def common_length(first: Tokens, second: Tokens) -> int:
+    """Return the length of the longest common subsequence, bit-parallel: one integer per table row (Hyyro, 2004)."""
     where: dict[str, int] = {}
     for i, word in enumerate(first):
         where[word] = where.get(word, 0) | (1 << i)
@@ -129,7 +239,7 @@ def _bigrams(tokens: Tokens) -> int:
 
 
 def _similarity(own: list[dict[Ngram, float]], true: list[dict[Ngram, float]], longer: int) -> float:
-    """Return the mean clipped cosine over n, damped by the difference in length."""
+    """Return the mean clipped cosine over n, with a penalty for the difference in length."""
     cosines = []
     for left, right in zip(own, true, strict=True):
         shared = left.keys() & right.keys()
@@ -137,3 +247,50 @@ def _similarity(own: list[dict[Ngram, float]], true: list[dict[Ngram, float]], l
         norms = math.hypot(*left.values()) * math.hypot(*right.values())
         cosines.append(overlap / norms if norms else overlap)
     return fmean(cosines) * math.exp(-(longer**2) / (2 * CIDER_SIGMA**2))
+
+
+# METEOR and SPICE through pycocoevalcap; both require Java.
+
+
+def why_not() -> str:
+    """Name the missing dependency of METEOR and SPICE; "" if both are available."""
+    if find_spec("pycocoevalcap") is None:
+        return "pycocoevalcap is not installed"
+    return "" if shutil.which("java") else "Java is not installed"
+
+
+def score_with_java(
+    predictions: Sequence[str], references: Sequence[Sequence[str]]
+) -> tuple[dict[str, float], list[str]]:
+    """Return METEOR and SPICE as fractions, and the reasons why one of them could not be computed.
+
+    Their jars are part of pycocoevalcap; SPICE also downloads a parser on first use, so it may fail offline.
+    """
+    from pycocoevalcap.meteor.meteor import Meteor
+    from pycocoevalcap.spice.spice import Spice
+
+    results = {i: [" ".join(tokens)] for i, tokens in enumerate(ptb_captions(predictions))}
+    truths = {i: [" ".join(tokens) for tokens in texts] for i, texts in enumerate(ptb_references(references))}
+    scores: dict[str, float] = {}
+    problems: list[str] = []
+    for name, make in (("METEOR", Meteor), ("SPICE", Spice)):
+        scorer = None
+        try:
+            scorer = make()
+            scores[name] = float(scorer.compute_score(truths, results)[0])
+        except Exception as error:  # noqa: BLE001 - a Java program failed somewhere inside a third party's wrapper
+            problems.append(f"{name}: {error!r}"[:200])
+        finally:
+            _close(getattr(scorer, "meteor_p", None))
+    return scores, problems
+
+
+def _close(process: subprocess.Popen[bytes] | None) -> None:
+    """Terminate the process that METEOR leaves running, and close its pipes."""
+    if process is None:
+        return
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()

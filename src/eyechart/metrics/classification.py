@@ -1,92 +1,98 @@
-"""Classification by similarity: ranks, accuracy, per-class recall, average precision. Ties never help."""
+"""Classification by similarity: ranks, accuracy, per-class recall, average precision, and calibration."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.metrics.vectors import Flags, Ints, Vectors, distinct_rows, zero_rows
+from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors, distinct_rows, zero_rows
 
 BLOCK_BYTES = 2 * 1024 * 1024
-"""Scores are made in blocks of rows of at most this size."""
+"""Scores are computed in blocks of rows of at most this size."""
 FEWEST_ROWS = 64
-"""But at least so many rows: a matrix product of fewer spends its time on preparing the classes."""
+"""Lower bound on the rows of a block: a matrix product of fewer is dominated by set-up cost."""
 TOP = 5
-"""How many of the best classes are kept."""
+"""Number of top classes kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelRanking:
-    """Where the true class stands for every sample, and who stands on top."""
+    """The rank of the true class and the top classes of every sample."""
 
     ranks: Ints
-    """1 is best; a class that ties with the true one stands before it."""
+    """1 is best; a class that ties with the true one ranks before it."""
     top: Ints
-    """The `TOP` best classes, equal scores in class order."""
+    """The `TOP` best classes; equal scores in class order."""
     top_scores: Vectors
     label_scores: Vectors
     ties: int
-    """How many samples' rank depends on the tie rule."""
+    """Number of samples whose rank depends on the tie rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """Classes to choose from. Equal vectors are scored once, so that they tie exactly."""
+    """Candidate classes. Equal vectors are scored once, so that they tie exactly."""
 
     columns: Vectors
     """One column per distinct vector."""
     column: Ints
-    """For each class, its column."""
+    """Column of each class."""
     copies: Ints
-    """For each column, how many classes have it."""
+    """Number of classes that share each column."""
     twins: Ints
-    """For each class, how many have its name and its vector, itself included."""
+    """Number of classes with the same name and vector, including the class itself."""
     place: Ints
-    """For each class, how many of those stand before it."""
+    """Number of those that precede the class."""
     zero: Flags
 
     @classmethod
     def of(cls, classes: Vectors, names: Sequence[str] | None) -> Self:
         first, column, copies = distinct_rows(classes)
         keys = list(zip(range(len(classes)) if names is None else names, column.tolist(), strict=True))
-        total, seen, place = Counter(keys), Counter[object](), []
-        for key in keys:
-            place.append(seen[key])
-            seen[key] += 1
+        total = Counter(keys)
         twins = np.array([total[key] for key in keys], np.int64)
         columns = np.ascontiguousarray(classes[first].T)
-        return cls(columns, column, copies, twins, np.array(place, np.int64), zero_rows(classes))
+        return cls(columns, column, copies, twins, _earlier_copies(keys), zero_rows(classes))
 
     def count(self, flags: Flags) -> Ints:
         """Count the classes whose columns are marked, row by row."""
         if len(self.copies) == len(self.column):
             return np.asarray(np.count_nonzero(flags, axis=1), np.int64)
-        # Whole numbers of this size are exact in float32, whose products are many times as fast.
+        # Integers of this size are exact in float32, whose products are many times faster.
         return np.asarray(flags.astype(np.float32) @ self.copies.astype(np.float32), np.int64)
 
     def expand(self, scores: Vectors) -> Vectors:
-        """Return a column for every class."""
+        """Return one column per class."""
         return scores if len(self.copies) == len(self.column) else scores[:, self.column]
+
+
+def _earlier_copies(keys: Sequence[Hashable]) -> Ints:
+    """Return how many equal keys precede each key."""
+    seen: Counter[Hashable] = Counter()
+    out = np.empty(len(keys), np.int64)
+    for i, key in enumerate(keys):
+        out[i] = seen[key]
+        seen[key] += 1
+    return out
 
 
 def rank_labels(images: Vectors, classes: Vectors, labels: Ints, names: Sequence[str] | None = None) -> LabelRanking:
     """Rank all classes by cosine for each image and find the true one.
 
-    Classes of one name and one vector are the same candidate listed twice: they stand in class order, so the first
-    one can be right and the later ones are one place behind. This is how published ImageNet numbers treat its two
-    duplicate names. Any other tie counts against the label; what has a zero vector is similar to nothing and stands
-    last.
+    Classes with the same name and vector are one candidate listed twice: they rank in class order, so the first can be
+    correct and later ones are one place behind. Published ImageNet numbers treat its two duplicate names this way. Any
+    other tie counts against the label; a zero vector ranks last.
 
     Args:
         images: Unit vectors of the images, (n, d).
         classes: Unit vectors of the classes, (c, d).
         labels: The true class of each image.
-        names: The names of the classes; without them, all are different.
+        names: Class names; if omitted, all are considered different.
     """
     those = _Candidates.of(classes, names)
     top = min(TOP, len(classes))
@@ -111,7 +117,7 @@ def rank_labels(images: Vectors, classes: Vectors, labels: Ints, names: Sequence
 
 
 def first_choices(images: Vectors, classes: Vectors, labels: Ints, names: Sequence[str] | None = None) -> Flags:
-    """Tell for each image whether the true class ranks first; the same as `rank_labels`, and nothing else of it."""
+    """Whether the true class ranks first, for each image: a cheaper `rank_labels` for top-1 only."""
     those = _Candidates.of(classes, names)
     alone = (those.place == 0) & (those.copies[those.column] == those.twins)
     possible = alone & ~those.zero
@@ -128,7 +134,7 @@ def first_choices(images: Vectors, classes: Vectors, labels: Ints, names: Sequen
 def rank_scores(scores: Vectors, labels: Ints) -> LabelRanking:
     """Rank classes by given scores, shape (n, classes), such as a probe's. Every tie counts against the label.
 
-    A label beyond the columns (a class that was never learnt) stands behind all of them.
+    A label beyond the columns (a class absent from training) ranks after all of them.
     """
     inside = labels < scores.shape[1]
     own = np.take_along_axis(scores, np.where(inside, labels, 0)[:, None], axis=1)
@@ -141,17 +147,14 @@ def rank_scores(scores: Vectors, labels: Ints) -> LabelRanking:
 
 
 def rank_logits(scores: Vectors, labels: Ints) -> Ints:
-    """Rank the true classes by given scores where the names of classes are not known.
+    """Rank the true classes by given scores when class names are unknown.
 
-    Columns that are equal throughout are one candidate listed twice, as two classes of one name are: they stand in
-    column order (see `rank_labels`). Any other tie counts against the label, and so do columns that are all equal.
+    Columns that are equal throughout are one candidate listed twice, like two classes with the same name: they rank in
+    column order (see `rank_labels`). Any other tie counts against the label, and so does a matrix whose columns are all
+    equal.
     """
     _, column, copies = distinct_rows(scores.T)
-    seen, place = Counter[int](), []
-    for number in column.tolist():
-        place.append(seen[number])
-        seen[number] += 1
-    before, twins = np.array(place, np.int64), copies[column]
+    before, twins = _earlier_copies(column.tolist()), copies[column]
     if len(copies) == 1:
         before, twins = np.zeros_like(before), np.ones_like(twins)
     own = np.take_along_axis(scores, labels[:, None], axis=1)
@@ -160,7 +163,7 @@ def rank_logits(scores: Vectors, labels: Ints) -> Ints:
 
 
 def predicted_classes(ranking: LabelRanking, labels: Ints) -> Ints:
-    """Return the class that counts as predicted: the best one, and where the label only ties for it, another one."""
+    """Return the predicted class: the best one, or the runner-up if the label merely ties for first place."""
     first = ranking.top[:, 0]
     if ranking.top.shape[1] == 1:
         return first
@@ -186,7 +189,7 @@ def _top(scores: Vectors, k: int) -> tuple[Ints, Vectors]:
         scores[rows, best[place]] = -np.inf
     for place in reversed(range(k)):
         scores[rows, best[place]] = found[place]
-    # What is minus infinity (a class that was never learnt) cannot be told from what was taken.
+    # Minus infinity (a class absent from training) is indistinguishable from a score already taken.
     odd = np.flatnonzero(~np.isfinite(found).all(axis=0))
     best[:, odd] = np.argsort(-scores[odd], axis=1, kind="stable")[:, :k].T
     found[:, odd] = scores[odd, best[:, odd]]
@@ -210,6 +213,124 @@ def average_precision(scores: NDArray[np.floating[Any]], present: Flags) -> floa
 
 
 def ranked_positives(scores: NDArray[np.floating[Any]], present: Flags) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Order samples by falling score, the negatives first among equals; return the order and the positives' places."""
+    """Sort samples by descending score, negatives first among ties; return the order and the positives' positions."""
     order = np.lexsort((present, -scores))
     return order, np.flatnonzero(present[order])
+
+
+# Calibration of confidences, using the model's own logit scale (never a fitted temperature).
+
+
+BINS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Likelihoods:
+    """Per-sample probabilities derived from a model's scores."""
+
+    confidence: Floats
+    """Probability of the best class."""
+    nll: Floats
+    """Negative log-likelihood of the true class."""
+    brier: Floats
+    """Brier score: squared error over all class probabilities."""
+
+
+def likelihoods(images: Vectors, classes: Vectors, labels: Ints, scale: float, bias: float | None) -> Likelihoods:
+    """Turn cosines into probabilities as the model does: softmax(scale * cos), or sigmoid(scale * cos + bias).
+
+    A model with a bias was trained with a sigmoid loss (SigLIP) and scores each class independently: its negative
+    log-likelihood sums over all binary decisions, and its confidence is the probability of the best class.
+    """
+    n = len(images)
+    out = Likelihoods(np.empty(n), np.empty(n), np.empty(n))
+    step = max(1, BLOCK_BYTES // (48 * len(classes)))
+    columns = np.ascontiguousarray(classes.T)
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        logits = scale * (images[rows] @ columns).astype(np.float64) + (bias or 0.0)
+        truth = np.zeros(logits.shape)
+        truth[np.arange(len(truth)), labels[rows]] = 1
+        chances, out.nll[rows] = _softmax(logits, truth) if bias is None else _sigmoid(logits, truth)
+        out.confidence[rows] = chances.max(axis=1)
+        out.brier[rows] = np.sum((chances - truth) ** 2, axis=1)
+    return out
+
+
+def _softmax(logits: Floats, truth: Floats) -> tuple[Floats, Floats]:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    logs = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return np.exp(logs), -(logs * truth).sum(axis=1)
+
+
+def _sigmoid(logits: Floats, truth: Floats) -> tuple[Floats, Floats]:
+    chances = np.exp(-np.logaddexp(0, -logits))
+    return chances, np.logaddexp(0, np.where(truth > 0, -logits, logits)).sum(axis=1)
+
+
+def expected_calibration_error(confidence: Floats, correct: Flags, bins: int = BINS) -> float:
+    """Mean gap between confidence and accuracy over bins of equal width, weighted by size (Guo et al. 2017)."""
+    return _gap(confidence, correct, _bin_of(confidence, bins))
+
+
+def adaptive_calibration_error(confidence: Floats, correct: Flags, bins: int = BINS) -> float:
+    """Calibration error over bins of equal size, which leaves no bin nearly empty (Nguyen and O'Connor 2015)."""
+    place = np.empty(len(confidence), np.int64)
+    place[np.argsort(confidence, kind="stable")] = np.arange(len(confidence)) * bins // len(confidence)
+    return _gap(confidence, correct, place)
+
+
+def reliability(confidence: Floats, correct: Flags, bins: int = BINS) -> list[dict[str, Any]]:
+    """Return the reliability diagram: mean confidence and accuracy of each non-empty bin."""
+    place = _bin_of(confidence, bins)
+    return [
+        {
+            "low": i / bins,
+            "high": (i + 1) / bins,
+            "confidence": float(confidence[place == i].mean()),
+            "accuracy": float(correct[place == i].mean()),
+            "count": int((place == i).sum()),
+        }
+        for i in np.unique(place).tolist()
+    ]
+
+
+def _bin_of(confidence: Floats, bins: int) -> Ints:
+    """Return the bin of each value; a value on an edge belongs to the lower bin, as in Guo et al."""
+    return np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
+
+
+def _gap(confidence: Floats, correct: Flags, place: Ints) -> float:
+    sizes = np.bincount(place)
+    gaps = np.abs(np.bincount(place, weights=confidence) - np.bincount(place, weights=correct.astype(np.float64)))
+    return float(gaps.sum() / sizes.sum())
+
+
+ABSTENTION = np.linspace(0, 1, 11)[:-1]
+"""Abstention rates: shares of the least confident answers that are withheld."""
+
+
+def abstention_gain(confidence: Floats, values: Floats) -> float | None:
+    """Return how much a metric gains from withholding the least confident queries: the nAUC of arXiv 2402.12997.
+
+    The area under the curve of the metric over the abstention rate, normalised so that 0 is an uninformative confidence
+    and 1 an oracle that knows the metric itself. Agrees with MTEB's ``nauc_*``: queries of equal confidence count as
+    their mean. None if the metric is the same for all queries (or 1, if the two areas differ by rounding).
+    """
+    best = _abstention_curve(values, values)
+    flat = best[0] * (ABSTENTION[-1] - ABSTENTION[0])
+    most = np.trapezoid(best, ABSTENTION)
+    if most == flat:
+        return None
+    return float((np.trapezoid(_abstention_curve(confidence, values), ABSTENTION) - flat) / (most - flat))
+
+
+def _abstention_curve(confidence: Floats, values: Floats) -> Floats:
+    """Return the mean of the remaining values at each abstention rate."""
+    order = np.argsort(confidence, kind="stable")
+    ranked, kept = confidence[order], values[order]
+    heads = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+    sizes = np.diff(np.r_[heads, len(ranked)])
+    kept = np.repeat(np.add.reduceat(kept, heads) / sizes, sizes)
+    last = len(kept) - 1
+    return np.array([kept[min(round(float(share) * len(kept)), last) :].mean() for share in ABSTENTION])

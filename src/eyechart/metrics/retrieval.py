@@ -1,43 +1,49 @@
-"""Retrieval between images and captions: the rank of the best right answer, exactly, in bounded memory."""
+"""Retrieval: exact ranks between images and captions, and metrics of ranked lists (recall, MRR, MAP, nDCG)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from eyechart.errors import ModelError
 from eyechart.metrics.search import (
     DENSE,
+    LOWEST,
     Gallery,
     Positives,
     RankCounter,
     dots,
     factors,
+    float64_product,
     tiles,
 )
 from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors, distinct_rows, in_range, kth_largest, zero_rows
 
 BLOCK_BYTES = 64 * 1024 * 1024
-"""The best items are looked for in blocks of scores of at most this size, whatever the size of the gallery."""
+"""Upper bound on the block of scores in which top items are searched, independent of gallery size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The rank of the best right answer of each query."""
+    """Rank of the best correct item of each query."""
 
     ranks: Ints
-    """1 is best; wrong items with the same score stand before the right one."""
+    """1 is best; wrong items with the same score rank before the correct one."""
     tied: Flags
-    """Whether a wrong item stands before the best right one although its score is not higher."""
+    """Whether a wrong item without a higher score ranks before the best correct one."""
 
 
 def rank_positives(queries: Vectors, gallery: Vectors, positives: Positives) -> Ranks:
-    """Rank the gallery by dot product for each query and find the best right answer.
+    """Rank the gallery by dot product for each query and find the best correct item.
 
-    Hit rate at k is then the share of ranks up to k. That is what the CLIP literature calls recall@k: at least
-    one right answer among the first k, however many right answers there are.
+    The hit rate at k is then the share of ranks up to k. The CLIP literature calls it recall@k: at least one correct
+    item among the first k, however many there are.
 
-    The score matrix never exists as a whole, only one tile of it. Ranks are those of float64 scores, so they do not
+    The score matrix is never materialised, only one tile of it. Ranks are those of float64 scores, so they do not
     depend on tiles, threads or the linear algebra library: see `eyechart.metrics.search`.
     """
     searched = Gallery.of(queries, gallery)
@@ -48,13 +54,13 @@ def rank_positives(queries: Vectors, gallery: Vectors, positives: Positives) -> 
 
 
 def rank_both_ways(images: Vectors, texts: Vectors, owner: Ints, text: Ints | None = None) -> tuple[Ranks, Ranks]:
-    """Rank images for each text and texts for each image in one pass: half the work of two.
+    """Rank images for each text and texts for each image in one pass, which halves the work.
 
     Args:
         images: One row per image.
         texts: One row per text.
-        owner: For each pair of a text and an image that belong together, the image; none is without a text.
-        text: The text of each pair; without it, each text belongs to one image and they stand in order.
+        owner: The image of each matching (text, image) pair; every image occurs.
+        text: The text of each pair; by default text i belongs to pair i.
 
     Returns:
         The ranks of the images (one per text) and of the texts (one per image).
@@ -73,11 +79,11 @@ def rank_both_ways(images: Vectors, texts: Vectors, owner: Ints, text: Ints | No
 
 
 def _counter(searched: Gallery, positives: Positives, own: Floats) -> RankCounter:
-    """Count what reaches the best right answer of each query, given the scores of all right ones."""
+    """Count the items that reach the best correct item of each query, given the scores of all correct ones."""
     query = positives.queries()
     best = np.maximum.reduceat(own, positives.starts)
     at = np.empty(len(best), np.int64)
-    # Of several right answers with the best score any will do.
+    # Any of several correct items with the best score will do.
     hits = np.flatnonzero(own == best[query])
     at[query[hits]] = hits
     return RankCounter(searched, np.arange(len(best)), best, positives.items[at])
@@ -88,7 +94,7 @@ def _ranks(counter: RankCounter) -> Ranks:
 
 
 def top_items(queries: Vectors, gallery: Vectors, k: int) -> Ints:
-    """Return the ``k`` best gallery items of each query, equal ones in the gallery's order.
+    """Return the ``k`` best gallery items of each query, ties in gallery order.
 
     The order is that of float64 scores, as in `rank_positives`.
     """
@@ -102,7 +108,7 @@ def top_items(queries: Vectors, gallery: Vectors, k: int) -> Ints:
     for start in range(0, len(queries), step):
         rows = slice(start, min(start + step, len(queries)))
         query, row, score = _best_rows(queries[rows], distinct, min(k, len(distinct)))
-        # Each distinct row stands for its first members: more than k of them are never shown.
+        # Each distinct row represents its first members: more than k of them are never returned.
         times = np.minimum(copies[row], k)
         offset = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
         item = members[np.repeat(np.cumsum(copies)[row] - copies[row], times) + offset]
@@ -119,7 +125,7 @@ def _best_rows(queries: Vectors, gallery: Vectors, k: int) -> tuple[Ints, Ints, 
     scores = multiplied.queries @ multiplied.items.T
     near = _near(scores, k, multiplied.error)
     if np.count_nonzero(near) > len(queries) * k + scores.size // DENSE:
-        near = _near(queries.astype(np.float64) @ gallery.astype(np.float64).T, k, multiplied.float64_error)
+        near = _near(float64_product(queries, gallery), k, multiplied.float64_error)
     blind = zero_rows(queries)
     if blind.any():
         near[blind] = np.arange(len(gallery)) < k
@@ -128,7 +134,186 @@ def _best_rows(queries: Vectors, gallery: Vectors, k: int) -> tuple[Ints, Ints, 
 
 
 def _near(scores: Vectors | Floats, k: int, error: Floats) -> Flags:
-    """Tell which scores may be among the ``k`` largest of their row, each being off by at most ``error``."""
+    """Whether each score may be among the ``k`` largest of its row, given a maximal ``error``."""
     last = kth_largest(scores, k).astype(np.float64)
     least = np.nextafter((last - 2 * error).astype(scores.dtype), -np.inf, dtype=scores.dtype)
     return np.asarray(scores >= least[:, None], bool)
+
+
+# Ranked retrieval with any number of relevant items, graded or binary: recall, precision, MRR, MAP, nDCG, hit rate.
+#
+# Everything is computed from the ranks of the relevant items, so a ranking is never stored. Each metric returns one
+# value per query; the reported figure is their mean. The conventions are trec_eval's (raw gains, MAP and recall over
+# all relevant items, precision over k), except that ties never help: for equal scores, trec_eval puts the greater
+# document id first, and this module the less relevant document.
+
+
+NOT_FOUND = np.iinfo(np.int64).max
+"""Rank of a relevant item that is missing from the result list."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelevantRanks:
+    """Ranks of the relevant items of each query, query after query, best rank first."""
+
+    ranks: Ints
+    """1 is best; `NOT_FOUND` if the result list was cut before the item."""
+    gains: Floats
+    """Relevance of each item; 1 throughout for binary relevance."""
+    starts: Ints
+    """First entry of each query; every query has a relevant item."""
+    tied: Flags
+    """For each query, whether a less relevant item has the same score as one of its relevant items."""
+
+    @classmethod
+    def from_rows(cls, query: Ints, ranks: Ints, gains: Floats, tied: Flags) -> Self:
+        """Build from one row per relevant item, in any order; ``tied`` has one entry per query."""
+        order = np.lexsort((ranks, query))
+        return cls(ranks[order], gains[order], np.searchsorted(query[order], np.arange(len(tied))), tied)
+
+    @property
+    def counts(self) -> Ints:
+        """Number of relevant items of each query."""
+        return np.diff(np.append(self.starts, len(self.ranks)))
+
+    @property
+    def best(self) -> Ints:
+        """Rank of each query's first relevant item."""
+        return self.ranks[self.starts]
+
+
+def rank_relevant(
+    queries: Vectors, gallery: Vectors, positives: Positives, gains: Floats | None = None
+) -> RelevantRanks:
+    """Rank the whole gallery by dot product for each query and find all its relevant items.
+
+    The score matrix is never materialised, and ranks are those of float64 scores: see `eyechart.metrics.search`.
+
+    Args:
+        queries: One row per query; unit length for cosine.
+        gallery: One row per item.
+        positives: The relevant items of each query.
+        gains: Relevance of each of them, above 0; default 1.
+    """
+    searched, query = Gallery.of(queries, gallery), positives.queries()
+    own = searched.scores(query, positives.items)
+    counter = RankCounter(searched, query, own, positives.items)
+    for tile in tiles(searched, positives):
+        counter.count(tile)
+    found = _order(counter.above, counter.equal, own, positives.starts, gains)
+    # A zero vector ranks after everything wrong, which is a tie as well.
+    blind = np.logical_or.reduceat((own == LOWEST) & (counter.above > 0), positives.starts)
+    return replace(found, tied=found.tied | blind)
+
+
+def rank_in_lists(items: Ints, scores: Floats, positives: Positives, gains: Floats | None = None) -> RelevantRanks:
+    """Find the relevant items in short result lists, such as a reranker's.
+
+    Args:
+        items: Shape (queries, k): the items of each list, in any order; -1 is padding.
+        scores: Shape (queries, k): their scores.
+        positives: The relevant items of each query, whether listed or not.
+        gains: Relevance of each of them, above 0; default 1.
+
+    Raises:
+        ModelError: If a score is NaN, which would lose no comparison.
+    """
+    if np.isnan(scores).any():
+        raise ModelError("The scores of a ranking contain NaN.", advice="Check the reranker's weights and precision.")
+    row = positives.queries()
+    above, equal = np.full(len(row), NOT_FOUND), np.zeros(len(row), np.int64)
+    own = np.full(len(row), -np.inf)
+    ends = np.append(positives.starts, len(positives.items))
+    for at, (query, item) in enumerate(zip(row, positives.items, strict=True)):
+        found = np.flatnonzero(items[query] == item)
+        if len(found):
+            own[at] = scores[query, found[0]]
+            wrong = (items[query] >= 0) & ~np.isin(items[query], positives.items[ends[query] : ends[query + 1]])
+            above[at] = np.count_nonzero(wrong & (scores[query] > own[at]))
+            equal[at] = np.count_nonzero(wrong & (scores[query] == own[at]))
+    return _order(above, equal, own, positives.starts, gains)
+
+
+def _order(above: Ints, equal: Ints, own: Floats, starts: Ints, gains: Floats | None) -> RelevantRanks:
+    """Turn counts into ranks: among equal scores the less relevant come first.
+
+    Args:
+        above: For each relevant item, the number of wrong items with a higher score, or `NOT_FOUND`.
+        equal: Number of wrong items with the same score.
+        own: Its score.
+        starts: First entry of each query.
+        gains: Its relevance.
+    """
+    weights = np.ones(len(above)) if gains is None else np.asarray(gains, np.float64)
+    query = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(above))))
+    order = np.lexsort((weights, -own, query))
+    above, equal, weights, own = above[order], equal[order], weights[order], own[order]
+    found = above != NOT_FOUND
+    ranks = np.full(len(order), NOT_FOUND)
+    # Within a query, a relevant item follows those with a higher score, or with the same score and a smaller gain.
+    ranks[found] = (above + equal + np.arange(len(order)) - starts[query] + 1)[found]
+    opens = np.ones(len(order), bool)
+    opens[1:] = (own[1:] != own[:-1]) | (query[1:] != query[:-1])
+    heads = np.flatnonzero(opens)
+    mixed = (np.maximum.reduceat(weights, heads) > np.minimum.reduceat(weights, heads))[np.cumsum(opens) - 1]
+    tied = np.zeros(len(starts), bool)
+    np.logical_or.at(tied, query, found & ((equal > 0) | mixed))
+    return RelevantRanks(ranks, weights, starts, tied)
+
+
+def hit_rate(relevant: RelevantRanks, k: int) -> Floats:
+    """1 if any relevant item is among the first ``k``, else 0 (trec_eval's success_k; CLIP's "recall@k")."""
+    return (relevant.best <= k).astype(np.float64)
+
+
+def recall(relevant: RelevantRanks, k: int) -> Floats:
+    """Share of a query's relevant items that are among the first ``k`` (trec_eval's recall_k)."""
+    return _sum(relevant, relevant.ranks <= k) / relevant.counts
+
+
+def precision(relevant: RelevantRanks, k: int) -> Floats:
+    """Share of the first ``k`` places that hold a relevant item (trec_eval's P_k, always divided by k)."""
+    return _sum(relevant, relevant.ranks <= k) / k
+
+
+def reciprocal_rank(relevant: RelevantRanks, k: int) -> Floats:
+    """1 / rank of the first relevant item, 0 beyond ``k`` (trec_eval's recip_rank of a list cut at k)."""
+    return np.where(relevant.best <= k, 1.0 / relevant.best, 0.0)
+
+
+def average_precision(relevant: RelevantRanks, k: int) -> Floats:
+    """Mean precision at the positions of the relevant items; those beyond ``k`` count 0 (trec_eval's map_cut_k)."""
+    place = np.arange(len(relevant.ranks)) - np.repeat(relevant.starts, relevant.counts) + 1
+    return _sum(relevant, np.where(relevant.ranks <= k, place / relevant.ranks, 0.0)) / relevant.counts
+
+
+def ndcg(relevant: RelevantRanks, k: int) -> Floats:
+    """Discounted gain of the first ``k`` over that of the ideal order (trec_eval's ndcg_cut_k).
+
+    The gain is the relevance itself (not 2**relevance - 1), the discount 1 / log2(rank + 1).
+    """
+    query = np.repeat(np.arange(len(relevant.starts)), relevant.counts)
+    ideal_gains = relevant.gains[np.lexsort((-relevant.gains, query))]
+    place = np.arange(len(query)) - np.repeat(relevant.starts, relevant.counts) + 1
+    return _sum(relevant, _discounted(relevant.gains, relevant.ranks, k)) / _sum(
+        relevant, _discounted(ideal_gains, place, k)
+    )
+
+
+def _discounted(gains: Floats, ranks: Ints, k: int) -> Floats:
+    return np.where(ranks <= k, gains / np.log2(1.0 + ranks), 0.0)
+
+
+def _sum(relevant: RelevantRanks, values: NDArray[np.generic]) -> Floats:
+    return np.add.reduceat(values.astype(np.float64), relevant.starts)
+
+
+METRICS: dict[str, Callable[[RelevantRanks, int], Floats]] = {
+    "ndcg": ndcg,
+    "map": average_precision,
+    "mrr": reciprocal_rank,
+    "recall": recall,
+    "precision": precision,
+    "hit_rate": hit_rate,
+}
+"""Keyed by MTEB's names: ``ndcg_at_10`` is ``METRICS["ndcg"](relevant, 10).mean()``."""

@@ -1,4 +1,4 @@
-"""Exact search: which gallery items score at least as high as a given one, as float64 would say, in bounded memory."""
+"""Exact search in bounded memory: which gallery items score at least as high as a given one, by float64 scores."""
 
 from __future__ import annotations
 
@@ -12,85 +12,85 @@ import numpy as np
 from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors, distinct_rows, in_range, zero_rows
 
 PAIRS_BYTES = 1024 * 1024
-"""Single pairs are multiplied in blocks of about this size."""
+"""Block size for the multiplication of single pairs."""
 TILE = (768, 8192)
-"""Rows and columns of the part of the score matrix that exists at a time."""
+"""Rows and columns of the tile of the score matrix that is held in memory."""
 PIECE = 128
-"""Rows of a tile that are compared at a time: they stay in the caches, and their counts fit into a byte."""
+"""Rows of a tile that are compared at once: they fit into the caches, and their counts into a byte."""
 SPARSE = 32
-"""If at most one score in this many reaches its target, each of them is looked at by itself."""
+"""If at most one score in this many reaches its target, the scores are examined one by one."""
 BUCKETS = 2048
-"""Of a row of scores with more than so many that matter, only those that share a bucket with a target are sorted."""
+"""If more scores of a row than this matter, only those that share a bucket with a target are sorted."""
 FEW = 8
-"""Up to so many targets, many scores are compared with each of them."""
+"""Up to this many targets, many scores are compared with each of them."""
 NARROWEST = 2.0**-60
-"""Targets nearer to each other than this, or farther than its inverse, get no buckets: float32 might overflow."""
+"""Targets closer to each other than this, or farther than its inverse, get no buckets: float32 might overflow."""
 NARROW = 1 / 16
-"""Vectors are taken to be nearly all the same if this is how far they are from their mean, as a share of its length."""
+"""Vectors count as collapsed if they are this close to their mean, relative to its length."""
 DENSE = 24
-"""If more than one pair in this many needs float64, the whole tile is computed so."""
+"""If more than one pair in this many needs float64, the whole tile is computed in it."""
 SMALLEST = 2.0**-149
-"""The least number that float32 holds; smaller products vanish."""
+"""The smallest positive float32; smaller products underflow."""
 VANISHING = 2.0**-63
-"""Smaller numbers have squares that float32 rounds coarsely or drops."""
+"""Squares of smaller numbers are denormal or zero in float32."""
 FLOAT64_SHARE = 2.0**-29
-"""How much less float64 rounds than float32."""
+"""Rounding error of float64 relative to float32."""
 _NONE = np.empty(0, np.int64)
 LOWEST = -1e30
-"""The score of a right answer whose vector, or whose query's, is zero: everything wrong stands before it."""
+"""Score of a correct item if its vector, or its query's, is zero: everything wrong ranks before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Positives:
-    """Which gallery items are right for each query, as one flat list with the start of each query's part."""
+    """Correct gallery items of each query, as one flat list with the start of each query's part."""
 
     items: Ints
     starts: Ints
-    """One entry per query; no query is without a right answer."""
+    """One entry per query; every query has a correct item."""
 
     @classmethod
     def one_each(cls, items: Ints) -> Positives:
-        """Each query has exactly one right answer."""
+        """Build positives with exactly one correct item per query."""
         return cls(items, np.arange(len(items)))
 
     @classmethod
     def of_pairs(cls, query: Ints, item: Ints, n: int) -> Positives:
-        """Each of n queries has the items that it is paired with, in the order of the pairs."""
+        """Build positives of n queries from pairs, keeping the order of the pairs."""
         counts = np.bincount(query, minlength=n)
         return cls(item[np.argsort(query, kind="stable")], np.concatenate([[0], np.cumsum(counts)[:-1]]))
 
     def counts(self) -> Ints:
-        """Return the number of right answers of each query."""
+        """Return the number of correct items of each query."""
         return np.diff(np.append(self.starts, len(self.items)))
 
     def queries(self) -> Ints:
-        """Return the query of each right answer."""
+        """Return the query of each correct item."""
         return np.repeat(np.arange(len(self.starts)), self.counts())
 
 
 @dataclass(frozen=True, slots=True)
 class Gallery:
-    """Queries and the items that they search, with what all counts need to know of them."""
+    """Queries and the items they search, with precomputed values shared by all counts."""
 
     queries: Vectors
     items: Vectors
     same: Ints
-    """For each item, the number of its distinct row."""
+    """Id of each item's distinct row."""
     factors: Factors
 
     @classmethod
     def of(cls, queries: Vectors, items: Vectors) -> Gallery:
-        """Look at the vectors once."""
+        """Precompute the shared values."""
         queries, items = in_range(queries), in_range(items)
         return cls(queries, items, distinct_rows(items)[1], factors(queries, items))
 
     @property
     def turned(self) -> Gallery:
-        """Return the search the other way round."""
+        """The same search with queries and items swapped."""
         return Gallery(self.items, self.queries, distinct_rows(self.queries)[1], self.factors.turned)
 
     def scores(self, query: Ints, item: Ints) -> Floats:
-        """Return the scores of right answers: pairs of a query and an item."""
+        """Return the scores of correct (query, item) pairs."""
         own = dots(self.queries, self.items, query, item)
         own[zero_rows(self.queries)[query] | zero_rows(self.items)[item]] = LOWEST
         return own
@@ -98,7 +98,7 @@ class Gallery:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A part of the score matrix, in float32; right answers are minus infinity."""
+    """A part of the score matrix, in float32; correct items are minus infinity."""
 
     rows: slice
     columns: slice
@@ -108,20 +108,20 @@ class Tile:
 
     @property
     def turned(self) -> Tile:
-        """Return the tile of the search the other way round."""
+        """The tile with queries and items swapped."""
         return Tile(self.columns, self.rows, self.scores.T, lambda: self.product().T)
 
 
 class RankCounter:
     """Counts, tile by tile, how many wrong items reach the score of a target; a query may have several targets.
 
-    A float32 product is fast but rounds, and differently at different places of a matrix. How much is bounded: by
-    dim * 2**-24 times the lengths of both vectors. What is farther than that from the target's score (which is
-    computed in float64) is decided by float32; the few pairs that are nearer are computed again in float64.
+    A float32 product is fast but rounds, depending on its position in the matrix. The error is bounded by dim * 2**-24
+    times the lengths of both vectors. Scores outside this bound of the target's float64 score are decided in float32;
+    the few pairs within it are recomputed in float64.
     """
 
     def __init__(self, gallery: Gallery, query: Ints, own: Floats, item: Ints) -> None:
-        """Set up the counts for targets: their queries (ascending), scores and places in the gallery."""
+        """Initialise the counts of targets: their queries (ascending), scores and gallery positions."""
         self.gallery, self.query, self.own = gallery, query, own
         self.row = gallery.same[item]
         error, beyond = gallery.factors.error[query], own - gallery.factors.constant
@@ -132,11 +132,11 @@ class RankCounter:
 
     @property
     def tied(self) -> Flags:
-        """Tell where a wrong item stands before the target although its score is not higher."""
+        """Whether a wrong item without a higher score ranks before the target."""
         return np.asarray((self.equal > 0) | ((self.own == LOWEST) & (self.above > 0)), bool)
 
     def count(self, tile: Tile) -> None:
-        """Add a part of the score matrix."""
+        """Add the counts of a tile."""
         first, last = np.searchsorted(self.query, (tile.rows.start, tile.rows.stop))
         if first == last:
             return
@@ -149,7 +149,7 @@ class RankCounter:
             self._decide(target, column + tile.columns.start, tile)
 
     def _count_one_each(self, scores: Vectors, targets: slice) -> tuple[Ints, Ints]:
-        """Count for one target in each row; return the targets and columns that are unclear."""
+        """Count for one target per row; return the undecided targets and columns."""
         turned = not scores.flags.c_contiguous
         memory = scores.T if turned else scores
         low, high, above = self.low[targets], self.high[targets], self.above[targets]
@@ -165,19 +165,19 @@ class RankCounter:
                     above += np.add.reduce(surely.view(np.uint8), axis=0, dtype=np.uint8)
                 else:
                     above[rows] += [np.count_nonzero(row) for row in surely]
-            # numpy finds the few in a flat array much faster than in rows and columns.
+            # numpy finds few matches in a flat array much faster than in rows and columns.
             near = np.flatnonzero(maybe)
             row, column = np.divmod(near, memory.shape[1])
             row += start
             found.append((column, row) if turned else (row, column))
         target, other = (np.concatenate(side) for side in zip(*found, strict=True))
-        # Of pieces with few, these are also among those that are unclear.
+        # In sparse pieces these are still among the undecided.
         surely = memory[(other, target) if turned else (target, other)] > high[target]
         above += np.bincount(target[surely], minlength=len(above))
         return target[~surely] + targets.start, other[~surely]
 
     def _count_several(self, scores: Vectors, rows: Ints, first: int) -> tuple[Ints, Ints]:
-        """Do the same for any number of targets in a row, without a copy of the row for each."""
+        """Count for any number of targets per row, without copying the row for each."""
         targets, columns = [_NONE], [_NONE]
         heads = np.flatnonzero(np.diff(rows, prepend=-1))
         for head, end in zip(heads, [*heads[1:], len(rows)], strict=True):
@@ -189,8 +189,8 @@ class RankCounter:
         return np.concatenate(targets), np.concatenate(columns)
 
     def _decide(self, target: Ints, item: Ints, tile: Tile) -> None:
-        """Compare pairs whose float32 score is too near to the target's."""
-        # A copy of the right answer has its score by definition.
+        """Compare pairs whose float32 score is too close to the target's."""
+        # A copy of the correct item has its score by definition.
         copy = self.gallery.same[item] == self.row[target]
         self.equal += self._per_target(target[copy])
         target, item = target[~copy], item[~copy]
@@ -201,7 +201,7 @@ class RankCounter:
         self.equal += self._per_target(target[exact == self.own[target]])
 
     def _decide_most(self, target: Ints, item: Ints, tile: Tile) -> tuple[Ints, Ints]:
-        """Compare in float64 (a model whose vectors are nearly all the same); return what is still unclear."""
+        """Compare in float64 (for a collapsed model); return what is still undecided."""
         query = self.query[target]
         beyond = tile.product()[query - tile.rows.start, item - tile.columns.start] - self.own[target]
         clear = np.abs(beyond) > self.gallery.factors.float64_error[query]
@@ -213,7 +213,7 @@ class RankCounter:
 
 
 def _counts(row: Vectors, low: Vectors, high: Vectors) -> tuple[Ints, list[Ints]]:
-    """Count how many scores are above each high end; return also which are between the ends."""
+    """Count the scores above each upper bound, and list those between the bounds."""
     near, beyond = np.flatnonzero(row >= low.min()), np.zeros(len(low), np.int64)
     if len(near) > BUCKETS and len(low) <= FEW:
         return _few_counts(row, low, high)
@@ -227,7 +227,7 @@ def _counts(row: Vectors, low: Vectors, high: Vectors) -> tuple[Ints, list[Ints]
 
 
 def _few_counts(row: Vectors, low: Vectors, high: Vectors) -> tuple[Ints, list[Ints]]:
-    """Do the same for so few ends that many scores are sooner compared with each."""
+    """Compare the scores with each of a few bounds, which is faster than sorting."""
     above = np.array([np.count_nonzero(row > end) for end in high], np.int64)
     some = [np.count_nonzero(row >= start) for start in low] > above
     ends = zip(low, high, some.tolist(), strict=True)
@@ -235,9 +235,9 @@ def _few_counts(row: Vectors, low: Vectors, high: Vectors) -> tuple[Ints, list[I
 
 
 def _near_ends(row: Vectors, low: Vectors, high: Vectors) -> tuple[Ints, Ints]:
-    """Return the scores that share a bucket with an interval, and for each interval how many others are beyond it.
+    """Return the scores that share a bucket with an interval, and for each interval the number of others beyond it.
 
-    Rounding never changes the order of two numbers, so a higher score is in the same bucket or in a later one.
+    Rounding is monotonic, so a higher score is in the same bucket or in a later one.
     """
     bottom = low.min()
     scale = np.float32(BUCKETS) / (high.max() - bottom)
@@ -254,7 +254,7 @@ def _near_ends(row: Vectors, low: Vectors, high: Vectors) -> tuple[Ints, Ints]:
 
 
 def tiles(searched: Gallery, positives: Positives) -> Iterator[Tile]:
-    """Yield the score matrix in parts. Each part overwrites the last."""
+    """Yield the score matrix tile by tile, reusing one buffer."""
     queries, gallery = searched.queries, searched.items
     left_factors, right_factors = searched.factors.queries, searched.factors.items
     height, width = TILE
@@ -272,44 +272,44 @@ def tiles(searched: Gallery, positives: Positives) -> Iterator[Tile]:
             np.matmul(left_factors[rows], right_factors[columns].T, out=scores)
             inside = (column >= left) & (column < columns.stop)
             scores[row[inside], column[inside] - left] = -np.inf
-            yield Tile(rows, columns, scores, cache(partial(_float64_product, queries[rows], gallery[columns])))
+            yield Tile(rows, columns, scores, cache(partial(float64_product, queries[rows], gallery[columns])))
 
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Vectors whose float32 products are all scores but for a constant, and how far these may be off."""
+    """Vectors whose float32 products are the scores up to a constant, with error bounds."""
 
     queries: Vectors
     items: Vectors
     constant: float
     lengths: tuple[Floats, Floats]
-    """Of the rows that are multiplied."""
+    """Lengths of the multiplied rows."""
     float64_lengths: tuple[Floats, Floats]
-    """Of the vectors themselves."""
+    """Lengths of the original vectors."""
 
     @property
     def turned(self) -> Factors:
-        """Return those of the search the other way round."""
+        """The factors with queries and items swapped."""
         return Factors(self.items, self.queries, self.constant, self.lengths[::-1], self.float64_lengths[::-1])
 
     @property
     def error(self) -> Floats:
-        """Bound the error of each query's products."""
-        # Of the products, and where means were taken away: of small numbers to float32, and those of float64 before.
+        """Error bound of each query's products."""
+        # Products; and, if means were subtracted, the rounding of small numbers to float32 and of float64 before.
         return _rounding_error(*self.lengths, self.items.shape[1] + 2) + 4 * self.float64_error
 
     @property
     def float64_error(self) -> Floats:
-        """Bound how far float64 products of the vectors themselves may be off, for each query."""
+        """Error bound of float64 products of the original vectors, for each query."""
         return 2 * FLOAT64_SHARE * _rounding_error(*self.float64_lengths, self.items.shape[1])
 
 
 def factors(queries: Vectors, items: Vectors) -> Factors:
-    """Return what to multiply: the vectors themselves, unless nearly all of them are the same.
+    """Return the vectors to multiply: the originals, unless nearly all of them are the same.
 
-    Of a collapsed model all scores are so near to each other that float32 cannot tell them apart. What is near each
-    other is then taken away first: for vectors q = p + a and g = r + b, where p and r are the means, the score is the
-    constant p r and the small terms a b + a r + p b, which are one product of vectors with two more numbers.
+    Scores of a collapsed model are too close for float32 to separate, so the common part is subtracted first: for
+    vectors q = p + a and g = r + b, where p and r are the means, the score is the constant p r plus the small terms a b
+    + a r + p b, which are a single product of vectors with two more components.
     """
     lengths = _lengths(queries), _lengths(items)
     if not all(map(_is_narrow, (queries, items), lengths)):
@@ -317,7 +317,7 @@ def factors(queries: Vectors, items: Vectors) -> Factors:
     middle, centre = (rows.mean(axis=0, dtype=np.float64) for rows in (queries, items))
     a, b = queries - middle, items - centre
     ar, pb = a @ centre, b @ middle
-    # Both ends of a product should be small: the bound is that of their lengths.
+    # The error bound grows with the lengths of both factors, so both should be small.
     largest = max(float(np.abs(ar).max()), float(np.abs(pb).max()), SMALLEST)
     scale = 2.0 ** round(math.log2(largest) / 2)
     left = np.column_stack([a, ar / scale, np.full(len(a), scale)]).astype(np.float32)
@@ -326,14 +326,15 @@ def factors(queries: Vectors, items: Vectors) -> Factors:
 
 
 def _is_narrow(vectors: Vectors, lengths: Floats) -> bool:
-    """Tell whether all rows are near their mean."""
+    """Whether all rows are close to their mean."""
     mean = vectors.mean(axis=0, dtype=np.float64)
     length = float(mean @ mean)
     squares = lengths**2 - 2 * (vectors @ mean.astype(np.float32)) + length
     return len(vectors) > 1 and bool(squares.max() < NARROW**2 * length)
 
 
-def _float64_product(queries: Vectors, gallery: Vectors) -> Floats:
+def float64_product(queries: Vectors, gallery: Vectors) -> Floats:
+    """Multiply all queries with all items in float64."""
     return np.asarray(queries.astype(np.float64) @ gallery.astype(np.float64).T)
 
 
@@ -350,14 +351,14 @@ def dots(queries: Vectors, gallery: Vectors, rows: Ints, columns: Ints) -> Float
 
 
 def _rounding_error(queries: Floats, items: Floats, terms: int) -> Floats:
-    """Bound how far a float32 product of so many terms can be from the exact one, for queries and items so long."""
+    """Bound the rounding error of a float32 product with this many terms, given the lengths of queries and items."""
     relative = 2.0**-24 * queries * items.max(initial=0)
     bound: Floats = (terms + 1) * (relative + SMALLEST)
     return bound
 
 
 def _lengths(vectors: Vectors) -> Floats:
-    """Return the length of each row, a little more rather than less: float32 rounds, and drops the smallest squares."""
+    """Return an upper bound of each row's length, as float32 rounds and drops the smallest squares."""
     squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float32).astype(np.float64)
     dim = vectors.shape[1]
     return np.asarray(np.sqrt(squares) * (1.001 + dim * 2.0**-24) + math.sqrt(dim) * VANISHING, np.float64)

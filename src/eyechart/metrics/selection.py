@@ -12,18 +12,18 @@ from eyechart.metrics.vectors import Flags, Vectors, zero_rows
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a question was answered in one direction."""
+    """The outcome of a question in one direction."""
 
     correct: bool
-    """Every right candidate has a strictly higher score than every wrong one, for everything that asks."""
+    """Every correct candidate scores strictly higher than every wrong one, for each query."""
     tied: bool
-    """It is wrong only because a wrong candidate has exactly the score of a right one."""
+    """Wrong only because a wrong candidate has exactly the score of a correct one."""
 
 
 def pair_scores(images: Vectors, texts: Vectors) -> Vectors:
-    """Return the cosine of every image and text, of unit vectors; equal ones score alike, wherever they stand.
+    """Return the cosine of every image and text, given unit vectors; equal vectors score alike at any position.
 
-    What has a zero vector is similar to nothing: -1.
+    A zero vector scores -1 with everything.
     """
     scores = np.asarray((images[:, None, :] * texts[None, :, :]).sum(axis=2), np.float32)
     scores[zero_rows(images)] = -1
@@ -34,12 +34,12 @@ def pair_scores(images: Vectors, texts: Vectors) -> Vectors:
 def choose(scores: Vectors, right: Flags) -> Verdict | None:
     """Judge the choice of a column for each row that has right and wrong columns; None if no row has both.
 
-    With one right column this is the strict inequality of Winoground and SugarCrepe: a constant scorer gets nothing.
-    (CLIP_benchmark and MTEB take the argmax, and the right candidate stands first: a constant scorer gets 1.0.)
+    With one right column this is the strict inequality of Winoground and SugarCrepe: a constant scorer gets 0.
+    (CLIP_benchmark and MTEB take the argmax with the right candidate first: a constant scorer gets 1.0.)
 
     Args:
-        scores: Rows ask, columns are candidates.
-        right: Which candidates are right for each row.
+        scores: Rows are queries, columns are candidates.
+        right: The right candidates of each row.
     """
     asks = right.any(axis=1) & ~right.all(axis=1)
     if not asks.any():
@@ -51,7 +51,7 @@ def choose(scores: Vectors, right: Flags) -> Verdict | None:
 
 
 def chance_choice(right: Flags) -> float:
-    """Return the probability that random scores answer every row of a question that asks."""
+    """Return the probability that random scores answer every row of a question correctly."""
     product = 1.0
     for row in right:
         if row.any() and not row.all():
@@ -62,7 +62,7 @@ def chance_choice(right: Flags) -> float:
 def jaccard(scores: Vectors, right: Flags) -> float:
     """Return |chosen and right| / |chosen or right| when as many candidates are chosen as are right (WinoGAViL).
 
-    Among equal scores the wrong candidates are chosen first.
+    Among ties the wrong candidates are chosen first.
     """
     count = int(right.sum())
     chosen = np.lexsort((right, -scores))[:count]

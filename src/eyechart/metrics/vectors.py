@@ -1,4 +1,4 @@
-"""Vectors: unit length, averaging, exact duplicates, those that say nothing; the largest of their products."""
+"""Operations on vectors: normalisation, averaging, exact duplicates, collapsed rows, and the k-th largest score."""
 
 from __future__ import annotations
 
@@ -17,17 +17,32 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 PLAIN_LENGTHS = (1e-15, 1e18)
-"""Between these, the squares of a float32 row neither vanish nor overflow."""
+"""Lengths at which the squares of a float32 row neither underflow nor overflow."""
 PLAIN_NUMBERS = (2.0**-40, 2.0**40)
-"""If the largest number of a matrix is between these, so are its products with others between what float32 can hold."""
+"""Range of a matrix's largest number within which its products fit into float32."""
 GLANCE = 16
-"""Rows that differ in so many of their numbers already are all distinct."""
+"""Number of columns that are compared first: rows that differ in them are distinct."""
 ROUNDING = 2.0**-22
-"""How much rows may differ, as a share of their largest number, and still be one row that was scaled or rounded."""
+"""Maximal difference, relative to the largest number, between rows that are equal up to scaling or rounding."""
+
+
+def float_array(rows: Any) -> Vectors:
+    """Convert an array, a tensor, or a list of either to one float32 array.
+
+    Raises:
+        TypeError, ValueError: If the rows are not real numbers or have different lengths.
+    """
+    parts = rows if isinstance(rows, list | tuple) else [rows]
+    if parts and all(hasattr(part, "detach") for part in parts):
+        arrays = [part.detach().float().cpu().numpy() for part in parts]
+        rows = arrays if parts is rows else arrays[0]
+    if np.iscomplexobj(rows):
+        raise TypeError("complex numbers")
+    return np.asarray(rows, np.float32)
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """Scale each row to length one, in float32, however short or long it is. A zero row stays zero.
+    """Scale each row to unit length in float32, over the whole range of lengths. A zero row stays zero.
 
     Raises:
         ModelError: If a row holds NaN or infinity, which would win or lose every comparison.
@@ -45,17 +60,19 @@ def unit(vectors: Vectors) -> Vectors:
 
 
 def _unit_of_odd(rows: Floats) -> Floats:
-    """Scale rows that are very long, very short or zero, in float64."""
+    """Normalise very long, very short or zero rows, in float64."""
     if not np.isfinite(rows).all():
         bad = int((~np.isfinite(rows).all(axis=-1)).sum())
-        raise ModelError(f"{bad} vectors hold NaN or infinite values.", advice="Check the weights and the precision.")
+        raise ModelError(
+            "{bad} vectors contain NaN or infinite values.", advice="Check the weights and the precision.", bad=bad
+        )
     norm = np.linalg.norm(rows, axis=-1, keepdims=True)
     np.divide(rows, norm, out=rows, where=norm > 0)
     return rows
 
 
 def in_range(vectors: Vectors) -> Vectors:
-    """Scale all rows by one power of two, if need be, so that their float32 products neither overflow nor vanish."""
+    """Scale all rows by one power of two, if needed, so that their float32 products neither overflow nor underflow."""
     largest = max(float(vectors.max(initial=0)), -float(vectors.min(initial=0)))
     if largest == 0 or PLAIN_NUMBERS[0] < largest < PLAIN_NUMBERS[1]:
         return vectors
@@ -63,12 +80,12 @@ def in_range(vectors: Vectors) -> Vectors:
 
 
 def zero_rows(vectors: Vectors) -> Flags:
-    """Tell which rows are zero: they are similar to nothing, and what is right but zero is never found."""
+    """Whether each row is zero: such a vector is similar to nothing and is never retrieved."""
     return np.asarray(~vectors.any(axis=1), bool)
 
 
 def all_alike(vectors: Vectors) -> bool:
-    """Tell whether all rows are the same up to rounding."""
+    """Whether all rows are the same up to rounding."""
     if len(vectors) < 2:
         return False
     room = ROUNDING * float(np.abs(vectors[0]).max(initial=0))
@@ -77,11 +94,11 @@ def all_alike(vectors: Vectors) -> bool:
 
 
 def mean_of_units(units: Vectors, starts: Ints) -> Vectors:
-    """Average unit vectors over consecutive groups and renormalise: prompt ensembling as CLIP does it.
+    """Average unit vectors over consecutive groups and renormalise: CLIP's prompt ensembling.
 
     Args:
         units: Unit vectors, group after group.
-        starts: The first row of each group; no group is empty.
+        starts: First row of each group; groups are not empty.
     """
     sizes = np.diff(np.append(starts, len(units)))
     sums = np.add.reduceat(units, starts, axis=0)
@@ -91,12 +108,12 @@ def mean_of_units(units: Vectors, starts: Ints) -> Vectors:
 def distinct_rows(vectors: Vectors) -> tuple[Ints, Ints, Ints]:
     """Find rows that are bit-for-bit equal.
 
-    Scores are computed once per distinct row, so that equal candidates tie exactly: a matrix product may round
-    two equal columns differently, depending on where they stand.
+    Scores are computed once per distinct row, so that equal candidates tie exactly: a matrix product may round two
+    equal columns differently, depending on their position.
 
     Returns:
-        The first position of each distinct row (in order of appearance), for every row the number of its
-        distinct row, and how often each distinct row occurs.
+        The first position of each distinct row (in order of appearance), the id of every row's distinct row, and the
+            number of occurrences of each distinct row.
     """
     rows = np.ascontiguousarray(vectors)
     everything = np.arange(len(rows))
@@ -107,7 +124,7 @@ def distinct_rows(vectors: Vectors) -> tuple[Ints, Ints, Ints]:
     if any(
         not np.array_equal(rows[part], rows[first[inverse[part]]], equal_nan=True) for part in _parts(rows, several)
     ):
-        # Two rows share a code by accident: compare them whole.
+        # Hash collision: compare whole rows.
         whole = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
         _, first, inverse, counts = np.unique(whole, return_index=True, return_inverse=True, return_counts=True)
     order = np.argsort(first)
@@ -117,7 +134,7 @@ def distinct_rows(vectors: Vectors) -> tuple[Ints, Ints, Ints]:
 
 
 def _codes(rows: Vectors) -> NDArray[np.uint64]:
-    """Give each row a number: whole-number arithmetic, so equal rows have equal numbers wherever they stand."""
+    """Hash each row by integer arithmetic, so that equal rows have equal hashes at any position."""
     bits = np.ascontiguousarray(rows).view(np.uint32)
     factors = np.random.default_rng(0).integers(0, 2**64, bits.shape[1], np.uint64)
     parts = _parts(rows, np.arange(len(rows)))
@@ -125,15 +142,15 @@ def _codes(rows: Vectors) -> NDArray[np.uint64]:
 
 
 def _parts(rows: Vectors, chosen: Ints) -> Iterator[Ints]:
-    """Cut the numbers of chosen rows into parts whose rows have a few megabytes."""
+    """Split the numbers of chosen rows into parts of a few megabytes."""
     step = max(1, 2**20 // max(1, rows.shape[1]))
     return (chosen[start : start + step] for start in range(0, len(chosen), step))
 
 
 def kth_largest(scores: NDArray[Any], k: int) -> NDArray[Any]:
-    """Return the k-th largest number of each row (`numpy.partition`, which moves all others, gives the same).
+    """Return the k-th largest number of each row, like `numpy.partition`, but without moving all others.
 
-    The k-th largest of the maxima of parts of a row is at most that: only what reaches it is sorted.
+    The k-th largest of the maxima of a row's parts is a lower bound: only numbers that reach it are sorted.
     """
     rows, n = scores.shape
     parts = 4 * k

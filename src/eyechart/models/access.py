@@ -1,4 +1,4 @@
-"""How a model is reached, and within what limits; what all models behind an address have in common."""
+"""Access to models behind an API: address, key, limits and prices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from eyechart.api import ApiClient, Budget, Retry, Secret
-from eyechart.api.prices import Price, find_price
+from eyechart.api.budget import Price, find_price
 from eyechart.api.transport import check_api_base
 from eyechart.errors import UsageError
 from eyechart.types import ModelSpec
@@ -15,61 +15,62 @@ from eyechart.types import ModelSpec
 
 @dataclass(frozen=True)
 class Access:
-    """Nothing of this changes what a model answers, so it is in no key."""
+    """How a model is reached. None of it changes the answers, so it is not part of any cache key."""
 
     key: Secret | None = field(default=None, repr=False)
     key_variable: str | None = None
     concurrency: int = 8
     timeout: float = 120.0
-    """Seconds for one request, from the first byte sent to the last one received."""
+    """Seconds per request, from the first byte sent to the last one received."""
     tries: int = 6
     batch_size: int = 4
     """Conversations per forward pass of a local model; texts per request of a remote encoder."""
     budget: Budget = field(default_factory=Budget)
     price: Price | None = None
-    """What its tokens cost, if that is known."""
+    """Token prices, if known."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Travel to another process, which counts anew. A cap stays here: nobody could count for all of them."""
+        """Pickle without the usage counters. A cap is refused: it cannot be enforced across processes."""
         if self.budget.max_requests is not None or self.budget.max_tokens is not None:
-            raise TypeError("a cap on requests or tokens holds in one process only")
+            raise TypeError("a cap on requests or tokens only works within one process")
         kept: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "budget"}
         return (partial(Access, **kept), ())
 
 
 def access_of(spec: ModelSpec) -> Access:
-    """Return how a model is reached: as its spec says, else in the usual way."""
-    return spec.access or Access()
+    """Return the access settings of a model spec, or the defaults."""
+    return spec.access if isinstance(spec.access, Access) else Access()
 
 
 def priced(access: Access, table: str, model: str) -> Access:
-    """Return the same access with what the model's tokens cost, by a file of prices if there is one."""
+    """Add the token prices of the model, if a price table has them."""
     price = find_price(table, model)
     return access if price is None else replace(access, price=price)
 
 
 def used_by(spec: ModelSpec) -> dict[str, int]:
-    """Return what the budget that a model draws on has seen so far: requests (each try counts) and tokens."""
+    """Return the usage of the model's budget so far: requests (retries included) and tokens."""
     return asdict(access_of(spec).budget.used)
 
 
 def has_address(spec: ModelSpec) -> bool:
-    """Tell whether an address was given."""
+    """Whether an address is given."""
     return bool(spec.options.get("api_base") or spec.pretrained)
 
 
 def address_of(spec: ModelSpec) -> str:
-    """Return the server's address: the option ``api_base``, or what stands in the place of the weights."""
+    """Return the server address: the option ``api_base``, or ``pretrained``."""
     if not has_address(spec):
         raise UsageError(
-            f"The model {spec.name!r} has no api_base: it needs an address.",
-            advice="Give it as api_base, or as --pretrained: http://localhost:8000/v1",
+            "The model {name!r} needs the address of its server (api_base).",
+            advice="Set api_base or {--pretrained}, for example to http://localhost:8000/v1",
+            name=spec.name,
         )
     return check_api_base(str(spec.options.get("api_base") or spec.pretrained))
 
 
 def make_client(spec: ModelSpec) -> ApiClient:
-    """Make the HTTP client of a spec."""
+    """Create the HTTP client of a model spec."""
     access = access_of(spec)
     return ApiClient(
         address_of(spec),
@@ -83,14 +84,14 @@ def make_client(spec: ModelSpec) -> ApiClient:
 
 
 class ServedFamily:
-    """Models behind an address, by their name there."""
+    """A family of models served behind an address, selected by name."""
 
     def check(self, spec: ModelSpec) -> None:
-        """Refuse a missing or bad address; the server itself is not asked."""
+        """Refuse a missing or malformed address, without contacting the server."""
         address_of(spec)
 
     def probe(self, spec: ModelSpec) -> None:
-        """Ask the server which models it serves."""
+        """Check that the server is reachable and serves the model."""
         make_client(spec).check(spec.name)
 
 
@@ -102,5 +103,5 @@ class ServedModel:
 
     @cached_property
     def client(self) -> ApiClient:
-        """Make the client when something is asked: who only counts needs no key."""
+        """HTTP client, created on first use: reading stored answers needs no key."""
         return make_client(self.spec)

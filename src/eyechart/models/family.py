@@ -1,17 +1,136 @@
-"""What a family of models must offer, whatever its models do: encode, generate or rerank."""
+"""Model families: what one offers, how a model folder is recognised, and a local model's identity by content."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatch
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from eyechart.errors import ModelError, UsageError, unknown_name
-from eyechart.types import ModelSpec
+from eyechart.io.digests import file_digest, files_digest, remember_digests
+from eyechart.messages import UserMessage
+from eyechart.models.towers.checkpoints import read_json
+from eyechart.types import ModelSpec, Role, digest_json
+
+TOWERS = {
+    "image": ("image.onnx", "vision_model.onnx", "visual.onnx"),
+    "text": ("text.onnx", "text_model.onnx", "textual.onnx"),
+}
+"""File names that ONNX exporters use for the two towers, also in a subfolder ``onnx``."""
+CONFIG, OPEN_CLIP, MODULES = "config.json", "open_clip_config.json", "modules.json"
+
+FOLDERS: dict[Role, dict[str, tuple[str, ...]]] = {
+    "encoder": {
+        "onnx": tuple(place + name for place in ("", "onnx/") for name in TOWERS["image"]),
+        "open_clip": (OPEN_CLIP,),
+        "sentence-transformers": (MODULES,),
+        "transformers": (CONFIG,),
+    },
+    "generator": {"open_clip": (OPEN_CLIP,), "transformers": (CONFIG,)},
+    "reranker": {"cross-encoder": (CONFIG,)},
+}
+"""By role: each family, and the files of which any one identifies its folder."""
+WEIGHTS = ("*.safetensors", "*.bin", "*.safetensors.index.json", "*.bin.index.json")
+"""Weights that transformers reads."""
+PROCESSORS = ("*processor_config.json", "*/*processor_config.json")
+"""Files of which any one shows that a model takes images."""
+
+
+def families_in(folder: Path, role: Role) -> list[str]:
+    """List the families that can load a folder in a role; several if it holds the same model in several formats.
+
+    Two libraries also write the ``config.json`` of transformers: sentence-transformers, whose folders are its own, and
+    ONNX exporters, whose folders lack weights that transformers could read. A transformers model without an image
+    processor is a text model, which sentence-transformers turns into an encoder.
+    """
+    found = {family for family, files in FOLDERS[role].items() if any((folder / file).is_file() for file in files)}
+    if role == "encoder" and "transformers" in found:
+        if "sentence-transformers" in found or ("onnx" in found and not _any(folder, WEIGHTS)):
+            found.discard("transformers")
+        elif found == {"transformers"} and not sees(folder):
+            found = {"sentence-transformers"}
+    return sorted(found)
+
+
+def is_internvl(folder: Path) -> bool:
+    """Whether a folder is InternVL-14B-224px, whose name alone does not determine the variant."""
+    return (folder / CONFIG).is_file() and "qllama_config" in read_json(folder / CONFIG)
+
+
+def sees(folder: Path) -> bool:
+    """Whether the model in a folder takes images, judging by its files."""
+    seen = any((folder / file).is_file() for file in (*FOLDERS["encoder"]["onnx"], OPEN_CLIP))
+    if seen or _any(folder, PROCESSORS):
+        return True
+    return (folder / CONFIG).is_file() and "vision_config" in read_json(folder / CONFIG)
+
+
+def _any(folder: Path, patterns: tuple[str, ...]) -> bool:
+    return any(True for pattern in patterns for _ in folder.glob(pattern))
+
+
+# Identity of a local model: the content of its files and the versions of the libraries that read them.
+
+
+OTHER_FORMATS = ("*.h5", "*.msgpack", "*.tflite", "*.ot", "*.mlmodel", "onnx/*", "openvino/*", "coreml/*")
+"""Duplicates of the weights for other libraries."""
+
+
+def content_identity(places: Iterable[Path | None], *libraries: str) -> str | None:
+    """Return a text that changes with the content of files and folders and with library versions.
+
+    Args:
+        places: Paths; None for one that is not on this machine, which makes the identity unknown.
+        libraries: Packages whose transforms or tokenizers affect the vectors or answers.
+    """
+    known = list(places)
+    if None in known:
+        return None
+    digests = [place_digest(place) for place in known if place is not None]
+    return digest_json([digests, ", ".join(f"{library} {_version(library)}" for library in libraries)])
+
+
+def place_digest(place: Path) -> str:
+    """Digest a file, or all files of a folder with their names; unchanged files are not read again."""
+    digest = files_digest(model_files(place), place) if place.is_dir() else file_digest(place).hex()
+    remember_digests()
+    return digest
+
+
+def model_files(folder: Path) -> Iterator[Path]:
+    """Yield the files of a model folder, following links, without hidden files and other formats."""
+    seen: set[str] = set()
+    for here, folders, files in os.walk(folder, followlinks=True):
+        real = os.path.realpath(here)
+        folders[:] = [] if real in seen else sorted(name for name in folders if not name.startswith("."))
+        if real not in seen:
+            seen.add(real)
+            inside = Path(here).relative_to(folder)
+            yield from (
+                path for name in sorted(files) if _is_read(inside / name) and (path := Path(here, name)).is_file()
+            )
+
+
+def _is_read(path: Path) -> bool:
+    return not path.name.startswith(".") and not any(fnmatch(path.as_posix(), pattern) for pattern in OTHER_FORMATS)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "-"
+
+
+# The interface of a model family: encoders, generators or rerankers.
+
 
 COMMON_OPTIONS = frozenset({"cache_dir", "revision", "hub", "trust_remote_code", "compile"})
-"""Options with flags of their own."""
-_KINDS = {bool: "true or false", int: "a whole number above 0", str: "a text", dict: "an object of JSON"}
+"""Options with their own command-line flags."""
+_KINDS = {bool: "true or false", int: "a positive integer", str: "a string", dict: "a JSON object"}
 
 
 @runtime_checkable
@@ -22,10 +141,10 @@ class Family(Protocol):
         """Refuse what cannot be loaded (missing library, unknown name, missing file) without loading anything."""
 
     def identity(self, spec: ModelSpec) -> str | None:
-        """Return a text that changes whenever the model would, or None if that is not known without loading.
+        """Return a text that changes whenever the model does, or None if it is only known after loading.
 
-        It must cover the content of every file that is read (`eyechart.models.identity`): by it a model that was
-        loaded before is known again, with all that was stored for it.
+        It must cover the content of every file that is read (`eyechart.models.family`): it is the key under which the
+        card, and with it all stored results, are found again.
         """
 
     def load(self, spec: ModelSpec) -> Any:
@@ -33,36 +152,42 @@ class Family(Protocol):
 
 
 def check_options(family: object, name: str, options: Mapping[str, Any]) -> None:
-    """Refuse options that a family does not have, and values of another kind than it takes.
+    """Refuse unknown options of a family and values of the wrong type.
 
-    Its ``own_options`` say what it has; a family without them takes any.
+    The family lists its options in ``own_options``; without that attribute it accepts any.
 
     Raises:
-        UsageError: If there is no such option, or not with such a value.
+        UsageError: If an option is unknown or has a wrong value.
     """
     known: Mapping[str, Any] | None = getattr(family, "own_options", None)
     if known is None:
         return
     for key, value in options.items():
         if key not in {*known, *COMMON_OPTIONS}:
-            raise unknown_name(f"option of the model type {name}", key, known)
+            raise unknown_name(UserMessage("option of the model type {name}", name=name), key, known)
         kind = known.get(key, object)
         if not isinstance(value, kind) or (kind is int and (value is True or value < 1)):
-            raise UsageError(f"The option {key} cannot be {value!r}.", advice=f"It takes {_KINDS[kind]}.")
+            raise UsageError(
+                "Invalid value of the option {name}: {value!r}.",
+                advice="Expected {kind}.",
+                name=key,
+                value=value,
+                kind=_KINDS[kind],
+            )
 
 
 @runtime_checkable
 class Remote(Protocol):
-    """A family whose models run elsewhere."""
+    """A family whose models run on a server."""
 
     def probe(self, spec: ModelSpec) -> None:
-        """See that the model can be reached, before a long run begins: is the server up, does it take the key?"""
+        """Check that the model can be reached before a long run begins: server up, key accepted."""
 
 
 def check_path(text: str) -> None:
-    """Refuse something that is written like a path but does not exist."""
+    """Refuse a text that looks like a path but does not exist."""
     looks_like_path = text.startswith((".", "/", "~")) or text.endswith(
         (".pt", ".pth", ".bin", ".safetensors", ".onnx")
     )
     if looks_like_path and not Path(text).expanduser().exists():
-        raise ModelError(f"There is no checkpoint {text}.", advice="Check the path after --pretrained.")
+        raise ModelError("Checkpoint not found: {path}.", advice="Check the path in {--pretrained}.", path=text)

@@ -17,26 +17,25 @@ from eyechart.errors import (
     unknown_name,
     unreachable,
 )
-from eyechart.io.hub_cache import cached_snapshot
-from eyechart.models.family import check_path
-from eyechart.models.identity import OTHER_FORMATS, content_identity
+from eyechart.io.files import cached_snapshot
+from eyechart.models.family import OTHER_FORMATS, check_path, content_identity
 from eyechart.types import ModelSpec
 
 HUGGINGFACE, MODELSCOPE = "huggingface", "modelscope"
 HUBS = (HUGGINGFACE, MODELSCOPE)
 _CODE = re.compile(rb'"([\w.-]+/[\w.-]+)--[\w.]+"')
-"""How a config names a class in another repository: ``org/name--module.Class``."""
+"""A config's reference to a class in another repository: ``org/name--module.Class``."""
 
 
 class HubFamily:
-    """What the families have in common whose library loads a folder, or a name of a hub."""
+    """Base of families whose library loads a folder or a hub name."""
 
     needs: tuple[str, ...]
-    """The modules that it imports."""
+    """Modules that it imports."""
     extra: str
-    """What installs them."""
+    """The extra that installs them."""
     read_by: tuple[str, ...]
-    """Packages whose transforms or tokenizers are part of the model."""
+    """Packages whose transforms or tokenizers affect the vectors or answers."""
 
     def source(self, spec: ModelSpec) -> str:
         """Return the folder or hub id."""
@@ -52,16 +51,16 @@ class HubFamily:
             check(spec)
 
     def places(self, spec: ModelSpec) -> list[Path | None]:
-        """Return where the model is on this machine; None for what is not here."""
+        """Return the local paths of the model; None for missing ones."""
         return places_of(self.source(spec), spec)
 
     def identity(self, spec: ModelSpec) -> str | None:
-        """Name the content of the folder, or of what is in the hub's cache."""
+        """Digest the folder, or the snapshot in the hub's cache."""
         return content_identity(self.places(spec), *self.read_by)
 
 
 def name_of(spec: ModelSpec) -> str:
-    """Return which hub the model comes from."""
+    """Return the hub of a model."""
     name = str(spec.options.get("hub") or HUGGINGFACE)
     if name not in HUBS:
         raise unknown_name("hub", name, HUBS)
@@ -69,15 +68,15 @@ def name_of(spec: ModelSpec) -> str:
 
 
 def revision_of(spec: ModelSpec) -> str | None:
-    """Return the revision that the user asked for."""
+    """Return the requested revision, or None."""
     revision = spec.options.get("revision")
     if revision is not None and not isinstance(revision, str):
-        raise UsageError(f"The revision must be a text, not {revision!r}.")
+        raise UsageError("The revision must be a string, not {revision!r}.", revision=revision)
     return revision or None
 
 
 def loading(spec: ModelSpec, cache: str = "cache_dir") -> dict[str, Any]:
-    """Return what a library is told besides the name: revision, cache (as it calls that), whether code may be run."""
+    """Return the common keyword arguments of loaders: revision, cache folder, trust_remote_code."""
     return {
         "revision": revision_of(spec),
         cache: spec.options.get("cache_dir"),
@@ -93,12 +92,12 @@ def check(spec: ModelSpec) -> None:
 
 
 def place_of(name: str, spec: ModelSpec) -> Path | None:
-    """Return where a model is on this machine: its path, or its folder in the hub's cache; None if it is not here."""
+    """Return the local path of a model: the path itself or its snapshot in the hub's cache; None if missing."""
     return Path(name) if Path(name).exists() else cached_place(name, spec)
 
 
 def places_of(name: str, spec: ModelSpec) -> list[Path | None]:
-    """Return where a model is, and where the code is that its configs take from other repositories."""
+    """Return the local path of a model and of the repositories that its configs load code from."""
     place = place_of(name, spec)
     if place is None or not place.is_dir() or not spec.options.get("trust_remote_code"):
         return [place]
@@ -107,19 +106,19 @@ def places_of(name: str, spec: ModelSpec) -> list[Path | None]:
 
 
 def cached_place(name: str, spec: ModelSpec) -> Path | None:
-    """Return the folder of a model in the cache of its hub, without asking the hub."""
+    """Return the folder of a model in the cache of its hub, offline."""
     if name_of(spec) == MODELSCOPE:
         return _in_modelscope_cache(name, spec)
     return cached_folder(name, spec.options.get("cache_dir"), revision_of(spec))
 
 
 def source_for_library(name: str, spec: ModelSpec) -> str:
-    """Return what a library that knows the Hugging Face hub can load itself: an id from there, else a local folder."""
+    """Return a name that transformers can load: a Hugging Face id, else a local folder."""
     return name if name_of(spec) == HUGGINGFACE else download(name, spec)
 
 
 def download(name: str, spec: ModelSpec) -> str:
-    """Return the local folder of a model, downloaded with the hub's own client if it is not there yet."""
+    """Return the local folder of a model, downloading it with the hub's client if necessary."""
     if Path(name).is_dir():
         return name
     check(spec)
@@ -127,17 +126,20 @@ def download(name: str, spec: ModelSpec) -> str:
     try:
         return fetch(name, spec)
     except Exception as error:
-        # Each client has its own tree of exceptions for no network, no such model and no access.
+        # Each client has its own exceptions for a missing network, model or permission.
         if is_unreachable(error):
             raise unreachable(ModelError, f"{name_of(spec)} for {name}", error, name_of(spec)) from error
         raise ModelError(
-            f"Cannot get {name} from {name_of(spec)} ({first_line(error)}).",
-            advice="Check the name, the revision and the network, or download the folder and give its path.",
+            "Cannot download {name} from {hub} ({reason}).",
+            advice="Check the name, the revision and the network, or download the folder and pass its path.",
+            name=name,
+            hub=name_of(spec),
+            reason=first_line(error),
         ) from error
 
 
 def cached_folder(repository: str, cache: str | None = None, revision: str | None = None) -> Path | None:
-    """Return the folder of a repository in the cache of Hugging Face, without asking the hub."""
+    """Return the folder of a repository in the Hugging Face cache, offline."""
     if find_spec("huggingface_hub") is None:
         return None
     from huggingface_hub.constants import HF_HUB_CACHE
@@ -166,7 +168,7 @@ def _huggingface(name: str, spec: ModelSpec) -> str:
             name,
             revision=revision_of(spec),
             cache_dir=spec.options.get("cache_dir"),
-            # The library itself looks only when it is imported.
+            # The library reads the variable only at import.
             endpoint=os.environ.get("HF_ENDPOINT"),
             ignore_patterns=list(OTHER_FORMATS),
         )

@@ -1,9 +1,9 @@
-"""The families of models that are known by name."""
+"""Registries of model families by name."""
 
 from __future__ import annotations
 
 from eyechart.models.family import Family
-from eyechart.models.lazy import LazyModel
+from eyechart.models.lazy_model import LazyModel
 from eyechart.plugins import Registry
 from eyechart.types import ModelSpec, Role
 
@@ -11,13 +11,13 @@ ENCODERS = Registry(
     "models",
     "model type",
     {
-        "api": "eyechart.models.encoders.api:ApiFamily",
-        "internvl": "eyechart.models.internvl.family:InternVLFamily",
+        "api": "eyechart.models.api_models:ApiFamily",
+        "internvl": "eyechart.models.internvl.encoder:InternVLFamily",
         "ja_clip": "eyechart.models.encoders.ja_clip:JaClipFamily",
-        "object": "eyechart.models.objects.family:ObjectFamily",
-        "onnx": "eyechart.models.onnx.encoder:OnnxFamily",
+        "object": "eyechart.models.objects.families:ObjectFamily",
+        "onnx": "eyechart.models.onnx_encoder:OnnxFamily",
         "open_clip": "eyechart.models.encoders.open_clip:OpenClipFamily",
-        "python": "eyechart.models.encoders.python:PythonFamily",
+        "python": "eyechart.models.objects.families:PythonFamily",
         "sentence-transformers": "eyechart.models.encoders.sentence_transformers:SentenceTransformersFamily",
         "transformers": "eyechart.models.encoders.transformers:TransformersFamily",
     },
@@ -26,22 +26,22 @@ GENERATORS = Registry(
     "generators",
     "generator type",
     {
-        "api": "eyechart.models.generators.api:ApiGeneratorFamily",
-        "open_clip": "eyechart.models.generators.open_clip:CocaFamily",
-        "python": "eyechart.models.generators.python:PythonGeneratorFamily",
-        "transformers": "eyechart.models.generators.transformers:TransformersGeneratorFamily",
+        "api": "eyechart.models.api_models:ApiGeneratorFamily",
+        "open_clip": "eyechart.models.local_generators:CocaFamily",
+        "python": "eyechart.models.objects.families:PythonGeneratorFamily",
+        "transformers": "eyechart.models.local_generators:TransformersGeneratorFamily",
     },
 )
 RERANKERS = Registry(
     "rerankers",
     "reranker type",
     {
-        "api": "eyechart.models.rerankers.api:ApiRerankerFamily",
-        "cross-encoder": "eyechart.models.rerankers.cross_encoder:CrossEncoderFamily",
+        "api": "eyechart.models.api_models:ApiRerankerFamily",
+        "cross-encoder": "eyechart.models.rerankers:CrossEncoderFamily",
     },
 )
 OWN_GENERATORS = Registry("vlms", "model class", {})
-"""Classes with ``generate(message, dataset)`` that packages registered by name."""
+"""Classes with ``generate(message, dataset)``, registered by packages."""
 
 FAMILIES: dict[Role, Registry] = {"encoder": ENCODERS, "generator": GENERATORS, "reranker": RERANKERS}
 
@@ -53,5 +53,5 @@ def family_of(spec: ModelSpec, role: Role) -> Family:
 
 
 def open_model(spec: ModelSpec, role: Role = "encoder") -> LazyModel:
-    """Prepare a model; its weights are read when they are first needed."""
+    """Return a model whose weights are loaded on first use."""
     return LazyModel(spec, family_of(spec, role))

@@ -1,4 +1,4 @@
-"""From a name to the family that loads it: encoders, generators and rerankers, whoever asks."""
+"""From a model name to the family that loads it: known names, collections, encoders, generators and rerankers."""
 
 from __future__ import annotations
 
@@ -11,38 +11,112 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from eyechart.demo import MODELS
-from eyechart.errors import ModelError, UsageError, unknown_name
-from eyechart.models.folders import families_in, is_internvl, sees
+from eyechart.errors import ModelError, UsageError, import_extra, unknown_name
+from eyechart.messages import UserMessage, join
+from eyechart.models.family import families_in, is_internvl, sees
 from eyechart.models.registry import FAMILIES, OWN_GENERATORS
 from eyechart.plugins import PYTHON
 from eyechart.types import Role
 
+Row = tuple[str, str, str]
+
+
+def has_open_clip() -> bool:
+    """Whether open_clip is installed."""
+    return find_spec("open_clip") is not None
+
+
+def known_models() -> Iterator[Row]:
+    """Yield name, family and a short description of each model; those of open_clip if it is installed."""
+    yield from ((name, "onnx", "embedded: small, for trying things out") for name in MODELS)
+    if not has_open_clip():
+        yield "ViT-B-32:openai", "open_clip", "and many more: pip install 'eyechart[open-clip]'"
+        return
+    from eyechart.models.encoders.open_clip_files import tags
+
+    by_name = tags()
+    for name in sorted(open_clip_names()):
+        yield from (
+            (f"{name}:{tag}", "open_clip", _download_location(source)) for tag, source in by_name.get(name, {}).items()
+        )
+        if name not in by_name:
+            yield name, "open_clip", UserMessage("architecture only: pass a checkpoint with {--pretrained}")
+
+
+def _download_location(source: dict[str, str]) -> str:
+    return source.get("hf_hub", "").rstrip("/") or source.get("url", "").partition("?")[0]
+
+
+COLLECTIONS: dict[str, tuple[tuple[str, str], ...]] = {
+    "openai": (
+        ("ViT-B-32", "openai"),
+        ("ViT-B-16", "openai"),
+        ("ViT-L-14", "openai"),
+        ("ViT-L-14-336", "openai"),
+    ),
+    "openclip_base": (
+        ("ViT-B-32-quickgelu", "laion400m_e32"),
+        ("ViT-B-32", "laion2b_e16"),
+        ("ViT-B-32", "laion2b_s34b_b79k"),
+        ("ViT-B-16", "laion400m_e32"),
+        ("ViT-B-16-plus-240", "laion400m_e32"),
+        ("ViT-L-14", "laion400m_e32"),
+        ("ViT-L-14", "laion2b_s32b_b82k"),
+        ("ViT-H-14", "laion2b_s32b_b79k"),
+        ("ViT-g-14", "laion2b_s12b_b42k"),
+    ),
+    "openclip_multilingual": (
+        ("xlm-roberta-base-ViT-B-32", "laion5b_s13b_b90k"),
+        ("xlm-roberta-large-ViT-H-14", "frozen_laion5b_s13b_b90k"),
+    ),
+}
+"""Architecture and tag, as CLIP_benchmark lists them."""
+
+EVERYTHING = ("openclip_all", "openclip_full")
+"""Every model of the installed open_clip; the second name is used in CLIP_benchmark's documentation."""
+
+
+def collection_names() -> list[str]:
+    """List the collections."""
+    return [*COLLECTIONS, *EVERYTHING]
+
+
+def expand_collection(name: str) -> list[tuple[str, str]] | None:
+    """Return the models of a collection, or None if there is no such collection."""
+    if name in EVERYTHING:
+        return list(import_extra("open_clip", "open-clip").list_pretrained())
+    return list(COLLECTIONS[name]) if name in COLLECTIONS else None
+
+
+# Find the family that loads a model by its name, for encoders, generators and rerankers.
+
+
 EMBEDDED = "eyechart-tiny"
-"""The model that stands for ONNX where none is named: the first that ships inside the package."""
+"""Default ONNX model: the first that ships with the package."""
 PREFIXES = {"hf-hub:": "open_clip", "local-dir:": "open_clip", "internvl_": "internvl"}
 CHECKPOINTS = (".pt", ".pth", ".bin", ".safetensors", ".ckpt")
 WITH_TAGS = frozenset({"open_clip", "internvl"})
-"""Families whose models are an architecture and weights, which can be written as one name."""
+"""Families whose models are an architecture and weights, which may be written as one name."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 HUB_FAMILIES: dict[Role, str] = {
     "encoder": "transformers",
     "generator": "transformers",
     "reranker": "cross-encoder",
 }
-"""Who loads ``org/name`` from a hub, where nothing else says so."""
+"""Default family of ``org/name`` on a hub."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedModel:
-    """A model as it was asked for, and the family that loads it."""
+    """A model with the family that loads it."""
 
     family: str
     name: str
     pretrained: str = ""
     factory: str = ""
-    """Where the family is ``python``: ``module.path:factory``."""
+    """``module.path:factory`` of the family ``python``."""
     notice: str = ""
-    """What was guessed; empty if the name, its files or the user left no doubt."""
+    """Describes a guess; empty if the family is certain."""
 
 
 def resolve_model(
@@ -51,14 +125,14 @@ def resolve_model(
     """Find the family of a model.
 
     Args:
-        name: As the user wrote it.
-        pretrained: Tag, checkpoint, folder or address, as the user wrote it.
-        family: As the user wrote it; None to find out.
-        role: What the model shall do.
-        address: Of a server, where one was given.
+        name: Name as given by the user.
+        pretrained: Tag, checkpoint, folder or address as given by the user.
+        family: Family as given by the user; None means auto.
+        role: The role of the model.
+        address: Server address, if any.
 
     Raises:
-        UsageError: If nobody knows the name, or several families could load it.
+        UsageError: If the name is unknown, or several families could load it.
     """
     name, pretrained = split_tag(name, pretrained, family=family, address=address)
     for text in (name, family or ""):
@@ -68,23 +142,29 @@ def resolve_model(
     if family is not None:
         check_family(family, role)
         return ResolvedModel(family, name, pretrained)
-    asked = _Asked(name, pretrained, role, address or (pretrained if _is_address(pretrained) else ""))
-    found = next((found for rule in RULES for found in rule(asked)), None)
+    request = _Request(
+        name, pretrained, role, address or (pretrained if pretrained.startswith(("http://", "https://")) else "")
+    )
+    found = next((found for rule in RULES for found in rule(request)), None)
     if found is None:
-        raise _unknown(asked)
+        raise _unknown(request)
     if found not in known:
         raise UsageError(
-            f"{name} is a model of the family {found}, which has no {role}s.",
-            advice=f"Families with {role}s: {', '.join(known)}.",
+            "{name} belongs to the family {found}, which has no {role}s.",
+            advice="Families with {role}s: {known}.",
+            name=name,
+            found=found,
+            role=role,
+            known=", ".join(known),
         )
-    return ResolvedModel(found, name, pretrained, notice=_notice(asked, found))
+    return ResolvedModel(found, name, pretrained, notice=_notice(request, found))
 
 
 def split_tag(name: str, pretrained: str = "", *, family: str | None = None, address: str = "") -> tuple[str, str]:
-    """Split ``architecture:weights``, as in ``ViT-B-32:openai``; any other name stays whole.
+    """Split ``architecture:weights``, as in ``ViT-B-32:openai``; other names stay whole.
 
-    Servers have names with colons (``llava:7b``), and so have paths, ``hf-hub:`` and ``python:``: only what begins with
-    an architecture, or is of a family that has them, is split.
+    Names of servers (``llava:7b``), paths, ``hf-hub:`` and ``python:`` also contain colons: only names that start with
+    an architecture, or belong to a family that has them, are split.
 
     Raises:
         UsageError: If weights are given twice.
@@ -96,16 +176,21 @@ def split_tag(name: str, pretrained: str = "", *, family: str | None = None, add
     if not colon or not tagged or whole or address or Path(name).exists():
         return name, pretrained
     if not tag:
-        raise UsageError(f"{name!r} ends with a colon.", advice=f"Name the weights: {name}openai, or leave it out.")
+        raise UsageError(
+            "{name!r} ends with a colon.", advice="Add the weights, as in {name}openai, or omit the colon.", name=name
+        )
     if pretrained and pretrained != tag:
         raise UsageError(
-            f"{name} names its weights, and so does --pretrained {pretrained}.", advice="Leave one of them out."
+            "{name} and {--pretrained={tag}} both select weights.",
+            advice="Omit one of them.",
+            name=name,
+            tag=pretrained,
         )
     return architecture, tag
 
 
 def check_family(family: str, *roles: Role) -> None:
-    """Refuse a family that nobody has registered for one of these roles; without a role, for any."""
+    """Refuse a family that is not registered for one of these roles (default: any role)."""
     registries = [FAMILIES[role] for role in roles or FAMILIES]
     known = {name for registry in registries for name in registry.names()}
     if family not in known:
@@ -113,20 +198,22 @@ def check_family(family: str, *roles: Role) -> None:
 
 
 def check_sees(name: str) -> None:
-    """Refuse a folder whose model reads texts only, where images are to be seen."""
+    """Refuse a folder with a text-only model for a task with images."""
     if Path(name).is_dir() and not sees(Path(name)):
-        raise UsageError(f"{name} reads texts only: it has no image processor.", advice="Give a CLIP-like model.")
+        raise UsageError(
+            "{name} encodes texts only: it has no image processor.", advice="Use a CLIP-like model.", name=name
+        )
 
 
 def holds_weights(name: str) -> bool:
-    """Tell whether a name of open_clip stands for weights, too, and not only for an architecture."""
+    """Whether an open_clip name includes weights, not only an architecture."""
     return name.startswith(("hf-hub:", "local-dir:")) or Path(name).is_dir()
 
 
 def open_clip_names() -> frozenset[str]:
-    """Return the architectures that the installed open_clip knows, without importing it.
+    """Return the architectures of the installed open_clip, without importing it.
 
-    If it has been imported, those that were added since (``open_clip.add_model_config``) are among them.
+    If it is imported, architectures added with ``open_clip.add_model_config`` are included.
     """
     library, loaded = find_spec("open_clip"), sys.modules.get("open_clip")
     if library is None or library.origin is None:
@@ -135,105 +222,115 @@ def open_clip_names() -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Request:
     name: str
     pretrained: str
     role: Role
     address: str
 
 
-def _by_prefix(asked: _Asked) -> Iterator[str]:
-    yield from (family for prefix, family in PREFIXES.items() if asked.name.startswith(prefix))
-    if MODELS.keys() & {asked.name, asked.pretrained} or asked.name.endswith(".onnx"):
+def _by_prefix(request: _Request) -> Iterator[str]:
+    yield from (family for prefix, family in PREFIXES.items() if request.name.startswith(prefix))
+    if MODELS.keys() & {request.name, request.pretrained} or request.name.endswith(".onnx"):
         yield "onnx"
 
 
-def _by_folder(asked: _Asked) -> Iterator[str]:
-    folder = Path(asked.name)
+def _by_folder(request: _Request) -> Iterator[str]:
+    folder = Path(request.name)
     if not folder.is_dir():
         return
-    if asked.role == "encoder" and is_internvl(folder):
+    if request.role == "encoder" and is_internvl(folder):
         raise UsageError(
-            f"{folder} holds InternVL-C and InternVL-G, for classification and for retrieval.",
-            advice=f"Say which: --model internvl_g_retrieval_hf --pretrained {folder} (or c, or classification).",
+            "{path} contains InternVL-C and InternVL-G, for classification and for retrieval.",
+            advice="Choose one: {--model} internvl_g_retrieval_hf {--pretrained={path}} (or c, or classification).",
+            path=folder,
         )
-    families = [*families_in(folder, asked.role), *(["api"] if asked.address else [])]
+    families = [*families_in(folder, request.role), *(["api"] if request.address else [])]
     if not families:
         raise UsageError(
-            f"{folder} is not the folder of a model that is known here.",
-            advice=f"Name its family with --model_type: {', '.join(FAMILIES[asked.role].names())}.",
+            "Unknown kind of model folder: {path}.",
+            advice="Set its family with {--model_type}: {list}.",
+            path=folder,
+            list=", ".join(FAMILIES[request.role].names()),
         )
     if len(families) > 1:
         raise UsageError(
-            f"{folder} could be loaded by {' or '.join(families)}.", advice="Choose one of them with --model_type."
+            "Several families can load {path}: {list}.",
+            advice="Choose one with {--model_type}.",
+            path=folder,
+            list=", ".join(families),
         )
     yield families[0]
 
 
-def _by_file(asked: _Asked) -> Iterator[str]:
-    path = Path(asked.name)
+def _by_file(request: _Request) -> Iterator[str]:
+    path = Path(request.name)
     if path.suffix == ".json" and path.is_file():
         yield "open_clip"
-    elif path.is_file() or asked.name.endswith(CHECKPOINTS):
+    elif path.is_file() or request.name.endswith(CHECKPOINTS):
         raise UsageError(
-            f"{path} is a checkpoint file: its architecture is not known.",
-            advice="Give the architecture as --model, the file as --pretrained, and --model_type open_clip.",
+            "{path} is a checkpoint file of unknown architecture.",
+            advice="Pass the architecture as {--model}, the file as {--pretrained}, and {--model_type=open_clip}.",
+            path=path,
         )
 
 
-def _by_registered_name(asked: _Asked) -> Iterator[str]:
-    if asked.name.replace("/", "-") in open_clip_names() and asked.role != "reranker":
+def _by_registered_name(request: _Request) -> Iterator[str]:
+    if request.name.replace("/", "-") in open_clip_names() and request.role != "reranker":
         yield "open_clip"
-    registry = FAMILIES[asked.role]
-    if asked.name in registry.names() and asked.name not in registry.built_in:
-        yield asked.name
-    if asked.role == "generator" and asked.name in OWN_GENERATORS.names():
+    registry = FAMILIES[request.role]
+    if request.name in registry.names() and request.name not in registry.built_in:
+        yield request.name
+    if request.role == "generator" and request.name in OWN_GENERATORS.names():
         yield "python"
 
 
-def _by_place(asked: _Asked) -> Iterator[str]:
-    if asked.address:
+def _by_place(request: _Request) -> Iterator[str]:
+    if request.address:
         yield "api"
-    if asked.name.startswith((".", "/", "~")):
-        raise ModelError(f"There is no file or folder {asked.name}.", advice="Check the path.")
-    if HUB_ID.fullmatch(asked.name):
-        yield HUB_FAMILIES[asked.role]
-    if asked.pretrained and asked.role != "reranker":
-        # A tag or a checkpoint belongs to an architecture; open_clip says which ones it has.
+    if request.name.startswith((".", "/", "~")):
+        raise ModelError("File or folder not found: {path}.", advice="Check the path.", path=request.name)
+    if HUB_ID.fullmatch(request.name):
+        yield HUB_FAMILIES[request.role]
+    if request.pretrained and request.role != "reranker":
+        # A tag or a checkpoint belongs to an architecture; open_clip reports unknown ones.
         yield "open_clip"
 
 
-RULES: tuple[Callable[[_Asked], Iterator[str]], ...] = (
+RULES: tuple[Callable[[_Request], Iterator[str]], ...] = (
     _by_prefix,
     _by_folder,
     _by_file,
     _by_registered_name,
     _by_place,
 )
-"""Tried in order; the first family that one of them names is taken."""
+"""Rules in order of precedence; the first family found is used."""
 
 
-def _unknown(asked: _Asked) -> UsageError:
-    known = FAMILIES[asked.role]
-    names = [*MODELS, *open_clip_names()] if asked.role == "encoder" else OWN_GENERATORS.names()
-    advice = f"If a library knows it, name the library with --model_type: {', '.join(known.names())}."
+def _unknown(request: _Request) -> UsageError:
+    known = FAMILIES[request.role]
+    names = [*MODELS, *open_clip_names()] if request.role == "encoder" else OWN_GENERATORS.names()
+    advice = UserMessage(
+        "If a library can load it, select the library with {--model_type}: {names}.", names=", ".join(known.names())
+    )
     if find_spec("open_clip") is None:
-        advice += " The names of open_clip need: pip install 'eyechart[open-clip]'"
-    name = asked.name.partition(":")[0] if asked.role == "encoder" else asked.name
-    if name in MODELS and name != asked.name:
-        return UsageError(f"{name} has no weights to choose.", advice=f"Write {name} alone, without a colon.")
+        advice = join((advice, "For models of open_clip: pip install 'eyechart[open-clip]'"))
+    name = request.name.partition(":")[0] if request.role == "encoder" else request.name
+    if name in MODELS and name != request.name:
+        return UsageError("{name} has no selectable weights.", advice="Use {name} without a colon.", name=name)
     return unknown_name("model", name, names, advice=advice)
 
 
-def _notice(asked: _Asked, family: str) -> str:
-    if family != HUB_FAMILIES[asked.role] or Path(asked.name).exists():
+def _notice(request: _Request, family: str) -> str:
+    if family != HUB_FAMILIES[request.role] or Path(request.name).exists():
         return ""
-    others = ", ".join(other for other in FAMILIES[asked.role].names() if other != family)
-    return f"{asked.name} is taken for a model of {family} on a hub. Others with --model_type: {others}."
-
-
-def _is_address(text: str) -> bool:
-    return text.startswith(("http://", "https://"))
+    others = ", ".join(other for other in FAMILIES[request.role].names() if other != family)
+    return UserMessage(
+        "{name} is loaded from the hub with {family}. Other families can be selected with {--model_type}: {others}.",
+        name=request.name,
+        family=family,
+        others=others,
+    )
 
 
 @cache

@@ -1,4 +1,4 @@
-"""From result files to what people look at: tables, comparisons and one self-contained HTML page.
+"""Tables, comparisons and one self-contained HTML page, derived from result files.
 
-Needs no model, no dataset and no torch: everything is made from the result files and their per-sample records.
+Needs neither models, datasets nor torch: only the result files and their per-sample records.
 """

@@ -1,13 +1,12 @@
-"""Results: what was measured, of what, and whether it can be believed; and the files that hold them.
+"""Results: the metrics of an evaluation, their provenance, and the files that hold them.
 
-Everything that people look at later (tables, intervals, comparisons, the report) is made from these files.
+Tables, intervals, comparisons and the report are all derived from these files.
 """
 
-from eyechart.io.json_text import to_json
-from eyechart.results.files import read_json_lines, read_result, records_path, write_result
-from eyechart.results.lines import parse_documents
-from eyechart.results.parse import result_from_dict
-from eyechart.results.result import IDENTITY, Result
+from eyechart.io.safe_parse import to_json
+from eyechart.results.fields import IDENTITY
+from eyechart.results.files import parse_documents, read_json_lines, records_path
+from eyechart.results.result import Result, read_result, result_from_dict, write_result
 
 __all__ = [
     "IDENTITY",

@@ -1,44 +1,127 @@
-"""Result files: JSON with the numbers and where they came from, and a JSON-lines file with a record per sample."""
+"""Result files: JSON with the numbers and their provenance, and a JSON-lines file with one record per sample.
+
+A file may hold several results, one per line (``--append``). It is only ever appended to, so concurrent writers never
+lose a line. A line is written in one piece at the current end of the file: writers need no lock, and a killed writer
+leaves at most half a line, which the next writer terminates and every reader reports. The last line of a job is its
+result.
+"""
 
 from __future__ import annotations
 
+import atexit
+import errno
 import hashlib
+import os
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from eyechart.errors import ResultError
-from eyechart.io.files import atomic_file, write_atomic
-from eyechart.io.json_text import to_json
-from eyechart.io.untrusted import MAX_JSON, read_text
-from eyechart.results.json_blocks import field_blocks, object_blocks
-from eyechart.results.line_fields import Block
-from eyechart.results.lines import Documents, append_line, identity_of, parse_documents
-from eyechart.results.parse import checksum, result_from_dict, result_to_dict
-from eyechart.results.result import Result
+from eyechart.io.files import atomic_file, make_folder, sync_folder, write_atomic
+from eyechart.io.safe_parse import MAX_JSON, Objects, object_blocks, parse_json, read_text, to_json
+from eyechart.messages import UserMessage
+from eyechart.results.fields import ResultFields, body_of, checksum, identity_of
+
+PATIENCE = 0.05
+"""Seconds after which a file that does not grow has no active writer."""
+HALF_WRITTEN = "It may be half-written: delete it and rerun the job."
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The JSON objects in a file, without results replaced by a later line, and messages about damaged lines."""
+
+    bodies: tuple[Any, ...]
+    damaged: tuple[str, ...] = ()
+    by_line: bool = True
+    """Whether each object occupies a single line, so that another line may follow."""
+
+
+def parse_documents(text: str, path: Path) -> Documents:
+    """Parse one JSON document, or one per line.
+
+    Raises:
+        ResultError: If no part of the file is JSON.
+    """
+    try:
+        return Documents((parse_json(text),), by_line="\n" not in text.strip())
+    except ValueError as error:
+        whole = error
+    bodies, damaged = [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                body = parse_json(line)
+                if not isinstance(body, dict):
+                    raise ValueError("not an object")  # noqa: TRY004 - one kind of error for all damaged lines
+                bodies.append(body)
+            except ValueError as error:
+                damaged.append(
+                    UserMessage(
+                        "{path}, line {number}: not valid JSON ({reason}).", path=path, number=number, reason=error
+                    )
+                )
+    if not bodies:
+        raise ResultError(
+            "{path} is not valid JSON ({reason}).", advice=HALF_WRITTEN, path=path, reason=whole
+        ) from whole
+    return Documents(tuple(_current(bodies)), tuple(damaged))
+
+
+def _current(bodies: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    """Drop results of ours that a later line replaces; other tools' lines are all kept."""
+    found: dict[object, Mapping[str, Any]] = {}
+    for body in bodies:
+        key: object = identity_of(body) if "checksum" in body else id(body)
+        found.pop(key, None)
+        found[key] = body
+    return found.values()
+
+
+def read_documents(path: Path) -> Documents:
+    """Read the JSON objects of a result file: one, or one per line."""
+    return parse_documents(read_text(path, ResultError, MAX_JSON), path)
+
+
+def is_result(body: object) -> bool:
+    """Whether a JSON value has the form of a result."""
+    return isinstance(body, dict) and isinstance(body.get("metrics"), dict) and "dataset" in body
+
+
+def find_body(path: Path, identity: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return the result of a model on a benchmark from a file of several, or None."""
+    found = (body for body in reversed(read_documents(path).bodies) if is_result(body))
+    return next((body for body in found if identity_of(body) == identity), None)
 
 
 def records_path(output: Path) -> Path:
-    """Return where the per-sample records of a result go: beside it."""
-    # Any other ending than .json is a part of the name: two languages may be all that tells two results apart.
+    """Return the path of a result's per-sample records, in the same folder."""
+    # Any ending other than .json is part of the name: two results may differ only in a language after a dot.
     return output.with_name(f"{output.name.removesuffix('.json')}.records.jsonl")
 
 
-def write_result(
-    result: Result, records: Iterable[Mapping[str, Any]], output: Path, *, place: Path | None = None
-) -> Result:
-    """Write the records, then the result that names them; each file appears whole or not at all.
+def write_files(
+    result: ResultFields, records: Iterable[Mapping[str, Any]], output: Path, *, place: Path | None = None
+) -> dict[str, Any]:
+    """Write the records, then the result that refers to them; each file appears whole or not at all.
 
     Args:
-        result: What was measured.
-        records: One for each sample.
-        output: The result's own file; or, with ``place``, a file to which the result is added as a line.
-        place: Where the result would be if it were alone: its records are named after that.
+        result: The result.
+        records: One per sample.
+        output: The result's own file; or, with ``place``, a file to which the result is appended as a line.
+        place: The path that the result would have on its own: its records are named after it.
+
+    Returns:
+        The JSON object of the result.
     """
-    # What a line names is never written over: the line would stand beside records that it was not made of.
+    # The records of a line are never overwritten: an older line would then refer to records of another run.
     unique = f"{place.name.removesuffix('.json')}.{secrets.token_hex(4)}.json" if place else output.name
     target = records_path(output.with_name(unique))
     digest, count, size = hashlib.sha256(), 0, 0
@@ -51,129 +134,75 @@ def write_result(
                 count, size = count + 1, size + len(line)
             if place is None:
                 _retire(output, digest.hexdigest())
-        body = result_to_dict(result)
+        body = body_of(result)
         body["records"] |= {"file": target.name, "count": count, "sha256": digest.hexdigest(), "bytes": size}
         body["checksum"] = checksum(body)
         if place is None:
             write_atomic(output, (to_json(body, indent=1) + "\n").encode("utf-8", "backslashreplace"))
         else:
-            older = _records_of(output, result.identity)
+            older = _records_of_line(output, result.identity)
             append_line(output, to_json(body).encode("utf-8", "backslashreplace"))
             if older:
                 older.unlink(missing_ok=True)
     except OSError as error:
         raise ResultError(
-            f"Cannot write the result {output} ({error.strerror}).",
-            advice="Embeddings are kept: run the same command again when the folder can be written.",
+            "Cannot write the result {path} ({reason}).",
+            advice="Embeddings are cached: rerun the same command once the folder is writable.",
+            path=output,
+            reason=error.strerror,
         ) from error
-    return result_from_dict(body, output)
-
-
-def save_result(result: Result, place: str | Path) -> Result:
-    """Write a result and its records once more, elsewhere; the result of something else is not written over.
-
-    Raises:
-        ResultError: If the output holds such a thing, or a file that is no result.
-    """
-    output = Path(place)
-    if output.is_dir() or str(place).endswith("/"):
-        raise ResultError(f"{output} is a folder.", advice="Name the file, too: results/x.json.")
-    if output.exists() and read_result(output).identity != result.identity:
-        raise ResultError(f"{output} holds the result of something else.", advice="Choose another name, or move it.")
-    unsaved = replace(result, record_info={"form": result.record_info.get("form", "")})
-    return write_result(unsaved, list(result.iter_records()), output)
+    return body
 
 
 def _retire(output: Path, digest: str) -> None:
-    """Remove an older result just before its records are replaced by others.
+    """Remove an older result just before its records are replaced.
 
-    Otherwise a run that is killed between the two files would leave a result beside records that it was not made of.
+    Otherwise a run that is killed between the two files would leave a result next to the records of another run.
     """
     try:
-        records = read_result(output).record_info
+        found = read_documents(output)
     except ResultError:
-        return  # none there, or half of another tool's: nothing names the records
-    if records.get("sha256", digest) != digest:
+        return  # no file, or a damaged one: no result names the records
+    if len(found.bodies) > 1 or found.damaged or not is_result(found.bodies[0]):
+        return
+    records = found.bodies[0].get("records")
+    if isinstance(records, dict) and records.get("sha256", digest) != digest:
         output.unlink(missing_ok=True)
 
 
-def _records_of(output: Path, identity: tuple[str, ...]) -> Path | None:
-    """Return where the records of a line are that another line is going to replace."""
+def _records_of_line(output: Path, identity: tuple[str, ...]) -> Path | None:
+    """Return the records file of the line that another line is about to replace."""
     try:
-        found = find_result(output, identity)
+        body = find_body(output, identity) or {}
     except ResultError:
         return None
-    return records_file(found) if found else None
+    info = body.get("records")
+    return _in_folder(output, info) if isinstance(info, dict) else None
 
 
-def find_result(path: Path, identity: tuple[str, ...]) -> Result | None:
-    """Return the result of a model on a benchmark from a file of several, or None if it has none.
-
-    Raises:
-        ResultError: If the file cannot be read, or the result is damaged.
-    """
-    found = (body for body in reversed(read_documents(path).bodies) if _is_result(body))
-    body = next((body for body in found if identity_of(body) == identity), None)
-    return result_from_dict(body, path) if body else None
+def _in_folder(path: Path, info: Mapping[str, Any]) -> Path | None:
+    """Return the records file of a result. Only its name is used: a hostile file must not lead elsewhere."""
+    return path.parent / Path(str(info["file"])).name if info.get("file") else None
 
 
-def read_result(path: str | Path) -> Result:
-    """Read one result file: ours, or one that CLIP_benchmark or EvalScope wrote.
-
-    Raises:
-        ResultError: If it is not valid JSON (a half-written file), not a result, or holds several.
-    """
-    path = Path(path)
-    found = read_documents(path)
-    if len(found.bodies) > 1 or found.damaged:
-        raise ResultError(
-            f"{path} holds {len(found.bodies)} results, one a line.", advice="eyechart.load_results reads all of them."
-        )
-    (body,) = found.bodies
-    if not _is_result(body):
-        raise ResultError(
-            f"{path} is not a result file.", advice="A result has the keys dataset, model, task, metrics."
-        )
-    return result_from_dict(body, path)
+def records_file(result: ResultFields) -> Path | None:
+    """Return the path of a result's records, or None."""
+    return None if result.path is None else _in_folder(result.path, result.record_info)
 
 
-def read_documents(path: Path) -> Documents:
-    """Read the JSON objects of a result file: one, or one a line."""
-    return parse_documents(read_text(path, ResultError, MAX_JSON), path)
-
-
-def _is_result(body: object) -> bool:
-    return isinstance(body, dict) and isinstance(body.get("metrics"), dict) and "dataset" in body
-
-
-def records_file(result: Result) -> Path | None:
-    """Return where the records of a result are, if it has some."""
-    if result.path is None or not result.record_info.get("file"):
-        return None
-    # Only the name: a result file from elsewhere must not make us read outside its own folder.
-    return result.path.parent / Path(str(result.record_info["file"])).name
-
-
-def record_blocks(result: Result) -> Iterator[list[dict[str, Any]]]:
-    """Stream the records of a result, many at a time; none if it has no records file.
+def record_blocks(result: ResultFields) -> Iterator[Objects]:
+    """Stream the records of a result in lists; nothing if it has no records file.
 
     Raises:
-        ResultError: Before the first of them, if they are missing or not those that were written with the result.
+        ResultError: Before the first block, if the records are missing or were modified.
     """
     path = _checked_records(result)
     if path is not None:
         yield from object_blocks(path, ResultError)
 
 
-def record_fields(result: Result, wanted: Collection[str]) -> Iterator[Block]:
-    """Stream the same, for who reads a few fields of most of them."""
-    path = _checked_records(result)
-    if path is not None:
-        yield from field_blocks(path, wanted, ResultError)
-
-
-def _checked_records(result: Result) -> Path | None:
-    """Return where the records of a result are, if they are those that were written with it."""
+def _checked_records(result: ResultFields) -> Path | None:
+    """Return the path of a result's records after verifying their digest."""
     path = records_file(result)
     if path is None:
         return None
@@ -181,15 +210,65 @@ def _checked_records(result: Result) -> Path | None:
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise ResultError(f"{path}: the records of {result.path} cannot be read ({error.strerror}).") from error
+        raise ResultError(
+            "{path}: cannot read the records of {result_path} ({reason}).",
+            path=path,
+            result_path=result.path,
+            reason=error.strerror,
+        ) from error
     if result.record_info.get("sha256", digest) != digest:
         raise ResultError(
-            f"{path} was cut or changed after {result.path} was written.",
-            advice="Run the job again, or leave the result out.",
+            "{path} was truncated or modified after {result_path} was written.",
+            advice="Rerun the job, or leave the result out.",
+            path=path,
+            result_path=result.path,
         )
     return path
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Stream a JSON-lines file; a bad line is an error that names its number."""
+    """Stream a JSON-lines file; an invalid line is an error with its line number."""
     return chain.from_iterable(object_blocks(path, ResultError))
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Append a line to a file, in one piece.
+
+    Raises:
+        OSError: If only a part of it could be written.
+    """
+    make_folder(path.parent)
+    new = not path.exists()
+    with path.open("a+b", buffering=0) as stream:
+        data = b"\n" * _ends_within_a_line(stream) + line + b"\n"
+        if stream.write(data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(stream.fileno())
+    if new:
+        sync_folder(path.parent)
+
+
+def _ends_within_a_line(stream: BinaryIO) -> bool:
+    """Whether the last writer was killed within a line; an active one would make the file grow."""
+    before = -1
+    while True:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(size - 1, 0))
+        if stream.read(1) in (b"", b"\n"):
+            return False
+        if size == before:
+            return True
+        before = size
+        time.sleep(PATIENCE)
+
+
+def unsaved_folder() -> Path:
+    """Return a new folder for results without an output; it is deleted when the process ends."""
+    return Path(tempfile.mkdtemp(dir=_unsaved_parent()))
+
+
+@cache
+def _unsaved_parent() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="eyechart-results-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

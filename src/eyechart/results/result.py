@@ -1,107 +1,47 @@
-"""A result as a value: its metrics, and everything needed to trust and repeat them."""
+"""A result as a value, read from and written to its files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eyechart.types import Fact, Metric
+from eyechart.errors import ResultError
+from eyechart.results.fields import ResultFields, fields_of
+from eyechart.results.files import find_body, is_result, read_documents, record_blocks, write_files
+from eyechart.results.views import metric_frame, one_line_of, plot_results, record_frame, result_html
 
 if TYPE_CHECKING:
     import pandas as pd
 
-IDENTITY = ("dataset", "model", "pretrained", "task", "language")
-"""The keys that say what a result is of."""
-
 
 @dataclass(frozen=True, repr=False)
-class Result:
+class Result(ResultFields):
     """One evaluation: a model on a benchmark.
 
-    ``values`` hold the metrics; ``metrics``, ``intervals`` and ``chance`` are views of them. In a notebook a result
-    shows itself as a table.
+    ``values`` holds the metrics; ``metrics``, ``intervals`` and ``chance`` are views of them. A notebook displays a
+    result as a table.
     """
 
-    dataset: str
-    model: str
-    pretrained: str
-    task: str
-    language: str
-    values: Mapping[str, Metric]
-    facts: Mapping[str, Fact] = field(default_factory=dict)
-    """What a task reports that is no metric (save_path, ...); in the file it stands among the metrics, too."""
-    counts: Mapping[str, int] = field(default_factory=dict)
-    """How many samples were listed, scored and failed."""
-    notices: tuple[Mapping[str, Any], ...] = ()
-    failures: tuple[Mapping[str, str], ...] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)
-    model_card: Mapping[str, Any] = field(default_factory=dict)
-    data: Mapping[str, Any] = field(default_factory=dict)
-    """Dataset fingerprint, split, kind, source, digest of class names and templates; ``benchmark``, the name of the
-    catalogue's entry that it was read as, "" for one's own data."""
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    job: Mapping[str, Any] = field(default_factory=dict)
-    """What was run: settings, digest, and the identity of model, data and code at that time."""
-    record_info: Mapping[str, Any] = field(default_factory=dict)
-    """File name (beside the result), count, digest and form of the per-sample records."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of other tools' results, kept as they are."""
-    path: Path | None = field(default=None, compare=False)
-    altered: bool = field(default=False, compare=False)
-    """Whether the file was changed after it was written: its numbers are somebody's word, not a measurement."""
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """Return the plain numbers by name."""
-        return {name: metric.value for name, metric in self.values.items()}
-
-    @property
-    def intervals(self) -> dict[str, tuple[float, float]]:
-        """Return the 95 % intervals of the metrics that have one."""
-        found = {name: (metric.low, metric.high) for name, metric in self.values.items()}
-        return {name: (low, high) for name, (low, high) in found.items() if low is not None and high is not None}
-
-    @property
-    def chance(self) -> dict[str, float]:
-        """Return the chance levels of the metrics that have one."""
-        return {name: metric.chance for name, metric in self.values.items() if metric.chance is not None}
-
-    @property
-    def primary(self) -> tuple[str, ...]:
-        """Name the metrics that stand for the benchmark."""
-        return tuple(name for name, metric in self.values.items() if metric.primary)
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """Return the values that say what this is a result of."""
-        return tuple(str(getattr(self, key)) for key in IDENTITY)
-
     def iter_records(self) -> Iterator[dict[str, Any]]:
-        """Stream the per-sample records, once they are known to be as written; none without a records file."""
-        from eyechart.results.files import record_blocks
-
+        """Stream the per-sample records after verifying their digest; nothing without a records file."""
         for block in record_blocks(self):
             yield from block
 
     def records(self) -> pd.DataFrame:
-        """Return the per-sample records as a table, one row each, with the names of classes beside their numbers.
+        """Return the per-sample records as a data frame, one row each, with class names next to class indices.
 
-        Columns that hold numbers of classes (``label``, ``prediction``, ``top``) have one more with their names
+        Columns that hold class indices (``label``, ``prediction``, ``top``) are followed by their names
         (``label_name``, ``prediction_name``, ``top_names``). Needs pandas: ``pip install 'eyechart[pandas]'``.
         """
-        from eyechart.results.frames import record_frame
-
         return record_frame(self)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the metrics as a table: one row each, with interval, chance level and number of samples.
+        """Return the metrics as a data frame: one row each, with interval, chance level and number of samples.
 
         Needs pandas: ``pip install 'eyechart[pandas]'``.
         """
-        from eyechart.results.frames import metric_frame
-
         return metric_frame([self])
 
     def plot(self, metrics: str | Sequence[str] | None = None, *, ax: Any = None) -> Any:
@@ -113,32 +53,81 @@ class Result:
 
         Needs matplotlib: ``pip install 'eyechart[plot]'``.
         """
-        from eyechart.results.plot import plot_results
-
         return plot_results([self], metrics, ax)
 
     def save(self, output: str | Path) -> Result:
         """Write the result and its records to a file, for `eyechart.read_result`, ``compare`` and ``report``.
 
         Args:
-            output: The result file; records go beside it.
+            output: The result file; records go to the same folder.
 
         Returns:
             The result as it is in the file.
 
         Raises:
-            ResultError: If there is another file already, or the result of something else.
+            ResultError: If the file exists and is not a result, or holds the result of another evaluation.
         """
-        from eyechart.results.files import save_result
-
-        return save_result(self, output)
+        path = Path(output)
+        if path.is_dir() or str(output).endswith("/"):
+            raise ResultError("{path} is a folder.", advice="Include a file name: results/x.json.", path=path)
+        if path.exists() and read_result(path).identity != self.identity:
+            raise ResultError(
+                "{path} holds the result of another evaluation.", advice="Choose another name, or move it.", path=path
+            )
+        unsaved = replace(self, record_info={"form": self.record_info.get("form", "")})
+        return write_result(unsaved, list(self.iter_records()), path)
 
     def __repr__(self) -> str:
-        from eyechart.results.show import one_line_of
-
         return one_line_of(self)
 
     def _repr_html_(self) -> str:
-        from eyechart.results.show import result_html
-
         return result_html(self)
+
+
+def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
+    """Build a result from the JSON object of a result file: ours, or another tool's.
+
+    Raises:
+        ResultError: If the object is damaged.
+    """
+    return Result(**fields_of(body, path))
+
+
+def read_result(path: str | Path) -> Result:
+    """Read one result file: ours, or one written by CLIP_benchmark or EvalScope.
+
+    Raises:
+        ResultError: If it is not valid JSON (a half-written file), not a result, or holds several.
+    """
+    path = Path(path)
+    found = read_documents(path)
+    if len(found.bodies) > 1 or found.damaged:
+        raise ResultError(
+            "{path} holds {n} results, one per line.",
+            advice="Read them all with eyechart.load_results.",
+            path=path,
+            n=len(found.bodies),
+        )
+    (body,) = found.bodies
+    if not is_result(body):
+        raise ResultError(
+            "{path} is not a result file.", advice="A result has the keys dataset, model, task, metrics.", path=path
+        )
+    return result_from_dict(body, path)
+
+
+def find_result(path: Path, identity: tuple[str, ...]) -> Result | None:
+    """Return the result of a model on a benchmark from a file of several, or None.
+
+    Raises:
+        ResultError: If the file cannot be read, or the result is damaged.
+    """
+    body = find_body(path, identity)
+    return result_from_dict(body, path) if body else None
+
+
+def write_result(
+    result: Result, records: Iterable[Mapping[str, Any]], output: Path, *, place: Path | None = None
+) -> Result:
+    """Write a result and its records (see `eyechart.results.files.write_files`); return the result as stored."""
+    return result_from_dict(write_files(result, records, output, place=place), output)

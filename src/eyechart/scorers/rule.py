@@ -1,102 +1,172 @@
-"""Open answers compared by a rule that the catalogue names: ``parameters.rule``, with what it needs to know.
+"""A rule: a plain function that reads one answer of a benchmark, with optional hooks.
 
-The other parameters: ``table``, how the benchmark's table is arranged (`eyechart.scorers.shapes`); ``reference``, the
-column without which nothing can be scored; ``number``, the number of the table that stands for the benchmark.
+``read(row, answer, **options) -> RuleResult`` is all a rule has to be. The `rule` decorator adds hooks where a kind of
+answer needs them (preparing rows, interpreting a verdict, chance); each has a default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
-from eyechart.metrics.cells import Row, as_text
-from eyechart.scorers.judging.replies import NO_ANSWER
-from eyechart.scorers.rules import RULES, Reading
-from eyechart.scorers.scorer import DIFFERENT, JUDGE, UNDECIDED, Score, Scorer, pick
-from eyechart.scorers.shapes import SHAPES
+from eyechart.metrics.cell_values import Row, as_text
+from eyechart.types import Notice
+
+JUDGE = "judge"
+DIFFERENT = "different"
+"""Rule of an answer that was read and is not literally right; a judge may find that it means the same."""
+UNDECIDED = "undecided"
+"""Rule of an answer that no rule can read."""
+UNREADABLE = "unreadable verdict"
+"""Rule of an answer whose verdict is unreadable or missing."""
+CUT = "cut"
+"""Rule of an answer truncated at the token limit (``finish_reason`` length): it counts as no answer."""
+FAILED = "failed"
+"""Rule of a question without an answer."""
+NOT_NEEDED = "not needed"
+"""Rule of an unreadable answer that the judge skips because it cannot change any number."""
+LOST = frozenset({UNDECIDED, UNREADABLE, CUT, FAILED})
+"""Rules of unreadable answers, which count as wrong."""
+
+Rows = Sequence[Row]
 
 
-class RuleScorer(Scorer):
-    """Reads and compares each answer by one rule."""
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """The value extracted from an answer, and its score."""
 
-    binary = False
+    extracted: str | None
+    score: float | None
+    """From 0 to 1. None if only the whole set has a score, or a library is missing (``needs`` in the facts)."""
+    grades: Mapping[str, float] = field(default_factory=dict)
+    """Further scores, from 0 to 1."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Further columns for the table."""
+    rule: str = ""
+    """What decided the score, as records show it. Empty: the rule's own name, or `UNDECIDED` if nothing was extracted.
+    """
 
     @property
-    def rule(self) -> tuple[str, Callable[[Row, str], Reading]]:
-        """Return the rule's name, and the rule with its options."""
-        given = self.benchmark.parameters["rule"]
-        name, options = (given, {}) if isinstance(given, str) else (given["name"], _without(given, "name"))
-        return name, partial(RULES.load(name), **options)
-
-    def score(self, row: Row, answer: object) -> Score:
-        """Compare by the rule."""
-        name, rule = self.rule
-        read = rule(row, as_text(answer))
-        lost = read.score == 0 and (read.extracted is None or not as_text(answer).strip())
-        return Score(read.extracted, UNDECIDED if lost else name, read.score, {**read.grades, **read.facts})
-
-    def assume(self, row: Row, rule: str, *, right: bool = False) -> Score:
-        """Take an answer that nobody could read for wrong, or right, in every respect."""
-        read = self.rule[1](row, "")
-        return Score(None, rule, float(right), {**dict.fromkeys(read.grades, float(right)), **read.facts})
-
-    def columns(self, score: Score) -> dict[str, object]:
-        """Return what was read, its score, and the grades in other respects."""
-        return {**super().columns(score), **(score.grades or {})}
+    def columns(self) -> dict[str, object]:
+        """The columns of the table for this answer."""
+        return {"extracted": self.extracted, "score": self.score, **self.grades, **self.facts}
 
 
-class JudgedScorer(RuleScorer):
-    """Reads and compares by a rule; where that does not say it is right, a judge decides whether it is."""
-
-    form = "verdict"
-
-    def score(self, row: Row, answer: object) -> Score:
-        """Compare by the rule; what differs may still mean the same."""
-        read = super().score(row, answer)
-        return read if read.correct == 1 or read.rule == UNDECIDED else replace(read, rule=DIFFERENT, correct=0.0)
-
-    def judged(self, row: Row, verdict: Any) -> Score:
-        """Take the verdict in every respect."""
-        assumed = self.assume(row, JUDGE, right=False)
-        grades = {**(assumed.grades or {}), **dict.fromkeys(self.rule[1](row, "").grades, verdict)}
-        return replace(assumed, extracted=as_text(row.get("prediction")), correct=verdict, grades=grades)
+Read = Callable[..., RuleResult]
 
 
-class ExtractedScorer(RuleScorer):
-    """Lets a judge extract the final answer, and compares that by the rule."""
+@dataclass(frozen=True)
+class BoundRule:
+    """A rule with a benchmark's options."""
 
-    form = "extract"
+    benchmark: QuestionBenchmark
+    name: str
+    function: Read
+    options: Mapping[str, Any] = field(default_factory=dict)
+    extractor: str = "vlmeval"
 
-    def score(self, row: Row, answer: object) -> Score:
-        """Take what is right as it stands; from all else the judge extracts an answer."""
-        read = super().score(row, answer)
-        return read if read.correct == 1 or read.rule == UNDECIDED else replace(read, rule=DIFFERENT)
+    @property
+    def hooks(self) -> RuleHooks:
+        """The hooks of the rule."""
+        found = getattr(self.function, "hooks", None)
+        return found if isinstance(found, RuleHooks) else RuleHooks()
 
-    def judged(self, row: Row, verdict: Any) -> Score:
-        """Compare what the judge extracted; no answer is wrong."""
-        if verdict == NO_ANSWER:
-            return self.assume(row, JUDGE)
-        return replace(super().score(row, verdict), rule=JUDGE)
+    def read(self, row: Row, answer: object) -> RuleResult:
+        """Read an answer and set what decided; an answer without score and value is undecided."""
+        options = {**self.options, "extractor": self.extractor} if self.hooks.extractors else self.options
+        found = self.function(row, as_text(answer), **options)
+        if found.rule:
+            return found
+        lost = found.score == 0 and (found.extracted is None or not as_text(answer).strip())
+        return replace(found, rule=UNDECIDED if lost else self.name)
 
+    def assume(self, row: Row, rule: str, *, right: bool = False) -> RuleResult:
+        """The worst case of an unreadable answer, in every number, or the best case.
 
-def _without(given: Mapping[str, Any], key: str) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name != key}
-
-
-def rule_scorer(
-    benchmark: QuestionBenchmark, extractor: str = "vlmeval", kind: type[RuleScorer] = RuleScorer
-) -> RuleScorer:
-    """Return the scorer of a benchmark whose parameters name a rule and a table."""
-    table = dict(benchmark.parameters.get("table", {}))
-    arrange = partial(SHAPES[table.pop("form", "groups")], **table)
-    number = benchmark.parameters.get("number", "")
-    chosen = {"numbers": pick(number), "points": bool(benchmark.parameters.get("points")), "primary": number}
-    return kind(benchmark, extractor, arrange=arrange, **(chosen if number else {}))
+        No readable answer may score less than the worst case, or more than the best: otherwise a worse judge or a
+        failing server would raise a number.
+        """
+        return replace(self.hooks.assume(self, row, right), rule=rule)
 
 
-RULE = rule_scorer
-VERDICT = partial(rule_scorer, kind=JudgedScorer)
-EXTRACTED = partial(rule_scorer, kind=ExtractedScorer)
+def _unread(bound: BoundRule, row: Row, right: bool) -> RuleResult:
+    """Wrong, or right, in every score of the rule."""
+    empty = bound.read(row, "")
+    return RuleResult(None, float(right), dict.fromkeys(empty.grades, float(right)), empty.facts)
+
+
+def _as_is(bound: BoundRule, row: Row) -> list[dict[str, object]]:
+    return [dict(row)]
+
+
+def take_grade(bound: BoundRule, row: Row, verdict: Any) -> RuleResult:
+    """The judge's grade, in every score of the rule."""
+    assumed = bound.assume(row, JUDGE)
+    grades = dict.fromkeys(assumed.grades, verdict)
+    return replace(assumed, extracted=as_text(row.get("prediction")), score=verdict, grades=grades)
+
+
+def take_answer(bound: BoundRule, row: Row, verdict: str) -> RuleResult:
+    """The score of the answer that the judge extracted; none is wrong."""
+    return bound.assume(row, JUDGE) if verdict == NO_ANSWER else replace(bound.read(row, verdict), rule=JUDGE)
+
+
+def take_label(bound: BoundRule, row: Row, verdict: str | Mapping[str, float]) -> RuleResult:
+    """The score of the judge's label, read by the rule; of several grades the worst counts."""
+    if isinstance(verdict, str):
+        return replace(bound.read(row, verdict), rule=JUDGE)
+    assumed = bound.assume(row, JUDGE)
+    grades = {**assumed.grades, **verdict}
+    return replace(assumed, extracted=as_text(row.get("prediction")), score=min(verdict.values()), grades=grades)
+
+
+NO_ANSWER = "NONE"
+"""The judge's reply for a solution without an answer."""
+
+
+@dataclass(frozen=True)
+class RuleHooks:
+    """The hooks of a rule."""
+
+    prepare: Callable[[BoundRule, Row], list[dict[str, object]]] = _as_is
+    """Converts a row with its ``prediction`` to the scored form; a dialogue becomes several rows."""
+    assume: Callable[[BoundRule, Row, bool], RuleResult] = _unread
+    """The worst case (False) or the best case (True) of an unreadable answer."""
+    judged: Callable[[BoundRule, Row, Any], RuleResult] | None = None
+    """Interprets a verdict; None: the judge form's default (`eyechart.scorers.scorer.POLICIES`)."""
+    columns: Callable[[RuleResult], dict[str, object]] = attrgetter("columns")
+    """Columns of a result in files of scored predictions; tables also get ``extracted`` and ``score``."""
+    chance: Callable[[BoundRule, Rows], float | None] | None = None
+    """The accuracy of guessing, if meaningful."""
+    notices: Callable[[BoundRule, Rows], list[Notice]] | None = None
+    """Notices about these rows."""
+    names: Callable[[BoundRule], tuple[str, ...]] | None = None
+    """Further names of the mean over questions, in addition to accuracy."""
+    judge_form: str = ""
+    """The default judge form; empty: no judge."""
+    aggregate: str = "aggregates.means:means"
+    """The default aggregate."""
+    extractors: tuple[str, ...] = ()
+    """The extractors (``--extractor``) the rule accepts as the option ``extractor``."""
+    binary: bool = False
+    """True if an answer is either right or wrong; otherwise it may score a fraction."""
+    per_answer: bool = True
+    """True if single answers have a score; otherwise only the whole set has."""
+    reference: str = "answer"
+    """The column required for scoring."""
+
+
+F = TypeVar("F", bound=Read)
+
+
+def rule(**hooks: Any) -> Callable[[F], F]:
+    """Attach `RuleHooks` to a rule."""
+
+    def attach(function: F) -> F:
+        function.hooks = RuleHooks(**hooks)  # type: ignore[attr-defined]
+        return function
+
+    return attach

@@ -1,4 +1,4 @@
-"""From rows with predictions to scores: each answer is read once, judged if need be. Pure but for the judge."""
+"""From rows with predictions to scores: each answer is read once and judged if necessary. Pure except for the judge."""
 
 from __future__ import annotations
 
@@ -10,43 +10,44 @@ from typing import Any
 
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.errors import DataError, UsageError, unknown_name
-from eyechart.metrics.cells import Row, as_text
-from eyechart.metrics.texts.page_words import ADVICE
-from eyechart.scorers import scorer_of
+from eyechart.messages import UserMessage
+from eyechart.metrics.cell_values import Row, as_text
+from eyechart.metrics.long_texts import ADVICE
 from eyechart.scorers.judging import Judge, JudgeForm
-from eyechart.scorers.judging.panel import majority
-from eyechart.scorers.scorer import CUT, FAILED, LOST, NOT_NEEDED, UNDECIDED, UNREADABLE, Score, Scorer
+from eyechart.scorers.judging.judges import majority
+from eyechart.scorers.rule import CUT, FAILED, LOST, NOT_NEEDED, UNDECIDED, UNREADABLE, RuleResult
+from eyechart.scorers.scorer import Scorer, scorer_of
 from eyechart.types import Notice
 
 EXACT = "exact_matching"
-"""The name of scoring without a judge, as VLMEvalKit calls it."""
+"""VLMEvalKit's name for scoring without a judge."""
 NO_ANSWERS = {"length": CUT, "failed": FAILED}
-"""The ``finish_reason`` of a row that has no answer, and the rule that it is wrong by."""
+"""The ``finish_reason`` of a row without an answer, and the rule by which it is wrong."""
 ALWAYS = frozenset({"question", "answer", "prediction"})
-"""Columns that a judge prompt may name whether the table has them or not."""
+"""Columns a judge prompt may use even if the table lacks them."""
 OWNER = "dialogue"
-"""The column of a turn that names the row of the benchmark that it belongs to."""
+"""The column of a turn with the index of its row in the benchmark."""
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredRows:
     """Predictions with their scores."""
 
     scorer: Scorer
     rows: Sequence[Row]
-    """As scored: open questions closed, dialogues cut into turns."""
-    scores: Sequence[Score]
+    """In scored form: open questions closed, dialogues split into turns."""
+    scores: Sequence[RuleResult]
     decided_by: str
     disagreement: Mapping[str, Any] = field(default_factory=dict)
-    """How often another extractor reads another answer."""
-    judged: Mapping[str, Sequence[Sequence[Score]]] = field(default_factory=dict)
+    """How often another extractor reads the answer differently."""
+    judged: Mapping[str, Sequence[Sequence[RuleResult]]] = field(default_factory=dict)
     """The scores by each judge's own verdicts: by its name, for each of its repeats."""
     form: JudgeForm | None = None
-    """What the judges were asked."""
+    """The judge form."""
     prompt_source: str = ""
-    """Where that is from: ours, a file, another tool."""
+    """Its origin: built in, a file, another tool."""
 
-    def only(self, indices: Collection[str]) -> Scored:
+    def only(self, indices: Collection[str]) -> ScoredRows:
         """Return the scores of some rows of the benchmark."""
         keep = [i for i, row in enumerate(self.rows) if owner_of(row) in indices]
         judged = {name: [[run[i] for i in keep] for run in runs] for name, runs in self.judged.items()}
@@ -55,32 +56,31 @@ class Scored:
 
     @cached_property
     def table(self) -> Any:
-        """Make the benchmark's own table; an answer that nobody could read is wrong there, too.
+        """Compute the benchmark's own table, in which unreadable answers count as wrong.
 
         Raises:
-            DataError: If a column that the table needs is missing.
+            DataError: If a required column is missing.
         """
-        pairs = zip(self.rows, self.scores, strict=True)
         try:
-            return self.scorer.arrange([{**row, **self.scorer.columns(score)} for row, score in pairs])
+            return self.scorer.table(self.rows, self.scores)
         except (ValueError, KeyError) as error:
             raise _unscorable(self.scorer.benchmark.name, error) from error
 
     @cached_property
     def units(self) -> dict[str, float]:
-        """Return how right each independent question is."""
+        """Return the score of each independent question."""
         return self.scorer.units(self.rows, self.scores)
 
-    def assuming(self, *, right: bool) -> Scored:
-        """Return the same if every answer that nobody could read were wrong in every number, or right."""
+    def assuming(self, *, right: bool) -> ScoredRows:
+        """The worst case of every unreadable answer, or the best case."""
         pairs = zip(self.rows, self.scores, strict=True)
         scores = [
             self.scorer.assume(row, score.rule, right=right) if score.rule in LOST else score for row, score in pairs
         ]
         return replace(self, scores=scores)
 
-    def by_judge(self, name: str) -> Scored:
-        """Return the scores as one judge alone would have them."""
+    def by_judge(self, name: str) -> ScoredRows:
+        """Return the scores by a single judge's verdicts."""
         return replace(self, scores=majority(self.judged[name]), judged={}, decided_by=name)
 
     @property
@@ -90,30 +90,33 @@ class Scored:
 
     @property
     def left_out(self) -> list[Notice]:
-        """Say how many answers cannot be compared in every respect, and which library is missing for it."""
-        named = Counter(score.grades["needs"] for score in self.scores if score.grades and score.grades.get("needs"))
-        text = "{} answers need {} to be compared: numbers that depend on it are left out ({})."
-        return [Notice("left_out_answers", count, text.format(count, name, ADVICE)) for name, count in named.items()]
+        """Count the answers that lack a score, by the missing library."""
+        named = Counter(score.facts["needs"] for score in self.scores if score.facts.get("needs"))
+        text = "{count} answers need {name} to be compared: numbers that depend on it are left out ({advice})."
+        return [
+            Notice("left_out_answers", count, UserMessage(text, count=count, name=name, advice=ADVICE))
+            for name, count in named.items()
+        ]
 
     @property
     def lost(self) -> dict[str, str]:
-        """Return the rows of the benchmark that nobody could read, with the first reason for each."""
+        """The benchmark's rows that could not be read, with the first reason for each."""
         pairs = zip(self.rows, self.scores, strict=True)
         return {owner_of(row): score.rule for row, score in reversed(list(pairs)) if score.rule in LOST}
 
 
 def owner_of(row: Row) -> str:
-    """Return the index of the benchmark's row that a scored row was made of."""
+    """Return the index of the benchmark's row that a scored row belongs to."""
     return as_text(row.get(OWNER, row["index"]))
 
 
 def score_rows(
     rows: Sequence[Row], benchmark: QuestionBenchmark, *, extractor: str = "vlmeval", judges: Sequence[Judge] = ()
-) -> Scored:
-    """Score rows that hold a ``prediction``.
+) -> ScoredRows:
+    """Score rows with a ``prediction``.
 
-    A row whose ``finish_reason`` says that there is no answer (``failed``) or only a part of one (``length``) is wrong,
-    whatever its prediction says. Of several judges the majority decides.
+    A row whose ``finish_reason`` marks a missing (``failed``) or truncated (``length``) answer is wrong, whatever its
+    prediction is. With several judges the majority decides.
 
     Raises:
         UsageError: If the benchmark cannot be scored this way: no judge, no answers, unknown extractor.
@@ -126,26 +129,24 @@ def score_rows(
         prepared = [turn for row in rows for turn in scorer.prepare(row)]
         scores = [_by_rule(scorer, row) for row in prepared]
         disagreement = _disagreement(scorer, prepared, scores)
-        if not judges or not scorer.form:
-            return Scored(scorer, prepared, scores, EXACT, disagreement)
-        return _judged(Scored(scorer, prepared, scores, EXACT, disagreement), judges)
+        scored = ScoredRows(scorer, prepared, scores, EXACT, disagreement)
+        return _judged(scored, judges) if judges and scorer.form else scored
     except (ValueError, KeyError) as error:
         raise _unscorable(benchmark.name, error) from error
 
 
 def _unscorable(name: str, error: Exception) -> DataError:
-    """Say what is wrong with a table: a value, or a column that is not there."""
-    why = f"there is no column {error}" if isinstance(error, KeyError) else str(error)
-    return DataError(f"{name} cannot be scored: {why}.")
+    why = UserMessage("there is no column {name}", name=error) if isinstance(error, KeyError) else str(error)
+    return DataError("{name} cannot be scored: {why}.", name=name, why=why)
 
 
-def _by_rule(scorer: Scorer, row: Row) -> Score:
+def _by_rule(scorer: Scorer, row: Row) -> RuleResult:
     lost = NO_ANSWERS.get(as_text(row.get("finish_reason")))
-    return scorer.assume(row, lost) if lost else scorer.score(row, row.get("prediction"))
+    return scorer.assume(row, lost) if lost else scorer.read(row, row.get("prediction"))
 
 
 def check_scoring(scorer: Scorer, *, judged: bool) -> None:
-    """Refuse what cannot be scored this way, before anything is asked: the published file may have no answers."""
+    """Reject what cannot be scored before any request is made: the published file may have no answers."""
     if not scorer.benchmark.answers:
         raise _no_answers(scorer.benchmark.name)
     _check_way(scorer, judged=judged)
@@ -153,71 +154,78 @@ def check_scoring(scorer: Scorer, *, judged: bool) -> None:
 
 def _check_way(scorer: Scorer, *, judged: bool) -> None:
     benchmark = scorer.benchmark
-    if scorer.extractors and scorer.extractor not in scorer.extractors:
-        raise unknown_name("extractor", scorer.extractor, scorer.extractors)
+    if scorer.hooks.extractors and scorer.extractor not in scorer.hooks.extractors:
+        raise unknown_name("extractor", scorer.extractor, scorer.hooks.extractors)
     if benchmark.needs_judge and not judged:
         raise UsageError(
-            f"{benchmark.name} can only be scored by a judge.",
-            advice="Name one: --judge MODEL --judge_api_base URL; or --mode infer for predictions only.",
+            "{name} can only be scored by a judge.",
+            advice="Name one: {--judge=MODEL} {--judge_api_base=URL}; or {--mode=infer} for predictions only.",
+            name=benchmark.name,
         )
 
 
 def _no_answers(name: str) -> UsageError:
     return UsageError(
-        f"{name} has no answers in its file: its owner scores predictions.",
-        advice="Use --mode infer and submit the xlsx file.",
+        "{name} is published without answers: its authors score submitted predictions.",
+        advice="Use {--mode=infer} and submit the xlsx file.",
+        name=name,
     )
 
 
 def _check_rows(scorer: Scorer, rows: Sequence[Row]) -> None:
     name = scorer.benchmark.name
     if not rows:
-        raise DataError(f"{name}: there is no prediction to score.")
+        raise DataError("{name}: there is no prediction to score.", name=name)
     unknown = sum(not as_text(row.get(scorer.reference)) for row in rows)
     if unknown == len(rows) and scorer.benchmark.url:
         raise _no_answers(name)
     if unknown:
         raise DataError(
-            f"{name}: {unknown} of {len(rows)} rows have no answer.",
-            advice=f"Answers stand in the column {scorer.reference!r}; without any, use --mode infer.",
+            "{name}: {unknown} of {n} rows have no answer.",
+            advice="Answers are read from the column {reference!r}; without answers, use {--mode=infer}.",
+            name=name,
+            unknown=unknown,
+            n=len(rows),
+            reference=scorer.reference,
         )
 
 
-def _judged(scored: Scored, judges: Sequence[Judge]) -> Scored:
-    """Let the judges decide what no rule could."""
+def _judged(scored: ScoredRows, judges: Sequence[Judge]) -> ScoredRows:
+    """Score the answers that need a judge."""
     scorer, rows, scores = scored.scorer, scored.rows, scored.scores
-    wanted = scorer.worth_judging(rows, scores)
     form = judges[0].prompts.form(scorer.form, scorer.benchmark.name)
     source = judges[0].prompts.source_of(form)
     unknown = [name for name in sorted(form.columns - ALWAYS) if not any(name in row for row in rows)]
     if unknown:
         raise UsageError(
-            f"The judge prompt {form.name!r} of {source} names columns that {scorer.benchmark.name} has not: "
-            f"{', '.join(unknown)}.",
-            advice="A template may name the columns of the table, options, choice_line and answer_parts.",
+            "The judge prompt {name!r} of {source} uses columns that {benchmark_name} does not have: {unknown}.",
+            advice="A template may use the columns of the table, options, choice_line and answer_parts.",
+            name=form.name,
+            source=source,
+            benchmark_name=scorer.benchmark.name,
+            unknown=", ".join(unknown),
         )
-    asked, named = [(str(i), rows[i]) for i in wanted], set(wanted)
+    asked = {i: rows[i] for i in scorer.worth_judging(rows, scores)}
     decided = [
-        replace(score, rule=NOT_NEEDED) if score.rule == UNDECIDED and i not in named else score
+        replace(score, rule=NOT_NEEDED) if score.rule == UNDECIDED and i not in asked else score
         for i, score in enumerate(scores)
     ]
-    judged: dict[str, list[list[Score]]] = {}
+    judged: dict[str, list[list[RuleResult]]] = {}
     for judge in judges:
         for repeat in range(judge.repeats):
-            verdicts = judge.verdicts(form, asked, repeat)
+            verdicts = judge.verdicts(form, [(str(i), row) for i, row in asked.items()], repeat)
             run = list(decided)
-            for i in wanted:
+            for i, row in asked.items():
                 verdict = verdicts[str(i)]
-                run[i] = scorer.assume(rows[i], UNREADABLE) if verdict is None else scorer.judged(rows[i], verdict)
+                run[i] = scorer.assume(row, UNREADABLE) if verdict is None else scorer.judged(row, verdict)
             judged.setdefault(judge.name, []).append(run)
     panel = majority([majority(runs) for runs in judged.values()])
-    name = " + ".join(judged)
-    return replace(scored, scores=panel, decided_by=name, judged=judged, form=form, prompt_source=source)
+    return replace(scored, scores=panel, decided_by=" + ".join(judged), judged=judged, form=form, prompt_source=source)
 
 
-def _disagreement(scorer: Scorer, rows: Sequence[Row], scores: Sequence[Score]) -> dict[str, Any]:
-    """Count the answers that the next extractor reads otherwise, and those where it matters."""
-    name = next((name for name in scorer.extractors if name != scorer.extractor), None)
+def _disagreement(scorer: Scorer, rows: Sequence[Row], scores: Sequence[RuleResult]) -> dict[str, Any]:
+    """Count the answers that the next extractor reads differently, and those where it matters."""
+    name = next((name for name in scorer.hooks.extractors if name != scorer.extractor), None)
     if name is None:
         return {}
     other = scorer_of(scorer.benchmark, name)
@@ -227,7 +235,7 @@ def _disagreement(scorer: Scorer, rows: Sequence[Row], scores: Sequence[Score]) 
         "decided": scorer.extractor,
         "other": name,
         "differ": differ,
-        "differ_in_score": sum(mine.correct != theirs.correct for mine, theirs in pairs),
+        "differ_in_score": sum(mine.score != theirs.score for mine, theirs in pairs),
         "n": len(rows),
         "rate": differ / len(rows),
     }

@@ -1,20 +1,37 @@
 """Intervals, paired tests, ranks and chance levels: pure functions over small numpy arrays.
 
-Every interval has a confidence `level` (0.95); one that cannot hold is None: "too few". Values are fractions in
-[0, 1], never per cent.
+Every interval has a confidence `level` (0.95 by default); None means that there are too few independent units. Values
+are fractions in [0, 1], never per cent.
 """
 
-from eyechart.metrics.ranking_chance import chance_hit_rate
-from eyechart.stats.agreement import Agreement, cohen_kappa, krippendorff_alpha
-from eyechart.stats.chance import chance_accuracy, chance_normalised
-from eyechart.stats.correlation import correlation_interval
-from eyechart.stats.intervals import Interval, mean_interval, mean_recall_interval, proportion
-from eyechart.stats.paired import PairedTest, paired_test
-from eyechart.stats.panels import between_judges, widen_for_judges
-from eyechart.stats.precision import average_precision_interval, mean_average_precision, paired_average_precision
-from eyechart.stats.quantiles import normal_quantile, student_quantile
-from eyechart.stats.ranks import RankInterval, not_separable_from_best, rank_intervals
-from eyechart.stats.significance import discordant, holm, smallest_detectable_difference
+from eyechart.metrics.retrieval_chance import chance_hit_rate
+from eyechart.stats.average_precision import (
+    average_precision_interval,
+    mean_average_precision,
+    paired_average_precision,
+)
+from eyechart.stats.intervals import (
+    Interval,
+    chance_accuracy,
+    chance_normalised,
+    correlation_interval,
+    mean_interval,
+    mean_recall_interval,
+    normal_quantile,
+    proportion,
+    student_quantile,
+)
+from eyechart.stats.judge_agreement import Agreement, between_judges, cohen_kappa, krippendorff_alpha, widen_for_judges
+from eyechart.stats.paired_tests import (
+    PairedTest,
+    RankInterval,
+    discordant,
+    holm,
+    not_separable_from_best,
+    paired_test,
+    rank_intervals,
+    smallest_detectable_difference,
+)
 
 __all__ = [
     "Agreement",

@@ -1,1 +1,1 @@
-"""What was computed once: vectors, answers, and the blobs that hold them."""
+"""Storage of computed results: vectors, answers, and the blobs that hold them."""

@@ -1,7 +1,7 @@
-"""Where whole, immutable files are kept: a folder, or any place that fsspec knows (``s3://bucket/folder``).
+"""Storage for immutable files: a folder, or any fsspec location (``s3://bucket/folder``).
 
-A blob appears whole or not at all and never changes. In a folder that is a rename; in an object store, one put.
-Blobs of other places are kept in the cache once they were read: they cannot change, so no copy is ever out of date.
+Writes are atomic: a rename in a folder, a single put in an object store. Remote blobs are cached locally once read;
+they never change, so a cached copy is never stale.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from eyechart.errors import EyechartError, import_extra, missing_extra
 from eyechart.io.files import cache_root, explained, make_folder, write_atomic
 
 PATTERN = "[0-9]*.safetensors"
-"""What counts as a blob; anything else is not ours or not finished."""
+"""Names of finished blobs; other files are temporary or foreign."""
 DAMAGED = "damaged-"
-"""Prefix of a blob that is no longer used."""
+"""Name prefix of a blob that is damaged and no longer used."""
 
 
 class BlobError(EyechartError):
-    """The place cannot be used."""
+    """The storage location cannot be used."""
 
 
 class GoneBlobError(BlobError):
-    """A blob is no longer there: another process has merged it with others, set it aside or removed it."""
+    """A blob no longer exists: another process merged, renamed or removed it."""
 
 
 class LocalBlobs:
-    """Blobs in a folder: written aside, flushed and renamed."""
+    """Blobs in a folder, written to a temporary file, flushed and renamed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -39,8 +39,8 @@ class LocalBlobs:
     def names(self) -> list[str]:
         """List the finished files.
 
-        A listing may miss a file that was written while it was made, and also those that were then removed because of
-        it. The next listing has that file: two that agree have missed nothing.
+        A listing that runs concurrently with a merge may miss the merged file as well as its removed sources. The next
+        listing has it, so two equal listings are complete.
         """
         found = None
         while (again := sorted(path.name for path in self.folder.glob(PATTERN))) != found:
@@ -48,7 +48,7 @@ class LocalBlobs:
         return found
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file into a folder that only its owner can read."""
+        """Write a file atomically, in a folder that only the user can read."""
         with explained("embedding store", self.folder):
             write_atomic(make_folder(self.folder, private=True) / name, data)
 
@@ -57,18 +57,18 @@ class LocalBlobs:
         return self.folder / name
 
     def remove(self, name: str) -> None:
-        """Remove the file. One that is in use stays where the system wants it so (Windows), until the next time."""
+        """Remove the file. Windows refuses while it is in use; the next compaction retries."""
         with suppress(FileNotFoundError, PermissionError):
             (self.folder / name).unlink()
 
     def set_aside(self, name: str) -> None:
-        """Rename the file; another process may have done so already."""
+        """Mark the file as damaged by renaming it; another process may have done so already."""
         with suppress(FileNotFoundError):
             (self.folder / name).rename(self.folder / f"{DAMAGED}{name}")
 
 
 class RemoteBlobs:
-    """Blobs in an object store, with a copy in the cache of each that was read or written here."""
+    """Blobs in an object store, with a local copy of each blob read or written here."""
 
     def __init__(self, address: str) -> None:
         fsspec = import_extra("fsspec", "cloud")
@@ -79,7 +79,12 @@ class RemoteBlobs:
         except ImportError as error:
             raise missing_extra(str(error), "cloud") from error
         except ValueError as error:
-            raise BlobError(f"{self.shown}: {error}.", advice="Set EYECHART_STORE to a folder, or s3://...") from error
+            raise BlobError(
+                "{shown}: {reason}.",
+                advice="Set EYECHART_STORE to a folder, or s3://...",
+                shown=self.shown,
+                reason=error,
+            ) from error
 
     def names(self) -> list[str]:
         """List the objects."""
@@ -87,13 +92,13 @@ class RemoteBlobs:
             self.system.invalidate_cache(self.root)
             found = self.system.ls(self.root, detail=False)
         except FileNotFoundError:
-            return []  # nothing was stored yet
+            return []  # nothing stored yet
         except Exception as error:
             raise self._failed("read", error) from error
         return sorted(name for name in (str(path).rpartition("/")[2] for path in found) if fnmatchcase(name, PATTERN))
 
     def write(self, name: str, data: bytes) -> None:
-        """Put the object in one piece, and keep a copy."""
+        """Upload the object in one put, and keep a local copy."""
         try:
             self.system.pipe_file(f"{self.root}/{name}", data)
         except Exception as error:
@@ -101,20 +106,22 @@ class RemoteBlobs:
         self._copy(name, data)
 
     def path(self, name: str) -> Path:
-        """Return the copy, fetched if it is not there yet."""
+        """Return the local copy, downloading it if necessary."""
         copy = self.copies / name
         if not copy.is_file():
             try:
                 data = self.system.cat_file(f"{self.root}/{name}")
             except FileNotFoundError as error:
-                raise GoneBlobError(f"A part of the embedding store is gone: {self.shown}, {name}.") from error
+                raise GoneBlobError(
+                    "Missing part of the embedding store: {shown}, {name}.", shown=self.shown, name=name
+                ) from error
             except Exception as error:
                 raise self._failed("read", error) from error
             self._copy(name, data)
         return copy
 
     def set_aside(self, name: str) -> None:
-        """Rename the object, and drop the copy."""
+        """Mark the object as damaged by renaming it, and delete the local copy."""
         (self.copies / name).unlink(missing_ok=True)
         try:
             with suppress(FileNotFoundError):
@@ -126,10 +133,14 @@ class RemoteBlobs:
         LocalBlobs(self.copies).write(name, data)
 
     def _failed(self, verb: str, error: Any) -> BlobError:
-        """Say what went wrong; every file system has exceptions of its own."""
+        """Wrap an error of any file system: each raises its own exception types."""
         return BlobError(
-            f"Cannot {verb} the embedding store at {self.shown} ({type(error).__name__}: {error}).",
-            advice="Check EYECHART_STORE, the network and the access keys. What was stored so far is kept.",
+            "Cannot {verb} the embedding store at {shown} ({type}: {reason}).",
+            advice="Check EYECHART_STORE, the network and the credentials. Vectors stored so far are kept.",
+            verb=verb,
+            shown=self.shown,
+            type=type(error).__name__,
+            reason=error,
         )
 
 
@@ -137,10 +148,10 @@ Blobs = LocalBlobs | RemoteBlobs
 
 
 def open_blobs(place: str | Path, *parts: str) -> Blobs:
-    """Open a folder, or an address of fsspec with ``://``, and the parts below it."""
+    """Open a folder, or an fsspec URL (``://``), and the parts below it."""
     text = str(place)
     if isinstance(place, Path) or "://" not in text:
         return LocalBlobs(Path(text, *parts))
     if text.startswith(("file://", "local://")):
-        return LocalBlobs(Path(text.partition("://")[2], *parts))  # fsspec would not write at once
+        return LocalBlobs(Path(text.partition("://")[2], *parts))  # fsspec's local writes are not atomic
     return RemoteBlobs("/".join((text.rstrip("/"), *parts)))

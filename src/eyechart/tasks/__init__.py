@@ -1,1 +1,1 @@
-"""Tasks: one file each. A task reads a dataset through a model (predict) and turns that into numbers (score)."""
+"""Tasks: ``predict`` runs a model on a dataset, ``score`` turns the predictions into numbers."""

@@ -1,90 +1,92 @@
-"""What a task is given and what it must give back."""
+"""The task interface: its context, its prediction, and the `Task` base class."""
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, UsageError
-from eyechart.inference.answers import StoredAnswers
-from eyechart.inference.embeddings import StoredEmbeddings
-from eyechart.io.code import code_digest
+from eyechart.inference.answers import CachedGenerator
+from eyechart.inference.embeddings import CachedEncoder
 from eyechart.io.progress import NoProgress, Progress
-from eyechart.manifest import DatasetReading, Entry, Failure, Manifest
-from eyechart.types import Answer, DatasetInfo, Kind, ModelSpec, OnError, Outcome, RecordForm, Role
+from eyechart.manifest import DatasetScan, Entry, Failure, Manifest
+from eyechart.messages import UserMessage
+from eyechart.metrics.vectors import Vectors, all_alike, unit, zero_rows
+from eyechart.settings.tasks import OpenSettings, TaskSettings
+from eyechart.stats import Interval
+from eyechart.types import Answer, DatasetInfo, Job, Kind, Metric, ModelSpec, Notice, OnError, Outcome, RecordForm, Role
 
 
-def no_other(part: str) -> NoReturn:
-    """Stand for the further models of a job that has none."""
-    raise UsageError(f"This job has no {part}.")
+def no_extra_model(part: str) -> NoReturn:
+    """Raise: the job has no such extra model."""
+    raise UsageError("This job has no {part}.", part=part)
 
 
 @dataclass(frozen=True)
-class Material:
-    """A dataset and a model: what a task works on."""
+class TaskContext:
+    """Input of a task: dataset, model, output path and run options."""
 
-    listed: Manifest | DatasetReading
-    """The samples: a dataset that may not have been read yet, for who embeds all of it; else see `manifest`."""
+    listed: Manifest | DatasetScan
+    """The samples. May be a dataset that has not been read yet, so that a task that embeds all of it reads it once;
+    otherwise use `manifest`."""
     model: Any
-    """The job's model behind its store: `StoredEmbeddings` or `StoredAnswers`, whichever the task needs."""
+    """The job's model with its cache: `CachedEncoder` or `CachedGenerator`, depending on `Task.needs`."""
     open_split: Callable[[str], Manifest]
-    """Lists another split of the same dataset; the task names those that it needs in ``splits``."""
+    """Opens another split of the same dataset."""
     output: Path
-    """Where the result goes; what else a task leaves goes beside it."""
-    open_other: Callable[[str], Any] = no_other
-    """Opens a further model of the job by its part in the task: a judge, a reranker."""
-    others: Collection[str] = ()
-    """The parts for which the job has a further model."""
+    """Path of the result file; other files of the task go next to it."""
+    open_extra_model: Callable[[str], Any] = no_extra_model
+    """Opens an extra model of the job by its role: a judge, a reranker."""
+    extra_models: Collection[str] = ()
+    """Roles for which the job has an extra model."""
     device: str = "auto"
-    """Where the user wants work to be done: auto, cpu, cuda, ..."""
+    """The device the user chose: auto, cpu, cuda, ..."""
     on_error: OnError = "fail"
     progress: Progress = field(default_factory=NoProgress)
 
     @property
-    def encoder(self) -> StoredEmbeddings:
-        """Return the model of a task that needs an encoder."""
-        model: StoredEmbeddings = self.model
-        return model
+    def encoder(self) -> CachedEncoder:
+        """The model of a task that needs an encoder."""
+        return cast("CachedEncoder", self.model)
 
     @property
-    def generator(self) -> StoredAnswers:
-        """Return the model of a task that needs a generator."""
-        model: StoredAnswers = self.model
-        return model
+    def generator(self) -> CachedGenerator:
+        """The model of a task that needs a generator."""
+        return cast("CachedGenerator", self.model)
 
     def split(self, name: str) -> Self:
-        """Return the same model on another split."""
+        """Return a context with the same model and another split."""
         return dataclasses.replace(self, listed=self.open_split(name))
 
     @property
     def manifest(self) -> Manifest:
-        """Return the samples with their digests; a dataset that was not read yet is read for it."""
-        return self.listed.manifest if isinstance(self.listed, DatasetReading) else self.listed
+        """The samples with their digests; reads the dataset on first use."""
+        return self.listed.manifest if isinstance(self.listed, DatasetScan) else self.listed
 
     @property
     def info(self) -> DatasetInfo:
-        """Describe the dataset."""
+        """The description of the dataset."""
         return self.listed.info
 
     @property
     def language(self) -> str:
-        """Return the language of this job."""
-        return self.listed.info.language
+        """The language of the job."""
+        return self.info.language
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What every task's prediction holds: the samples that count, in order."""
+    """Base of all predictions: the scored samples, in order."""
 
     rows: ClassVar[tuple[str, ...]] = ()
-    """The fields that hold one row per sample."""
+    """Fields with one row per sample."""
 
     info: DatasetInfo
     entries: tuple[Entry, ...]
@@ -92,113 +94,99 @@ class Prediction:
 
     @property
     def left_out(self) -> Collection[str]:
-        """Name the samples that are not meant to be scored, such as queries without any relevant document."""
+        """Ids of samples that are excluded from scoring, such as queries without a relevant document."""
         return ()
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Return further counts for the result."""
+        """Additional counts for the result."""
         return {}
 
     def only(self, keep: NDArray[np.int64]) -> Self:
-        """Return the prediction for the samples at the positions ``keep``, to be scored alone."""
+        """Return the prediction for the samples at positions ``keep``."""
         own = {name: _take(getattr(self, name), keep) for name in ("entries", *self.rows)}
         return dataclasses.replace(self, failures=(), **own)
 
 
 class Task(ABC):
-    """One way to read a dataset with a model.
+    """A way to evaluate a model on a dataset.
 
-    ``settings`` runs when the job is planned, ``check`` before a model is loaded, ``predict`` is slow and goes
-    through the store, ``score`` is quick, pure and can be repeated. Only the last two must be written.
+    ``check`` runs when the job is planned, before a model is loaded; ``predict`` is slow and cached; ``score`` is fast,
+    pure and repeatable. Only ``predict`` and ``score`` are abstract.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
-    """Raised whenever the same predictions would get other numbers."""
+    """Increased whenever the same predictions would get different numbers."""
     kinds: ClassVar[frozenset[Kind]]
-    """The datasets that it reads."""
+    """The kinds of datasets it supports."""
     needs: ClassVar[Role] = "encoder"
-    """The kind of model that it works with."""
+    """The kind of model it needs."""
     measures: ClassVar[str] = ""
-    """What it measures, in a word: tables group and average benchmarks by it. By default the task's own name."""
-    records: ClassVar[RecordForm] = ""
-    """What its records show, for the report."""
+    """The ability it measures; tables group and average benchmarks by it. Defaults to the task's name."""
+    records: ClassVar[RecordForm | Mapping[Kind, RecordForm]] = ""
+    """The form of its records, for the report; a mapping if it depends on the kind of dataset."""
 
     instead_of_splits: ClassVar[str] = ""
-    """What to do where a further split that the task reads does not exist."""
+    """Advice shown when another split that the task needs does not exist."""
     min_success: ClassVar[float] = 0.0
-    """The share of the samples that must neither fail nor be unreadable, unless the user says otherwise."""
+    """Default share of samples that must be read and answered successfully."""
     roles: ClassVar[Mapping[str, Role]] = {}
-    """The further models that it can work with: the part of each and the kind of model that it takes."""
+    """Extra models the task supports: the kind of model by role."""
+    model_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Options the task requires, by model family, in addition to the user's."""
+    asks_questions: ClassVar[bool] = False
+    """True if the model must understand questions; captioning-only generators are rejected."""
+    Settings: ClassVar[type[TaskSettings]] = OpenSettings
+    """Settings model of the task; by default all task options, accessed like a dict."""
 
-    def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - for those that have some
-        """Pick this task's settings from all options and check them."""
+    def settings_of(self, job: Job) -> Any:
+        """Return the typed settings of a job."""
+        return self.Settings.restored(job.settings)
+
+    def recorded(self, settings: Any) -> dict[str, Any]:
+        """Return the settings that the job records; override to reject values only this task can check."""
+        return cast("dict[str, Any]", settings.recorded())
+
+    def extra_models(self, settings: Any) -> Mapping[str, ModelSpec]:  # noqa: ARG002 - for those that have some
+        """Return the extra models by role."""
         return {}
 
-    def controls(
-        self,
-        options: Mapping[str, Any],  # noqa: ARG002 - for those that have some
-        settings: Mapping[str, Any],  # noqa: ARG002
-    ) -> Mapping[str, Mapping[str, Any]]:
-        """Return the settings of further jobs that a job is measured against, by a word that their results get."""
-        return {}
+    def record_form(self, kind: Kind) -> RecordForm:
+        """Return the form of the records for this kind of dataset."""
+        return self.records if isinstance(self.records, str) else self.records[kind]
 
-    def others(self, options: Mapping[str, Any]) -> Mapping[str, ModelSpec]:  # noqa: ARG002 - for those that have some
-        """Pick the further models from all options, by their parts."""
-        return {}
-
-    def form_of(self, info: DatasetInfo) -> RecordForm:  # noqa: ARG002 - the dataset may matter
-        """Return what the records of a dataset show."""
-        return self.records
-
-    def code(self) -> str:
-        """Digest the code of a task of the user's own: when it changes, so may the numbers."""
-        own = not type(self).__module__.startswith("eyechart.")
-        return code_digest(type(self)) if own else ""
-
-    def keeps(self, answer: Answer) -> bool:
-        """Tell whether an answer of the job's generator is worth storing; the next run generates the others again."""
-        return not answer.error
-
-    def is_whole(self, facts: Mapping[str, Any], details: Mapping[str, Any]) -> bool:  # noqa: ARG002 - most have no more
-        """Tell whether a result has all that it can get, and the files that belong to it are untouched."""
-        return True
-
-    def splits(self, settings: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG002 - for those that learn
-        """Name the splits that are read besides the one that is scored; they are opened and checked when planned."""
-        return ()
-
-    def check(self, info: DatasetInfo, settings: Mapping[str, Any]) -> None:  # noqa: ARG002 - settings may matter
-        """Refuse a dataset that this task cannot read, before anything expensive."""
+    def check(self, info: DatasetInfo, settings: Any) -> None:  # noqa: ARG002 - settings may matter
+        """Reject an unsupported dataset before anything expensive happens."""
         if info.kind not in self.kinds:
             kinds = " or ".join(sorted(self.kinds))
             raise UsageError(
-                f"{self.name} reads {kinds} datasets, but {info.name} is a {info.kind} dataset.",
-                advice="Use --task auto, or add dataset_type.txt to the dataset if it is described wrongly.",
+                "{name} reads {kinds} datasets, but {info_name} is a {kind} dataset.",
+                advice="Use {--task=auto}, or add dataset_type.txt to the dataset if it is described wrongly.",
+                name=self.name,
+                kinds=kinds,
+                info_name=info.name,
+                kind=info.kind,
             )
 
-    def model_options(self, family: str) -> dict[str, Any]:  # noqa: ARG002 - for those that want some
-        """Return what this task needs of a model of a family beyond what the user said."""
-        return {}
+    def keeps(self, answer: Answer) -> bool:
+        """Whether to cache an answer of the job's generator; others are regenerated by the next run."""
+        return not answer.error
 
-    def uses_model(self, settings: Mapping[str, Any]) -> bool:  # noqa: ARG002 - for those that may do without
-        """Tell whether the model has anything to do; one that has nothing to do need not be there."""
+    def is_whole(self, facts: Mapping[str, Any], details: Mapping[str, Any]) -> bool:  # noqa: ARG002 - most have no more
+        """Whether a result is complete and its files are unmodified."""
         return True
 
-    def check_family(self, family: Any) -> None:  # noqa: B027 - for those that do not take every family
-        """Refuse a family whose models cannot do this task, before anything expensive."""
-
-    def reads(self, output: Path, settings: Mapping[str, Any]) -> tuple[Path, ...]:  # noqa: ARG002 - for few
-        """Name the files that the numbers are made of besides the dataset: their content is part of the identity."""
+    def reads(self, output: Path, settings: Any) -> tuple[Path, ...]:  # noqa: ARG002 - for few
+        """Return the files besides the dataset that the numbers depend on; their content is part of the cache key."""
         return ()
 
     @abstractmethod
-    def predict(self, material: Material, settings: Mapping[str, Any]) -> Any:
+    def predict(self, context: TaskContext, settings: Any) -> Any:
         """Embed or generate what the score needs; return a `Prediction`."""
 
     @abstractmethod
-    def score(self, prediction: Any, settings: Mapping[str, Any]) -> Outcome:
+    def score(self, prediction: Any, settings: Any) -> Outcome:
         """Compute metrics and records."""
 
 
@@ -206,10 +194,117 @@ def _take(rows: Any, keep: NDArray[np.int64]) -> Any:
     return rows[keep] if isinstance(rows, np.ndarray) else tuple(rows[i] for i in keep)
 
 
+def counted(kind: str, count: int, message: str) -> tuple[Notice, ...]:
+    """Return a notice, or none if it would count nothing."""
+    return (Notice(kind, count, message),) if count else ()
+
+
 def need_samples(prediction: Prediction) -> None:
-    """Refuse to make a number out of nothing."""
+    """Raise if no sample is left to score."""
     if not prediction.entries:
         raise DataError(
-            f"{prediction.info.name}: none of the {len(prediction.failures)} samples could be used.",
-            advice=f"The first failed with: {prediction.failures[0].reason}" if prediction.failures else "",
+            "{name}: none of the {n} samples could be used.",
+            advice=UserMessage("The first failed with: {reason}", reason=prediction.failures[0].reason)
+            if prediction.failures
+            else "",
+            name=prediction.info.name,
+            n=len(prediction.failures),
         )
+
+
+HAIR = 1e-9
+"""Tolerance for rounding that puts an interval's end on the wrong side of the value."""
+
+
+def make_metric(value: float, interval: Interval | None, **known: Any) -> Metric:
+    """Make a metric; without an interval (too few samples) both of its ends are None."""
+    if interval is None:
+        return Metric(value, **known)
+    low, high = interval
+    low = value if value < low < value + HAIR else low
+    high = value if value - HAIR < high < value else high
+    return Metric(value, low, high, **known)
+
+
+# Images and texts of a task as vectors, with notices about collapsed embeddings.
+
+
+MANY = 3
+"""Two different inputs may share a vector by chance, but not this many."""
+
+
+@dataclass(frozen=True)
+class EncodedImages:
+    """The samples whose image was encoded, with its vector, and those whose image failed."""
+
+    vectors: Vectors
+    digests: NDArray[np.uint8]
+    """Image digests, one row each."""
+    entries: tuple[Entry, ...]
+    failures: tuple[Failure, ...]
+    notices: tuple[Notice, ...]
+
+    def without(self, lost: Mapping[str, str]) -> Self:
+        """Return a copy without some images, which are listed as failures: reasons by id."""
+        kept = np.array([i for i, entry in enumerate(self.entries) if entry.id not in lost], np.int64)
+        failures = (Failure(name, reason) for name, reason in lost.items())
+        return replace(
+            self,
+            vectors=self.vectors[kept],
+            digests=self.digests[kept],
+            entries=tuple(self.entries[i] for i in kept),
+            failures=(*self.failures, *failures),
+        )
+
+
+def encode_images(context: TaskContext, manifest: Manifest | None = None, *, normalize: bool = True) -> EncodedImages:
+    """Encode the images of a split, by default the scored one, to unit vectors."""
+    embedded = context.encoder.images(context.listed if manifest is None else manifest)
+    manifest = context.manifest if manifest is None else manifest
+    digests = manifest.digests[embedded.kept]
+    vectors = unit(embedded.vectors) if normalize else embedded.vectors
+    vectors, notices = drop_constant_embeddings(vectors, "images", map(bytes, digests))
+    return EncodedImages(vectors, digests, manifest.take(embedded.kept), embedded.failures, notices)
+
+
+def encode_texts(
+    context: TaskContext, texts: Sequence[str], *, normalize: bool = True
+) -> tuple[Vectors, tuple[Notice, ...]]:
+    """Encode texts in the job's language, one row each; unit vectors unless ``normalize`` is false."""
+    given = context.encoder.texts(texts, language=context.language)
+    vectors = unit(given)  # also rejects NaN and infinity
+    usable, notices = drop_constant_embeddings(vectors, "texts", texts)
+    return usable if normalize or usable is not vectors else given, notices
+
+
+def encode_own_texts(
+    context: TaskContext, entries: Sequence[Entry]
+) -> tuple[Vectors, NDArray[np.int64], tuple[Notice, ...]]:
+    """Encode the texts of samples in order; also return the position of the sample each text belongs to."""
+    vectors, notices = encode_texts(context, [text for entry in entries for text in entry.texts])
+    return vectors, np.repeat(np.arange(len(entries)), [len(entry.texts) for entry in entries]), notices
+
+
+def drop_constant_embeddings(
+    vectors: Vectors, what: str, contents: Iterable[object]
+) -> tuple[Vectors, tuple[Notice, ...]]:
+    """Zero out vectors that are all equal for different inputs, with a notice; count zero vectors.
+
+    A constant model could still predict the most frequent class or a caption that is plausible without the image. Zero
+    vectors are never right, so it scores nothing.
+    """
+    zero = zero_rows(vectors)
+    count = int(zero.sum())
+    if count < len(vectors) and all_alike(vectors[~zero] if count else vectors) and len(set(contents)) >= MANY:
+        message = UserMessage(
+            "All {n} {what} have the same vector: the model does not distinguish them.", n=len(vectors), what=what
+        )
+        return np.zeros_like(vectors), (Notice("constant_vectors", len(vectors), message),)
+    if not count:
+        return vectors, ()
+    message = UserMessage(
+        "{count} {what} have a zero vector, which never counts as right.",
+        count=count,
+        what=what,
+    )
+    return vectors, (Notice("zero_vectors", count, message),)

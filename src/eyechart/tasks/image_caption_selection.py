@@ -1,4 +1,4 @@
-"""Selection: which caption fits the image, which image fits the caption, among a few hard candidates."""
+"""Selection: match captions and images among a few hard candidates."""
 
 from __future__ import annotations
 
@@ -13,17 +13,24 @@ from numpy.typing import NDArray
 from eyechart import stats
 from eyechart.errors import DataError
 from eyechart.manifest import Entry
+from eyechart.messages import UserMessage
 from eyechart.metrics.selection import chance_choice, chance_jaccard, choose, jaccard, pair_scores
-from eyechart.metrics.vectors import Vectors
-from eyechart.tasks.base import Material, Prediction, Task, need_samples
-from eyechart.tasks.encoded import encode_images, encode_own_texts
-from eyechart.tasks.measured import measured
+from eyechart.metrics.vectors import Ints, Vectors
+from eyechart.settings.tasks import NoSettings
+from eyechart.tasks.base import (
+    Prediction,
+    Task,
+    TaskContext,
+    counted,
+    encode_images,
+    encode_own_texts,
+    make_metric,
+    need_samples,
+)
 from eyechart.types import Fact, MeanOf, Metric, Notice, Outcome
 
-Ints = NDArray[np.int64]
-
 SIZES = {"jaccard_score_5-6": range(2, 7), "jaccard_score_10-12": range(10, 1000)}
-"""DataComp's figures for WinoGAViL: questions with few candidates, and with many (its main metric)."""
+"""DataComp's metrics for WinoGAViL: questions with few candidates, and with many (its main metric)."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +40,11 @@ class SelectionPrediction(Prediction):
     images: Vectors
     texts: Vectors
     owner: Ints
-    """For each text, the position of the image whose sample lists it."""
+    """For each text, the position of the image whose sample contains it."""
     notices: tuple[Notice, ...]
 
     def only(self, keep: Ints) -> Self:
-        """Return the prediction for some images, with their texts."""
+        """Return the prediction for some images and their texts."""
         place = np.full(len(self.entries), -1)
         place[keep] = np.arange(len(keep))
         kept = place[self.owner] >= 0
@@ -53,7 +60,7 @@ class SelectionPrediction(Prediction):
 
 @dataclass(frozen=True)
 class Question:
-    """One question: the scores of its images (rows) and texts (columns), and which belong together."""
+    """One question: scores of its images (rows) and texts (columns), and which pairs match."""
 
     name: str
     scores: Vectors
@@ -64,24 +71,25 @@ class ImageCaptionSelection(Task):
     """image_acc (caption to image), text_acc (image to caption) and acc (both), per question.
 
     A question is all samples with the same ``meta["question"]``, or one sample. Right candidates must score strictly
-    higher than wrong ones; ties are wrong and are reported. A direction in which there is nothing to choose (SugarCrepe
-    has one image) is no metric; in the file it is 1, as CLIP_benchmark writes it. Where a caption has several right
-    images, the Jaccard index is given too.
+    higher than wrong ones; ties are wrong and are reported. A direction without a choice (SugarCrepe has one image) is
+    not a metric; in the file it is 1, as in CLIP_benchmark. If a caption has several right images, the Jaccard index is
+    added.
     """
 
     name = "image_caption_selection"
+    Settings = NoSettings
     version = 2
     kinds = frozenset({"selection"})
     measures = "selection"
     records = "question"
 
-    def predict(self, material: Material, settings: Mapping[str, Any]) -> SelectionPrediction:  # noqa: ARG002
-        """Embed images and candidates; a question that lost an image is left out as a whole."""
-        images = encode_images(material)
+    def predict(self, context: TaskContext, settings: NoSettings) -> SelectionPrediction:  # noqa: ARG002
+        """Embed images and candidates; a question with a failed image is dropped entirely."""
+        images = encode_images(context)
         images = images.without(_incomplete(images.entries))
-        texts, owner, notices = encode_own_texts(material, images.entries)
+        texts, owner, notices = encode_own_texts(context, images.entries)
         return SelectionPrediction(
-            info=material.info,
+            info=context.info,
             entries=images.entries,
             failures=images.failures,
             images=images.vectors,
@@ -90,37 +98,38 @@ class ImageCaptionSelection(Task):
             notices=(*images.notices, *notices),
         )
 
-    def score(self, prediction: SelectionPrediction, settings: Mapping[str, Any]) -> Outcome:  # noqa: ARG002
-        """Judge every question in both directions."""
+    def score(self, prediction: SelectionPrediction, settings: NoSettings) -> Outcome:  # noqa: ARG002
+        """Score every question in both directions."""
         need_samples(prediction)
         answers = [_answer(question) for question in questions(prediction)]
-        metrics = {}
-        for name in ("image_acc", "text_acc", "acc"):
-            judged = [answer for answer in answers if name in answer]
-            if judged:
-                metrics[name] = _accuracy(judged, name)
+        names = ("image_acc", "text_acc", "acc")
+        metrics = {name: _accuracy(answers, name) for name in names if any(name in answer for answer in answers)}
         facts: dict[str, Fact] = {name: 1.0 for name in ("image_acc", "text_acc") if name not in metrics}
         metrics |= _jaccards(answers)
         tied = sum(answer["tied"] for answer in answers)
-        ties = Notice("ties", tied, f"{tied} questions are wrong only by a tie, which never counts as right.")
+        ties = UserMessage("{tied} questions are wrong only because of a tie; ties never count as right.", tied=tied)
         alone = [
-            Notice("nothing_to_choose", 1, f"{name} is 1 whatever the model does: no question has a choice there.")
+            Notice(
+                "nothing_to_choose",
+                1,
+                UserMessage("{name} is always 1: no question has a choice in this direction.", name=name),
+            )
             for name in facts
         ]
         return Outcome(
             metrics=metrics,
             facts=facts,
             records=[{key: value for key, value in answer.items() if key != "chance"} for answer in answers],
-            notices=(*prediction.notices, *((ties,) if tied else ()), *alone),
+            notices=(*prediction.notices, *counted("ties", tied, ties), *alone),
             details={"questions": len(answers), "ties": tied},
         )
 
 
 def questions(prediction: SelectionPrediction) -> Iterator[Question]:
-    """Put the samples of each question together.
+    """Group the samples by question.
 
-    The first text of an image is the right one for it, and every other text of the question is wrong. Images with
-    the same ``meta["text"]`` share their right text; texts that merely read alike are different ones, and tie.
+    The first text of an image is its right one, and every other text of the question is wrong. Images with the same
+    ``meta["text"]`` share their right text; texts that merely read alike are different ones, and tie.
     """
     groups: dict[str, list[int]] = {}
     for i, entry in enumerate(prediction.entries):
@@ -149,7 +158,7 @@ def _question_of(entry: Entry) -> str:
 
 
 def _incomplete(entries: Sequence[Entry]) -> dict[str, str]:
-    """Find the samples whose question lacks an image: one that failed, or that ``--limit`` cut off."""
+    """Find the samples whose question lacks an image because it failed or ``--limit`` cut it off."""
     found = Counter(map(_question_of, entries))
     return {
         entry.id: f"question {_question_of(entry)} lacks another image"
@@ -159,14 +168,15 @@ def _incomplete(entries: Sequence[Entry]) -> dict[str, str]:
 
 
 def _answer(question: Question) -> dict[str, Any]:
-    """Judge a question; the answer becomes its record."""
+    """Score a question and return its record."""
     by_text, by_image = choose(question.scores, question.right), choose(question.scores.T, question.right.T)
     directions = {"text_acc": (by_text, question.right), "image_acc": (by_image, question.right.T)}
     judged = {name: choice for name, (choice, _) in directions.items() if choice is not None}
     if not judged:
         raise DataError(
-            f"Question {question.name} has nothing to choose from.",
+            "Question {name} has nothing to choose from.",
             advice="It needs a wrong text for its image, or a wrong image for its text.",
+            name=question.name,
         )
     chance = {name: chance_choice(right) for name, (choice, right) in directions.items() if choice is not None}
     if len(judged) == 1:
@@ -187,20 +197,21 @@ def _answer(question: Question) -> dict[str, Any]:
 
 
 def _accuracy(answers: Sequence[Mapping[str, Any]], name: str) -> Metric:
-    hits = sum(answer[name] for answer in answers)
-    levels = [answer["chance"].get(name) for answer in answers]
-    return measured(
-        hits / len(answers),
-        stats.proportion(hits, len(answers)),
+    judged = [answer for answer in answers if name in answer]
+    hits = sum(answer[name] for answer in judged)
+    levels = [answer["chance"].get(name) for answer in judged]
+    return make_metric(
+        hits / len(judged),
+        stats.proportion(hits, len(judged)),
         chance=float(np.mean(levels)) if None not in levels else None,
-        n=len(answers),
+        n=len(judged),
         primary=name == "acc",
         mean_of=MeanOf(name),
     )
 
 
 def _jaccards(answers: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
-    """Average the Jaccard index if some caption has several right images; with one, it is the accuracy."""
+    """Average the Jaccard index if some caption has several right images; with one, it equals the accuracy."""
     if not any(answer.get("wanted", 0) > 1 for answer in answers):
         return {}
     parts = {name: [answer for answer in answers if name in answer] for name in ("jaccard_score", *SIZES)}
@@ -209,7 +220,7 @@ def _jaccards(answers: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
 
 def _mean_jaccard(answers: Sequence[Mapping[str, Any]], name: str) -> Metric:
     values = [answer[name] for answer in answers]
-    return measured(
+    return make_metric(
         float(np.mean(values)),
         stats.mean_interval(values),
         chance=float(np.mean([answer["chance"]["jaccard_score"] for answer in answers])),

@@ -1,4 +1,4 @@
-"""MTEB's own tasks, through the ``mteb`` library: it reads the data and scores, our encoders give the vectors."""
+"""MTEB's own tasks through the ``mteb`` library, which reads the data and scores our encoders' vectors."""
 
 from __future__ import annotations
 
@@ -11,71 +11,71 @@ from typing import Any
 
 import numpy as np
 
-from eyechart.datasets.libraries.mteb import MtebDataset
+from eyechart.datasets.mteb import MtebDataset
 from eyechart.errors import DataError, UsageError
+from eyechart.messages import UserMessage
 from eyechart.metrics.vectors import unit
-from eyechart.models.rerankers.reranker import Shortlist
-from eyechart.tasks.base import Material, Prediction, Task
-from eyechart.tasks.retrieval.text_prompts import UNIT, given_prompts, prompt_settings, prompts_of, with_prompt
-from eyechart.tasks.retrieval.text_retrieval import RERANKER, as_its_library, reranker_of, second_stage
+from eyechart.models.rerankers import Shortlist
+from eyechart.settings.tasks import TextSearchSettings
+from eyechart.tasks.base import Prediction, Task, TaskContext
+from eyechart.tasks.text_retrieval import GIVEN_PROMPTS, RERANKER, library_scores, prompts_of, reranker_of, with_prompt
 from eyechart.types import Metric, ModelSpec, Notice, Outcome
 
 RETRIEVAL, RERANKING = "Retrieval", "Reranking"
 WITH_RERANKER = frozenset({RETRIEVAL, RERANKING})
-"""Types of tasks in which a reranker has something to do."""
+"""Task types that can use a reranker."""
 
 
 @dataclass(frozen=True)
 class MtebPrediction(Prediction):
-    """What the library found: the object that it would write to a file."""
+    """The library's result object."""
 
     found: Mapping[str, Any]
     notices: tuple[Notice, ...] = ()
 
 
 class Mteb(Task):
-    """The scores that the library computes, under its names; ``main_score`` is the one that it quotes."""
+    """The scores that the library computes, under its names; ``main_score`` is the one it reports."""
 
     name = "mteb"
     version = 2
     kinds = frozenset({"external"})
     roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
+    model_options = GIVEN_PROMPTS
+    Settings = TextSearchSettings
 
-    def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Pick the prompts and, with a reranker, how many documents it reads."""
-        return {**prompt_settings(options), **second_stage(options)}
+    def extra_models(self, settings: TextSearchSettings) -> dict[str, ModelSpec]:
+        """Return the reranker."""
+        return reranker_of(settings)
 
-    def others(self, options: Mapping[str, Any]) -> dict[str, ModelSpec]:
-        """Take the reranker."""
-        return reranker_of(options)
-
-    def model_options(self, family: str) -> dict[str, Any]:
-        """Put prompts in front of texts here, by role, and nowhere else."""
-        return given_prompts(family)
-
-    def predict(self, material: Material, settings: Mapping[str, Any]) -> MtebPrediction:
-        """Let the library evaluate our encoder; it scores as it goes, so there is nothing to keep in between."""
-        dataset = material.manifest.dataset
+    def predict(self, context: TaskContext, settings: TextSearchSettings) -> MtebPrediction:
+        """Run the library's evaluation, which predicts and scores in one go."""
+        dataset = context.manifest.dataset
         if not isinstance(dataset, MtebDataset):
-            raise UsageError(f"{material.info.name} is no task of MTEB.", advice="Name it mteb/NAME.")
+            raise UsageError("{name} is not an MTEB task.", advice="Use mteb/NAME.", name=context.info.name)
         try:
-            found = _evaluate(material, settings, dataset)
+            found = _evaluate(context, settings, dataset)
         except (OSError, ConnectionError) as error:
             raise DataError(
-                f"MTEB cannot read the data of {material.info.name} ({error}).",
-                advice="Its datasets come from a hub: check the network, HF_HOME for a local copy, or give "
-                "--dataset_root: a folder with one folder for each task.",
+                "MTEB cannot read the data of {name} ({reason}).",
+                advice="Its datasets come from a hub: check the network or the local copy in HF_HOME, or use "
+                "{--dataset_root}, a folder with one subfolder per task.",
+                name=context.info.name,
+                reason=error,
             ) from error
         [scores] = found.task_results
         notices = list(dataset.notices)
         if dataset.limit is not None:
-            text = f"Only the first {dataset.limit} queries or rows count: this is not the published benchmark."
+            text = UserMessage(
+                "Only the first {limit} queries or rows are scored: this is not the published benchmark.",
+                limit=dataset.limit,
+            )
             notices.append(Notice("limited", dataset.limit, text))
         kind = {"type": dataset.task.metadata.type}
-        return MtebPrediction(material.info, (), (), scores.to_dict() | kind, tuple(notices))
+        return MtebPrediction(context.info, (), (), scores.to_dict() | kind, tuple(notices))
 
-    def score(self, prediction: MtebPrediction, settings: Mapping[str, Any]) -> Outcome:  # noqa: ARG002 - none
-        """Flatten what the library found."""
+    def score(self, prediction: MtebPrediction, settings: TextSearchSettings) -> Outcome:  # noqa: ARG002 - none
+        """Flatten the library's scores."""
         numbers = flat_scores(prediction.found["scores"])
         metrics = {name: Metric(value, primary=name == "main_score") for name, value in numbers.items()}
         return Outcome(metrics, records=(), details={"mteb": prediction.found}, notices=prediction.notices)
@@ -95,34 +95,34 @@ def flat_scores(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, 
     return flat
 
 
-def _evaluate(material: Material, settings: Mapping[str, Any], dataset: MtebDataset) -> Any:
-    """Let the library evaluate the encoder; with a reranker, what the encoder finds first is what that one orders."""
+def _evaluate(context: TaskContext, settings: TextSearchSettings, dataset: MtebDataset) -> Any:
+    """Run the library's evaluation; a reranker reorders the encoder's top results."""
     import mteb
 
     run = partial(mteb.evaluate, cache=None, co2_tracker=False, show_progress_bar=False)
     task = dataset.loaded()
-    if RERANKER in material.others and dataset.task.metadata.type == RERANKING:
-        return run(_reranker_class()(material, settings), task)
-    encoder = _encoder_class()(material, prompts_of(material, settings), normalize=UNIT in settings)
-    if RERANKER not in material.others:
+    if RERANKER in context.extra_models and dataset.task.metadata.type == RERANKING:
+        return run(_reranker_class()(context, settings), task)
+    encoder = _encoder_class()(context, prompts_of(context, settings), normalize=settings.normalize_embeddings)
+    if RERANKER not in context.extra_models:
         return run(encoder, task)
     with TemporaryDirectory() as folder:
         run(encoder, task, prediction_folder=folder)
-        second = dataset.loaded().convert_to_reranking(folder, top_k=settings["top_k"])
-        return run(_reranker_class()(material, settings), second)
+        second = dataset.loaded().convert_to_reranking(folder, top_k=settings.top_k)
+        return run(_reranker_class()(context, settings), second)
 
 
 @cache
 def _reranker_class() -> Any:
-    """Make the class that MTEB asks to score pairs of a query and a document."""
+    """Create a cross-encoder class for MTEB; a function because the library is imported on first use."""
     from mteb.models.model_meta import ModelMeta
 
     class PairScorer:
-        """One of our rerankers, behind the store of answers."""
+        """One of our rerankers with its answer cache."""
 
-        def __init__(self, material: Material, settings: Mapping[str, Any]) -> None:
-            self.reranker = material.open_other(RERANKER)
-            self.prompt = settings["reranker_prompt"]
+        def __init__(self, context: TaskContext, settings: TextSearchSettings) -> None:
+            self.reranker = context.open_extra_model(RERANKER)
+            self.prompt = settings.reranker_prompt
             meta = {"name": f"eyechart/{Path(self.reranker.card.name).name}", "revision": "local"}
             self.mteb_model_meta = ModelMeta.create_empty(overwrites=meta | {"model_type": ["cross-encoder"]})
 
@@ -137,25 +137,25 @@ def _reranker_class() -> Any:
             scores = np.empty(len(queries))
             for query, row in self.reranker.score(lists):
                 scores[places[query]] = row
-            return as_its_library(scores, self.reranker.card)
+            return library_scores(scores, self.reranker.card)
 
     return PairScorer
 
 
 @cache
 def _encoder_class() -> Any:
-    """Make the class that MTEB asks for vectors; a function, because the library is imported only when it is used."""
+    """Create an encoder class for MTEB; a function because the library is imported on first use."""
     from mteb.models.abs_encoder import AbsEncoder
     from mteb.models.model_meta import ModelMeta, ScoringFunction
 
     class StoredEncoder(AbsEncoder):  # type: ignore[misc]  # the library has no types
-        """One of our encoders, behind the embedding store."""
+        """One of our encoders with its embedding cache."""
 
-        def __init__(self, material: Material, prompts: Mapping[str, str], *, normalize: bool) -> None:
+        def __init__(self, context: TaskContext, prompts: Mapping[str, str], *, normalize: bool) -> None:
             self.normalize = normalize
-            self.embed = partial(material.encoder.texts, language=material.language)
+            self.embed = partial(context.encoder.texts, language=context.language)
             self.prompts = prompts
-            card = material.encoder.card
+            card = context.encoder.card
             meta: dict[str, Any] = {"name": f"eyechart/{Path(card.name).name}", "revision": "local"}
             meta["similarity_fn_name"] = ScoringFunction(card.similarity)
             self.mteb_model_meta = ModelMeta.create_empty(overwrites=meta)

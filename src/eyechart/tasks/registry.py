@@ -1,4 +1,4 @@
-"""The tasks that are known by name: everything that makes a number."""
+"""The built-in tasks by name."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ TASKS = Registry(
     "tasks",
     "task",
     {
-        "captioning": "eyechart.tasks.captions.captioning:Captioning",
-        "clustering": "eyechart.tasks.clustering:Clustering",
-        "image_caption": "eyechart.tasks.captions.image_caption:ImageCaption",
+        "captioning": "eyechart.tasks.captioning:Captioning",
+        "clustering": "eyechart.tasks.image_similarity:Clustering",
+        "image_caption": "eyechart.tasks.image_caption:ImageCaption",
         "image_caption_selection": "eyechart.tasks.image_caption_selection:ImageCaptionSelection",
-        "knn": "eyechart.tasks.probes.knn:Knn",
-        "linear_probe": "eyechart.tasks.probes.linear_probe:LinearProbe",
-        "logistic_probe": "eyechart.tasks.probes.logistic_probe:LogisticProbe",
+        "knn": "eyechart.tasks.probes:Knn",
+        "linear_probe": "eyechart.tasks.probes:LinearProbe",
+        "logistic_probe": "eyechart.tasks.probes:LogisticProbe",
         "mteb": "eyechart.tasks.mteb:Mteb",
-        "questions": "eyechart.tasks.questions:QuestionAnswering",
-        "text_retrieval": "eyechart.tasks.retrieval.text_retrieval:TextRetrieval",
-        "visual_sts": "eyechart.tasks.visual_sts:VisualSts",
+        "questions": "eyechart.tasks.question_answering:QuestionAnswering",
+        "text_retrieval": "eyechart.tasks.text_retrieval:TextRetrieval",
+        "visual_sts": "eyechart.tasks.image_similarity:VisualSts",
         "zeroshot_classification": "eyechart.tasks.zeroshot_classification:ZeroshotClassification",
-        "zeroshot_retrieval": "eyechart.tasks.retrieval.zeroshot_retrieval:ZeroshotRetrieval",
+        "zeroshot_retrieval": "eyechart.tasks.zeroshot_retrieval:ZeroshotRetrieval",
     },
 )
 ALIASES = {"mscoco_generative": "captioning"}
-"""What other tools call a task; a result keeps the name that the user wrote."""
+"""Names that other tools use for a task; a result keeps the name the user wrote."""
 TASK_OF_KIND: dict[Kind, str] = {
     "classification": "zeroshot_classification",
     "multilabel": "zeroshot_classification",
@@ -38,10 +38,10 @@ TASK_OF_KIND: dict[Kind, str] = {
     "texts": "text_retrieval",
     "external": "mteb",
 }
-"""What ``--task auto`` chooses."""
+"""The task that ``--task auto`` selects."""
 
 
 def load_task(name: str) -> Task:
-    """Return a task by name, also by another tool's name for it, or by ``python:module:Class``."""
+    """Return a task by name, by another tool's name for it, or by ``python:module:Class``."""
     task: Task = TASKS.load(ALIASES.get(name, name))()
     return task

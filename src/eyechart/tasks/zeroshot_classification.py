@@ -1,8 +1,8 @@
-"""Zero-shot classification: the class whose texts are most similar to the image wins."""
+"""Zero-shot classification with one or several labels per image, and the study of single prompts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,27 +12,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart import stats
-from eyechart.errors import DataError, LanguageError, UsageError
+from eyechart.errors import DataError, LanguageError
 from eyechart.languages import is_main
 from eyechart.manifest import Entry
-from eyechart.metrics.calibration import (
+from eyechart.messages import UserMessage
+from eyechart.metrics.classification import (
     Likelihoods,
     adaptive_calibration_error,
+    average_precision,
     expected_calibration_error,
-    likelihoods,
-    reliability,
-)
-from eyechart.metrics.classification import (
     f1_macro,
+    first_choices,
+    likelihoods,
     per_class_recall,
     predicted_classes,
     rank_labels,
+    reliability,
 )
-from eyechart.metrics.vectors import Vectors
-from eyechart.tasks import classifier_files, prompt_study
-from eyechart.tasks.base import Material, Prediction, Task, need_samples
-from eyechart.tasks.encoded import encode_images, encode_texts
-from eyechart.tasks.labelled import (
+from eyechart.metrics.vectors import Vectors, zero_rows
+from eyechart.settings.tasks import ZeroshotClassificationSettings
+from eyechart.tasks import text_classifiers
+from eyechart.tasks.base import (
+    Prediction,
+    Task,
+    TaskContext,
+    counted,
+    encode_images,
+    encode_texts,
+    make_metric,
+    need_samples,
+)
+from eyechart.tasks.label_metrics import (
     LabelChance,
     label_metrics,
     label_notices,
@@ -41,8 +51,7 @@ from eyechart.tasks.labelled import (
     no_acc5,
     wants_full,
 )
-from eyechart.tasks.many_labels import LEFT_OUT, check_rule, score_many
-from eyechart.tasks.prompts import (
+from eyechart.tasks.text_classifiers import (
     check_template,
     class_texts,
     class_vectors,
@@ -50,10 +59,112 @@ from eyechart.tasks.prompts import (
     merge_duplicates,
     prompts_of,
 )
-from eyechart.types import DatasetInfo, MeanOf, Metric, Notice, Outcome, RecordForm
+from eyechart.types import DatasetInfo, MeanOf, Metric, Notice, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyClassRule:
+    """How classes without positives count towards mAP."""
+
+    counts: bool
+    function: str
+    """How the report computes it from records."""
+    said: str
+
+
+EMPTY_CLASSES = {
+    "leave_out": EmptyClassRule(counts=False, function="mean_average_precision", said="are left out"),
+    "zero": EmptyClassRule(counts=True, function="mean_average_precision_of_all_classes", said="count 0"),
+}
+"""Eyechart's convention, and CLIP_benchmark's."""
+
+
+def score_multilabel(
+    info: DatasetInfo,
+    entries: Sequence[Entry],
+    images: Vectors,
+    classes: Vectors,
+    settings: ZeroshotClassificationSettings,
+) -> Outcome:
+    """Rank the images for each class and average the average precision over classes."""
+    n_classes = len(info.classnames)
+    present = np.zeros((len(entries), n_classes), bool)
+    for row, entry in enumerate(entries):
+        present[row, list(entry.labels)] = True
+    scores = images @ classes.T
+    scores[zero_rows(images)] = -1  # below every other image for every class
+    judged = [i for i in range(n_classes) if present[:, i].any()]
+    if not judged:
+        raise DataError("{name}: no image has any label, so there is nothing to rank.", name=info.name)
+    precision = {i: average_precision(scores[:, i], present[:, i]) for i in judged}
+    empty = n_classes - len(judged)
+    rule = EMPTY_CLASSES[settings.empty_classes]
+    share = len(judged) / n_classes if rule.counts else 1.0
+    interval = stats.average_precision_interval(scores[:, judged], present[:, judged])
+    metric = make_metric(
+        share * float(np.mean(list(precision.values()))),
+        interval and stats.Interval(share * interval.low, share * interval.high),
+        chance=share * float(present[:, judged].mean()),
+        n=len(entries),
+        primary=True,
+        function=rule.function,
+    )
+    message = UserMessage("{empty} classes have no positives and {said}.", empty=empty, said=rule.said)
+    records = [
+        {"id": entry.id, "labels": list(entry.labels), "scores": [round(float(value), 8) for value in row]}
+        for entry, row in zip(entries, scores, strict=True)
+    ]
+    return Outcome(
+        metrics={"mean_average_precision": metric},
+        records=records,
+        notices=counted("class_without_positives", empty, message),
+        details=prompts_of(info) | {"per_class_ap": precision},
+    )
+
+
+# Prompt sensitivity: the accuracy of each template alone compared to the ensemble.
+
+
+AUTO_SCORES = 200_000_000
+"""With ``auto`` the study runs if it needs at most this many scores: some seconds, no image is encoded."""
+
+
+def wants_prompt_study(mode: str, info: DatasetInfo, samples: int) -> bool:
+    """Whether to compare templates."""
+    if mode == "no" or len(info.templates) < 2 or info.class_prompts or info.kind != "classification":
+        return False
+    return mode == "yes" or samples * len(info.classnames) * len(info.templates) <= AUTO_SCORES
+
+
+def by_template(text_vectors: Vectors, info: DatasetInfo) -> Vectors:
+    """Reshape unit vectors of texts (by class, then by template) into one classifier per template."""
+    classes, templates = len(info.classnames), len(info.templates)
+    return text_vectors.reshape(classes, templates, -1).transpose(1, 0, 2)
+
+
+def prompt_study(
+    images: Vectors, classifiers: Vectors, labels: NDArray[np.int64], info: DatasetInfo, ensemble: float
+) -> dict[str, Any]:
+    """Return the accuracy of each template and of the ensemble, its gain over the mean, and the spread."""
+    accuracies = [float(first_choices(images, classes, labels, info.classnames).mean()) for classes in classifiers]
+    mean = float(np.mean(accuracies))
+    return {
+        "templates": list(info.templates),
+        "acc1": accuracies,
+        "ensemble": ensemble,
+        "mean": mean,
+        "gain": ensemble - mean,
+        "std": float(np.std(accuracies, ddof=1)),
+        "min": min(accuracies),
+        "max": max(accuracies),
+    }
+
+
+# Zero-shot classification: predict the class whose texts are most similar to the image.
+
 
 F1_DATACOMP = "F1-macro_all"
-"""DataComp's name of f1_macro, its main metric for iWildCam."""
+"""DataComp's name for f1_macro, its main metric for iWildCam."""
 
 
 @dataclass(frozen=True)
@@ -66,67 +177,67 @@ class ClassificationPrediction(Prediction):
     classes: Vectors
     notices: tuple[Notice, ...]
     logit_scale: float | None = None
-    """The model's own scale and bias; without a scale it says nothing about probabilities."""
+    """The model's own scale and bias; without a scale it has no probabilities."""
     logit_bias: float | None = None
     by_template: Vectors | None = None
-    """One classifier per template, shape (templates, classes, d), if they are to be compared."""
+    """One classifier per template, shape (templates, classes, d), if templates are compared."""
 
 
 class ZeroshotClassification(Task):
-    """acc1, acc5 (from five classes on) and mean_per_class_recall; with several labels, mean_average_precision.
+    """acc1, acc5 (from five classes on) and mean_per_class_recall; for multi-label data mean_average_precision.
 
-    The details also hold the accuracy of each template alone (prompt_sensitivity) and, where the model has a scale of
-    its own, its calibration; both come from the vectors that are there.
+    The details also hold the accuracy of each template alone (prompt_sensitivity) and, if the model has its own scale,
+    its calibration; both reuse the existing vectors.
     """
 
     name = "zeroshot_classification"
     version = 2
     kinds = frozenset({"classification", "multilabel"})
     measures = "classification"
+    records = {"classification": "label", "multilabel": "labels"}  # noqa: RUF012 - declared as ClassVar above
+    Settings = ZeroshotClassificationSettings
 
-    def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Pick where to save the text classifier, which ones to load instead of prompts, and what to add."""
-        study = options.get("prompt_sensitivity", "auto")
-        if study not in prompt_study.MODES:
-            raise UsageError(f"--prompt_sensitivity must be one of {', '.join(prompt_study.MODES)}, not {study!r}.")
-        if options.get("save_clf") and options.get("load_clfs"):
-            raise UsageError("--save_clf has nothing to write where --load_clfs says what to read.")
-        check_rule(options.get("empty_classes", LEFT_OUT))
-        chosen = ("save_clf", "load_clfs", "metrics", "main_metric", "merge_duplicate_classes", "empty_classes")
-        return {key: options[key] for key in chosen if options.get(key)} | {"prompt_sensitivity": study}
-
-    def check(self, info: DatasetInfo, settings: Mapping[str, Any]) -> None:
-        """Refuse a dataset without class names or prompts."""
+    def check(self, info: DatasetInfo, settings: ZeroshotClassificationSettings) -> None:
+        """Reject a dataset without class names or prompts."""
         super().check(info, settings)
         if not info.classnames:
             raise (DataError if is_main(info.language) else LanguageError)(
-                f"{info.name}: no class names for language {info.language!r} in {info.source}.",
-                advice=f"Add classnames{'' if is_main(info.language) else f'.{info.language}'}.txt (one name a line), "
-                "or use --custom_classname_file.",
+                UserMessage(
+                    "{name}: no class names for language {language!r} in {source}.",
+                    name=info.name,
+                    language=info.language,
+                    source=info.source,
+                ),
+                advice=UserMessage(
+                    "Add classnames{language}.txt (one name per line), or use {--custom_classname_file}.",
+                    language="" if is_main(info.language) else f".{info.language}",
+                ),
             )
         for template in info.templates:
             check_template(template, info.source)
         class_texts(info)
-        for path in settings.get("load_clfs") or ():
-            classifier_files.check_exists(Path(path))
+        for path in settings.load_clfs:
+            text_classifiers.check_classifier_files(Path(path))
 
-    def reads(self, output: Path, settings: Mapping[str, Any]) -> tuple[Path, ...]:  # noqa: ARG002 - they may be anywhere
-        """Name the classifiers that are loaded."""
-        return tuple(Path(path) for path in settings.get("load_clfs", ()))
+    def reads(self, output: Path, settings: ZeroshotClassificationSettings) -> tuple[Path, ...]:  # noqa: ARG002 - they may be anywhere
+        """Return the loaded classifier files."""
+        return tuple(Path(path) for path in settings.load_clfs)
 
-    def predict(self, material: Material, settings: Mapping[str, Any]) -> ClassificationPrediction:
-        """Embed the images and make one vector per class."""
-        info, place = material.info, None
+    def predict(self, context: TaskContext, settings: ZeroshotClassificationSettings) -> ClassificationPrediction:
+        """Embed the images and compute one vector per class."""
+        info, place = context.info, None
         duplicates = duplicate_classes(info)
-        if settings.get("merge_duplicate_classes"):
+        if settings.merge_duplicate_classes:
             info, place = merge_duplicates(info)
             duplicates = None
-        classes, templates, notices = self._classes(info, material, settings)
-        images = encode_images(material)
+        classes, templates, notices = self._classes(info, context, settings)
+        images = encode_images(context)
         if images.entries and classes.shape[1] != images.vectors.shape[1]:
             raise DataError(
-                f"The classifier has {classes.shape[1]} dimensions and the model {images.vectors.shape[1]}.",
-                advice="--load_clfs takes files that --save_clf wrote with the same model.",
+                "The classifier has {shape} dimensions and the model {shape2}.",
+                advice="{--load_clfs} takes files written by {--save_clf} with the same model.",
+                shape=classes.shape[1],
+                shape2=images.vectors.shape[1],
             )
         return ClassificationPrediction(
             info=info,
@@ -135,40 +246,37 @@ class ZeroshotClassification(Task):
             images=images.vectors,
             classes=classes,
             notices=(*((duplicates,) if duplicates else ()), *notices, *images.notices),
-            logit_scale=material.encoder.card.logit_scale,
-            logit_bias=material.encoder.card.logit_bias,
+            logit_scale=context.encoder.card.logit_scale,
+            logit_bias=context.encoder.card.logit_bias,
             by_template=templates,
         )
 
     def _classes(
-        self, info: DatasetInfo, material: Material, settings: Mapping[str, Any]
+        self, info: DatasetInfo, context: TaskContext, settings: ZeroshotClassificationSettings
     ) -> tuple[Vectors, Vectors | None, tuple[Notice, ...]]:
-        """Make one vector per class and, if templates are to be compared, one per class and template."""
-        if settings.get("load_clfs"):
-            paths = [Path(path) for path in settings["load_clfs"]]
-            classes, notices = classifier_files.load_mean(paths, material.encoder.card.fingerprint, info.classnames)
+        """Compute one vector per class and, if templates are compared, one per class and template."""
+        if settings.load_clfs:
+            paths = [Path(path) for path in settings.load_clfs]
+            classes, notices = text_classifiers.load_mean_classifier(
+                paths, context.encoder.card.fingerprint, info.classnames
+            )
             return classes, None, notices
         texts = class_texts(info)
-        vectors, notices = encode_texts(material, [text for group in texts for text in group])
+        vectors, notices = encode_texts(context, [text for group in texts for text in group])
         classes = class_vectors(vectors, texts)
-        if settings.get("save_clf"):
-            fingerprint = material.encoder.card.fingerprint
-            classifier_files.save(classes, Path(settings["save_clf"]), fingerprint, info.classnames)
-        wanted = prompt_study.is_wanted(settings.get("prompt_sensitivity", "auto"), info, len(material.listed))
-        return classes, prompt_study.by_template(vectors, info) if wanted else None, notices
+        if settings.save_clf:
+            fingerprint = context.encoder.card.fingerprint
+            text_classifiers.save_classifier(classes, Path(settings.save_clf), fingerprint, info.classnames)
+        wanted = wants_prompt_study(settings.prompt_sensitivity, info, len(context.listed))
+        return classes, by_template(vectors, info) if wanted else None, notices
 
-    def form_of(self, info: DatasetInfo) -> RecordForm:
-        """Return whether records have one label or several."""
-        return "labels" if info.kind == "multilabel" else "label"
-
-    def score(self, prediction: ClassificationPrediction, settings: Mapping[str, Any]) -> Outcome:
-        """Score one label or several, as the dataset says."""
+    def score(self, prediction: ClassificationPrediction, settings: ZeroshotClassificationSettings) -> Outcome:
+        """Score single-label or multi-label, depending on the dataset."""
         need_samples(prediction)
-        return (
-            score_many(prediction, settings)
-            if prediction.info.kind == "multilabel"
-            else _score_one(prediction, settings)
-        )
+        if prediction.info.kind != "multilabel":
+            return _score_one(prediction, settings)
+        found = score_multilabel(prediction.info, prediction.entries, prediction.images, prediction.classes, settings)
+        return replace(found, notices=(*prediction.notices, *found.notices))
 
 
 def _renumbered(entry: Entry, place: NDArray[np.int64]) -> Entry:
@@ -176,7 +284,7 @@ def _renumbered(entry: Entry, place: NDArray[np.int64]) -> Entry:
     return replace(entry, label=None if entry.label is None else int(place[entry.label]), labels=labels)
 
 
-def _score_one(prediction: ClassificationPrediction, settings: Mapping[str, Any]) -> Outcome:
+def _score_one(prediction: ClassificationPrediction, settings: ZeroshotClassificationSettings) -> Outcome:
     n_classes = len(prediction.info.classnames)
     labels = labels_of(prediction.entries)
     ranking = rank_labels(prediction.images, prediction.classes, labels, prediction.info.classnames)
@@ -184,13 +292,13 @@ def _score_one(prediction: ClassificationPrediction, settings: Mapping[str, Any]
     full = wants_full(settings)
     chance = LabelChance(partial(stats.chance_accuracy, n_classes), recall=1 / n_classes)
     metrics = label_metrics(ranking, labels, n_classes, chance, full=full)
-    if settings.get("main_metric") == F1_DATACOMP:
+    if settings.main_metric == F1_DATACOMP:
         metrics[F1_DATACOMP] = Metric(f1_macro(predicted_classes(ranking, labels), labels), n=len(labels))
     details: dict[str, Any] = prompts_of(prediction.info) | {
         "per_class_recall": per_class_recall(correct, labels, n_classes)
     }
     if prediction.by_template is not None:
-        details["prompt_sensitivity"] = prompt_study.study(
+        details["prompt_sensitivity"] = prompt_study(
             prediction.images, prediction.by_template, labels, prediction.info, float(correct.mean())
         )
     records = label_records(prediction.entries, ranking)
@@ -212,7 +320,7 @@ def _score_one(prediction: ClassificationPrediction, settings: Mapping[str, Any]
 
 
 def _calibration(said: Likelihoods, correct: NDArray[np.bool_], prediction: ClassificationPrediction) -> dict[str, Any]:
-    """Describe how far the model's own probabilities can be believed."""
+    """Describe the calibration of the model's own probabilities."""
     return {
         "ece": expected_calibration_error(said.confidence, correct),
         "adaptive_ece": adaptive_calibration_error(said.confidence, correct),
@@ -226,7 +334,7 @@ def _calibration(said: Likelihoods, correct: NDArray[np.bool_], prediction: Clas
 
 
 def _likelihood_metrics(calibration: Mapping[str, Any], n: int) -> dict[str, Metric]:
-    """Make metrics of the calibration; its error is no mean over samples."""
+    """Convert the calibration to metrics; the calibration error is not a mean over samples."""
     means = {"ece": None, "nll": MeanOf("nll"), "brier": MeanOf("brier")}
     return {
         name: Metric(calibration[name], n=n, lower_is_better=True, mean_of=mean_of, points=name == "nll")

@@ -1,1 +1,1 @@
-"""From words on the command line to settings: the parser, the flags of ``eval``, its positions and its config files."""
+"""Command-line arguments to settings: the parser, and the flags, positional arguments and config files of ``eval``."""

@@ -1,4 +1,4 @@
-"""The parser of every command: both spellings of a flag, near names for unknown ones, short errors, help by rank."""
+"""The parser of every command: both spellings of flags, suggestions, short errors, and a help of common flags."""
 
 from __future__ import annotations
 
@@ -8,64 +8,72 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from eyechart.errors import nearest
-from eyechart.io.terminal import visible, wrap, write_message
-from eyechart.io.translate import translate
+from eyechart.io.terminal import translate, wrap, write_message
+from eyechart.messages import UserMessage
 
 LISTS = (argparse.ONE_OR_MORE, argparse.ZERO_OR_MORE)
-"""Of arguments that take any number of words, up to the next flag."""
+"""``nargs`` of arguments that take any number of values, up to the next flag."""
 Completion = Callable[["CommandParser", dict[str, Any]], dict[str, Any]]
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Flags are declared and shown with hyphens; underscores, which CLIP_benchmark has, are taken as well."""
+    """Flags are declared and shown with hyphens; underscores, as in CLIP_benchmark, are accepted too."""
 
     examples: Sequence[str] = ()
-    """Commands that the help shows first."""
+    """Example arguments, shown first in the help."""
     common: frozenset[str] = frozenset()
-    """Flags that ``--help`` shows, the others are for ``--help-all``; empty if it shows all."""
+    """Flags that ``--help`` shows; ``--help-all`` shows the others. Empty: it shows all."""
+    secret: frozenset[str] = frozenset()
+    """Flags without abbreviations, which would read like a flag that takes a secret."""
     complete: Completion | None = None
-    """From what was given on the command line to what holds instead of defaults: more of it may be in a file."""
+    """Merges further sources, such as a config file, into the parsed arguments."""
 
     _source = ""
-    """Where the words are from, if not from the command line."""
+    """Source of the arguments, if not the command line; prefixed to errors."""
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse, and refuse what is not known here, where the names that it could be are known."""
-        words = self._spelled(sys.argv[1:] if args is None else args)
-        found, rest = super().parse_known_args(words, namespace)
+        """Parse, and reject unknown arguments here, where the valid names are known."""
+        found, rest = self._parsed(sys.argv[1:] if args is None else args, namespace)
         end = rest.index("--") if "--" in rest else len(rest)
         unknown = [word for word in rest[:end] if word.startswith("-")]
         rest = [*rest[:end], *rest[end + 1 :]]
         if unknown:
             self.error(self._unknown(unknown[0].partition("=")[0]))
         if rest and not self.positions:
-            self.error(f"unexpected: {' '.join(rest)}")
+            self.error(UserMessage("unexpected arguments: {words}", words=" ".join(rest)))
         if self.positions:
-            # A list that may be empty is taken for empty as soon as a flag comes first: what follows is left over.
+            # argparse considers an optional list empty if a flag comes first, and returns what follows as the rest.
             setattr(found, self.positions, [*(getattr(found, self.positions) or []), *rest])
         if self.complete is not None:
-            given = self._given(words) | ({self.positions: getattr(found, self.positions)} if self.positions else {})
-            found = argparse.Namespace(**{**vars(found), **self.complete(self, given)})
+            found = argparse.Namespace(**self.complete(self, dict(vars(found))))
         return found, []
 
     @property
     def positions(self) -> str:
-        """Return the argument that takes any number of words, from wherever they stand among the flags."""
+        """The positional argument that takes any number of values, wherever they are among the flags."""
         taking = (action for action in self._get_positional_actions() if action.nargs == argparse.ZERO_OR_MORE)
         return next((action.dest for action in taking), "")
 
     def values(self, words: Sequence[str], source: str) -> dict[str, Any]:
-        """Return what words stand for, without defaults; what is wrong with them is said of their source."""
+        """Parse arguments from another source, without defaults; errors name the source."""
         self._source = f"{source}: "
         try:
-            return self._given(self._spelled(words))
+            found, _ = self._parsed(words, argparse.Namespace())
+            return {name: value for name, value in vars(found).items() if name != self.positions}
         finally:
             self._source = ""
 
+    def _parsed(self, words: Sequence[str], namespace: Any) -> tuple[argparse.Namespace, list[str]]:
+        self.exit_on_error = False  # raises errors as objects instead of formatted text
+        try:
+            return super().parse_known_args(self._spelled(words), namespace)
+        except argparse.ArgumentError as error:
+            self.error(_message(error))
+
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong in two lines; whoever wants more is told where it is."""
-        # Words are repeated visibly: a shell may have taken them from the names of files.
-        write_message(f"{self.prog}: {visible(self._source + message)}\nsee {self.prog} --help\n", sys.stderr)
+        """Print the error and a pointer to the help, and exit with 2."""
+        text = "{program}: {where}{message}\nsee {program} --help\n"
+        write_message(UserMessage(text, program=self.prog, where=self._source, message=message), sys.stderr)
         sys.exit(2)
 
     def format_help(self) -> str:
@@ -73,7 +81,7 @@ class CommandParser(argparse.ArgumentParser):
         return self.describe(everything=not self.common)
 
     def describe(self, *, everything: bool) -> str:
-        """Write the help, with all flags or with the common ones."""
+        """Return the help, with all flags or the common ones."""
         head, groups = self._get_formatter(), self._get_formatter()
         head.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         head.add_text(self.description)
@@ -84,7 +92,8 @@ class CommandParser(argparse.ArgumentParser):
             groups.add_arguments(shown)
             groups.end_section()
         if not everything:
-            groups.add_text(f"These are the common flags. All of them: {self.prog} --help-all")
+            text = "These are the common flags. All of them: {program} --help-all"
+            groups.add_text(UserMessage(text, program=self.prog))
         examples = "".join(f"  {self.prog} {line}\n" for line in self.examples)
         return (
             head.format_help()
@@ -96,46 +105,61 @@ class CommandParser(argparse.ArgumentParser):
     def _is_common(self, action: argparse.Action) -> bool:
         return not action.option_strings or not self.common.isdisjoint(action.option_strings)
 
-    def _given(self, words: Sequence[str]) -> dict[str, Any]:
-        """Parse once more, into a namespace where every default is taken already: what is new there was given."""
-        nothing = object()
-        known = {action.dest: nothing for action in self._actions if action.dest != self.positions}
-        found, _ = super().parse_known_args(list(words), argparse.Namespace(**known))
-        return {name: value for name, value in vars(found).items() if value is not nothing and name != self.positions}
-
     def _spelled(self, words: Iterable[str]) -> list[str]:
-        """Write the flags that are meant with hyphens; what follows a lone ``--`` is no flag."""
+        """Spell known flags with hyphens; arguments after ``--`` stay as they are."""
         spelled, ended = [], False
         for word in words:
             name, equals, value = word.partition("=")
             ended = ended or word == "--"
             hyphens = name.replace("_", "-")
-            meant = not ended and name.startswith("--") and any(map(_starts(hyphens), self._option_string_actions))
+            known = any(option.startswith(hyphens) for option in self._option_string_actions)
+            meant = not ended and name.startswith("--") and known
             spelled.append(f"{hyphens}{equals}{value}" if meant else word)
         return spelled
 
+    def _get_option_tuples(self, option_string: str) -> Any:
+        """Expand abbreviations, except to flags about secrets: ``--api-key SECRET`` is never accepted."""
+        return [found for found in super()._get_option_tuples(option_string) if found[1] not in self.secret]
+
     def _unknown(self, flag: str) -> str:
+        meant = [name for name in sorted(self.secret) if name.startswith(flag.replace("_", "-"))]
+        if meant and flag != "--":
+            text = "unknown flag {flag}; keep keys off the command line, name an environment variable with {known}"
+            return UserMessage(text, flag=flag, known=meant[0])
         names = (name for name in self._option_string_actions if name.startswith("--"))
         near = nearest(flag.replace("_", "-"), names, count=1)
-        return f"unknown flag {flag}" + (f"; did you mean {near[0]}?" if near else "")
+        if near:
+            return UserMessage("unknown flag {flag}; did you mean {near}?", flag=flag, near=near[0])
+        return UserMessage("unknown flag {flag}", flag=flag)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        """Read a value; one that a list took by mistake may be a word of its own."""
+        """Parse a value; an invalid one may be a positional argument that a multi-value flag consumed."""
         try:
             return super()._get_value(action, arg_string)
         except argparse.ArgumentError as error:
+            if not isinstance(error.__context__, argparse.ArgumentTypeError):
+                name = getattr(action.type, "__name__", repr(action.type))
+                error.message = UserMessage("invalid {kind} value: {value!r}", kind=name, value=arg_string)
             if self.positions and not self._source and action.option_strings and action.nargs in LISTS:
-                error.message += f"; {action.option_strings[0]} takes several values: words stand before it"
+                error.message = UserMessage(
+                    "{reason}; {flag} takes several values: put positional arguments before it",
+                    reason=error.message,
+                    flag=action.option_strings[0],
+                )
             raise
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a value that is none of the choices, with the nearest ones."""
+        """Reject a value that is not one of the choices, suggesting the nearest."""
         if action.choices is None or value in action.choices:
             return
         choices = [str(choice) for choice in action.choices]
         near = nearest(str(value), choices)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(filter(None, choices))}"
-        raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {hint}")
+        if near:
+            text = UserMessage("invalid choice: {value!r}; did you mean {near}?", value=value, near=" or ".join(near))
+        else:
+            known = ", ".join(filter(None, choices))
+            text = UserMessage("invalid choice: {value!r}; choose from {choices}", value=value, choices=known)
+        raise argparse.ArgumentError(action, text)
 
 
 class HelpAll(argparse.Action):
@@ -145,14 +169,14 @@ class HelpAll(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help="show all flags and exit")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        """Print and leave."""
+        """Print the help and exit."""
         text = parser.describe(everything=True) if isinstance(parser, CommandParser) else parser.format_help()
         write_message(text, sys.stdout)
         parser.exit()
 
 
-class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows defaults, not ``(default: None)``, and values by a short word: ``--limit N``, ``--task TASK ...``."""
+class HelpFormatter(argparse.HelpFormatter):
+    """Shows defaults, except ``(default: None)``, and short metavars: ``--limit N``, ``--task TASK ...``."""
 
     def _get_default_metavar_for_optional(self, action: argparse.Action) -> str:
         return {int: "N", float: "X"}.get(action.type, action.dest.rpartition("_")[2].upper())  # type: ignore[call-overload, no-any-return]
@@ -164,19 +188,19 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
         return f"{', '.join(action.option_strings)} {value}"
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
-        """Begin with the word for it in the reader's language."""
+        """Add the usage line with a translated prefix."""
         super().add_usage(usage, actions, groups, f"{translate('usage:')} " if prefix is None else prefix)
 
     def start_section(self, heading: str | None) -> None:
-        """Head a group of flags."""
+        """Start a section with a translated heading."""
         super().start_section(heading and translate(heading))
 
     def add_text(self, text: str | None) -> None:
-        """Add a paragraph."""
+        """Add a translated paragraph."""
         super().add_text(text and translate(text))
 
     def _split_lines(self, text: str, width: int) -> list[str]:
-        # argparse counts characters, of which Chinese ones take two columns and have no spaces between them.
+        # argparse counts characters and splits at spaces; Chinese characters are two columns wide and have no spaces.
         return super()._split_lines(text, width) if text.isascii() else wrap(" ".join(text.split()), width)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
@@ -184,15 +208,13 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
             return super()._fill_text(text, width, indent)
         return "\n".join(indent + line for line in wrap(text, width - len(indent)))
 
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        plain = action.nargs == 0 or action.default in (None, False, [], [""], "")
-        return action.help if plain else super()._get_help_string(action)
-
     def _expand_help(self, action: argparse.Action) -> str:
-        text = super()._expand_help(action)
-        if isinstance(action.default, list):
-            text = text.replace(f"(default: {action.default})", f"(default: {' '.join(map(str, action.default))})")
-        return translate(text)
+        text = action.help if isinstance(action.help, UserMessage) else super()._expand_help(action)
+        default = _default_of(action)
+        if action.nargs == 0 or default in (None, False, [], [""], "", argparse.SUPPRESS) or "(default: " in text:
+            return translate(text)
+        shown = " ".join(map(str, default)) if isinstance(default, list) else str(default)
+        return translate(UserMessage("{help} (default: {value})", help=text, value=shown))
 
     def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
         if action.nargs in LISTS:
@@ -200,5 +222,23 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
         return super()._format_args(action, default_metavar)
 
 
-def _starts(beginning: str) -> Callable[[str], bool]:
-    return lambda option: option.startswith(beginning)
+def _default_of(action: argparse.Action) -> Any:
+    """Return the default of a flag, from argparse or from the setting it is derived from."""
+    declared = getattr(action, "declared", None)
+    return action.default if declared is None or action.default is not argparse.SUPPRESS else declared.default
+
+
+_NAMING = ("the following arguments are required: {names}", "not allowed with argument {names}")
+"""Messages of `argparse` that end with names of arguments."""
+
+
+def _message(error: argparse.ArgumentError) -> UserMessage:
+    """Convert an `argparse` error to a translatable message."""
+    message = UserMessage(error.message)
+    for text in _NAMING:
+        beginning = text.removesuffix("{names}")
+        if error.message.startswith(beginning):
+            message = UserMessage(text, names=error.message.removeprefix(beginning))
+    if error.argument_name is None:
+        return message
+    return UserMessage("argument {name}: {message}", name=error.argument_name, message=message)

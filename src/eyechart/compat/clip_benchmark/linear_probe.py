@@ -1,30 +1,46 @@
-"""``clip_benchmark.metrics.linear_probe``: a layer trained on the features of a script's own model, on any device."""
+"""``clip_benchmark.metrics.linear_probe``: a linear layer trained on the features of a script's model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eyechart.compat.clip_benchmark.encode import array_of, mixed
-from eyechart.compat.clip_benchmark.zeroshot_classification import accuracy
-from eyechart.errors import DataError, UsageError
-from eyechart.learn.adamw import Schedule, cosine_rate, train_layer
-from eyechart.metrics.classification import per_class_recall, rank_scores
-from eyechart.tasks.probes.linear_probe import LinearProbe
-from eyechart.tasks.probes.shots import few_per_class
-from eyechart.tasks.probes.training import Features
+from eyechart.compat.clip_benchmark.metrics import (
+    NAME,
+    accuracy,
+    autocast,
+    label_entries,
+    over_loader,
+    task_metrics,
+)
+from eyechart.errors import UsageError
+from eyechart.learn.linear_classifiers import Schedule, cosine_rate, train_layer
+from eyechart.metrics.vectors import float_array
+from eyechart.tasks.probe_data import Features, few_per_class
+from eyechart.tasks.probes import LinearProbe, ProbePrediction
+from eyechart.types import DatasetInfo
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["FeatureDataset", "assign_learning_rate", "cosine_lr", "evaluate", "find_peak", "infer", "train"]
+__all__ = [
+    "FeatureDataset",
+    "Featurizer",  # noqa: F822 - defined on first use: it needs torch
+    "assign_learning_rate",
+    "cosine_lr",
+    "evaluate",
+    "find_peak",
+    "infer",
+    "train",
+]
 
 
 class FeatureDataset:
-    """Features and targets by place."""
+    """Features and targets by position."""
 
     def __init__(self, features: Any, targets: Any) -> None:
         self.features, self.targets = features, targets
@@ -54,10 +70,10 @@ def evaluate(
     amp: bool = True,
     verbose: bool = False,  # nothing is printed here
 ) -> dict[str, Any]:
-    """Return lp_acc1, lp_acc5 and lp_mean_per_class_recall as our task linear_probe computes them.
+    """Return lp_acc1, lp_acc5 and lp_mean_per_class_recall, computed by the task linear_probe.
 
-    The features of each loader are left in ``feature_root/model_id`` as the original does. They are read instead of
-    encoding only if there is no model: a file does not say what it was made from.
+    The features of each loader are saved in ``feature_root/model_id``, as in the original. They are read only if there
+    is no model: a file does not record what it was computed from.
     """
     folder = Path(feature_root) / model_id
     loaders = {"train": train_dataloader, "val": val_dataloader, "test": dataloader}
@@ -67,47 +83,47 @@ def evaluate(
         if loader is not None or (model is None and (folder / f"features_{name}.pt").is_file())
     }
     if "train" not in parts or "test" not in parts:
-        raise UsageError("A probe needs something to learn from and something to score.", advice="Give both loaders.")
+        raise UsageError("A probe needs training and test data.", advice="Pass both loaders.")
     pool, test = parts["train"], parts["test"]
     few = pool.take(few_per_class(pool.labels, fewshot_k, seed))
     probe = LinearProbe()
-    options = {"fewshot_k": fewshot_k, "fewshot_epochs": epochs, "fewshot_lr": lr, "batch_size": batch_size}
-    learned = probe.learn(few, parts.get("val"), probe.settings({**options, "seed": seed}), str(device))
-    ranks = rank_scores(learned.judge(test.vectors), test.labels).ranks
+    settings = probe.Settings(
+        fewshot_k=fewshot_k, fewshot_epochs=epochs, fewshot_lr=lr, batch_size=batch_size, normalize=normalize, seed=seed
+    )
+    learned = probe.learn(few, parts.get("val"), settings, str(device))
     classes = int(max(pool.labels.max(), test.labels.max())) + 1
-    recalls = per_class_recall(ranks == 1, test.labels, classes)
-    return {
-        "lp_acc1": float(np.mean(ranks <= 1)),
-        "lp_acc5": float(np.mean(ranks <= 5)) if classes >= 5 else float("nan"),
-        "lp_mean_per_class_recall": float(np.mean(list(recalls.values()))),
-        "weight_decay": learned.details["weight_decay"],
-        "epochs": epochs,
-        "seed": seed,
-        "fewshot_k": fewshot_k,
-        "normalized": normalize,
-    }
+    prediction = ProbePrediction(
+        DatasetInfo(NAME, "classification", classnames=tuple(map(str, range(classes)))),
+        entries=label_entries(test.labels),
+        failures=(),
+        scores=learned.judge(test.vectors),
+        train_counts=np.bincount(few.labels),
+        details={"probe": learned.details},
+        notices=(),
+    )
+    return task_metrics(probe, prediction, settings)
 
 
 def _features(
     model: Any, loader: Iterable[Any] | None, folder: Path, name: str, device: Any, *, normalize: bool, amp: bool
 ) -> Features:
-    """Encode a loader and leave its features in files; without a model, read them."""
+    """Encode a loader and save its features; without a model, read them."""
     import torch
 
     files = folder / f"features_{name}.pt", folder / f"targets_{name}.pt"
     if model is None:
         missing = [file for file in files if not file.is_file()]
         if missing:
-            raise UsageError(f"There is no model, and no {missing[0]}.", advice="Run once with a model.")
+            raise UsageError(
+                "No model given, and {path} does not exist.", advice="Run once with a model.", path=missing[0]
+            )
         vectors, targets = (torch.load(file, map_location="cpu", weights_only=True) for file in files)
-        return Features(array_of(vectors), targets.numpy().astype(np.int64))
-    from eyechart.compat.clip_benchmark.featurizer import Featurizer
-
-    vectors, targets = infer(Featurizer(model, normalize), () if loader is None else loader, amp, device)
+        return Features(float_array(vectors), targets.numpy().astype(np.int64))
+    vectors, targets = infer(_featurizer()(model, normalize), () if loader is None else loader, amp, device)
     folder.mkdir(parents=True, exist_ok=True)
     for tensor, file in zip((vectors, targets), files, strict=True):
         torch.save(tensor, file)
-    return Features(array_of(vectors), targets.numpy().astype(np.int64))
+    return Features(float_array(vectors), targets.numpy().astype(np.int64))
 
 
 def train(
@@ -122,22 +138,17 @@ def train(
     seed: int,
 ) -> torch.nn.Linear:
     """Train a linear layer with AdamW and a cosine schedule."""
-    schedule = Schedule(epochs, lr, 0, seed)  # the loader has its own batches
+    schedule = Schedule(epochs, lr, 0, seed)  # the loader makes the batches
     return train_layer(dataloader, input_shape, output_shape, weight_decay, schedule, str(device))
 
 
 def infer(model: Any, dataloader: Iterable[Any], amp: bool, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what a model gives for all batches, and their targets, on the CPU."""
+    """Return the outputs of a model and the targets of all batches, on the CPU."""
     import torch
 
-    found, targets = [], []
-    with torch.no_grad(), mixed(device, amp=amp):
-        for x, y in dataloader:
-            found.append(model(x.to(device)).float().cpu())
-            targets.append(torch.as_tensor(y).cpu())
-    if not found:
-        raise DataError("The loader has no batches.", advice="Check the dataset: it is empty.")
-    return torch.cat(found), torch.cat(targets)
+    with torch.no_grad(), autocast(device, amp=amp):
+        found, targets = over_loader(lambda batch: model(batch.to(device)).float().cpu(), dataloader)
+    return torch.cat(found), targets
 
 
 def find_peak(
@@ -154,7 +165,7 @@ def find_peak(
     verbose: bool,  # nothing is printed here
     seed: int,
 ) -> int:
-    """Return which of the places ``idxs`` in ``wd_list`` is best on the validation data; the first of equals."""
+    """Return the position among ``idxs`` in ``wd_list`` that is best on the validation data; ties go to the first."""
     best, top = 0, 0.0
     for place in idxs:
         layer = train(train_loader, input_shape, output_shape, wd_list[place], lr, epochs, amp, device, seed)
@@ -165,21 +176,46 @@ def find_peak(
 
 
 def cosine_lr(optimizer: Any, base_lrs: Any, warmup_length: int, steps: int) -> Callable[[int], None]:
-    """Return a function that sets the learning rate of a step: linear while warming up, then half a cosine."""
+    """Return a function that sets the learning rate of a step: linear warm-up, then half a cosine."""
     bases = base_lrs if isinstance(base_lrs, list) else [base_lrs] * len(optimizer.param_groups)
 
     def adjust(step: int) -> None:
         for group, base in zip(optimizer.param_groups, bases, strict=True):
-            warming = step < warmup_length
-            rate = base * (step + 1) / warmup_length if warming else _after(base, step - warmup_length)
+            if step < warmup_length:
+                rate = base * (step + 1) / warmup_length
+            else:
+                rate = cosine_rate(base, step - warmup_length, steps - warmup_length)
             assign_learning_rate(group, rate)
-
-    def _after(base: float, step: int) -> float:
-        return cosine_rate(base, step, steps - warmup_length)
 
     return adjust
 
 
 def assign_learning_rate(param_group: dict[str, Any], new_lr: float) -> None:
-    """Set the learning rate of a group of parameters."""
+    """Set the learning rate of a parameter group."""
     param_group["lr"] = new_lr
+
+
+@cache
+def _featurizer() -> Any:
+    import torch
+
+    class Featurizer(torch.nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
+        """``model.encode_image``, scaled to unit length by default."""
+
+        def __init__(self, model: Any, normalize: bool = True) -> None:
+            super().__init__()
+            self.model, self.normalize = model, normalize
+
+        def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - scripts may name it
+            """Encode a batch of images."""
+            features: torch.Tensor = self.model.encode_image(input)
+            return torch.nn.functional.normalize(features, dim=-1) if self.normalize else features
+
+    Featurizer.__qualname__ = "Featurizer"  # so that pickle finds it in this module
+    return Featurizer
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Featurizer":
+        return _featurizer()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

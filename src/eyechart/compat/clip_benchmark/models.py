@@ -1,27 +1,37 @@
-"""``clip_benchmark.models``: models as torch objects, with their transform and tokenizer."""
+"""``clip_benchmark.models`` and ``model_collection``: torch models with transform and tokenizer; named lists."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from eyechart.errors import import_extra, unknown_name
 from eyechart.models.encoders.ja_clip import JaClipEncoder, JaClipFamily
 from eyechart.models.encoders.open_clip import OpenClipFamily, load_parts
-from eyechart.models.resolve import open_clip_names
+from eyechart.models.resolve import collection_names, expand_collection, open_clip_names
 from eyechart.types import ModelSpec
 
-__all__ = ["MODEL_TYPES", "TYPE2FUNC", "load_clip", "load_japanese_clip", "load_open_clip"]
+__all__ = [
+    "MODEL_TYPES",
+    "TYPE2FUNC",
+    "get_model_collection_from_file",
+    "load_clip",
+    "load_japanese_clip",
+    "load_open_clip",
+    "model_collection",  # noqa: F822 - computed on first use
+]
 
 Parts = tuple[Any, Callable[[Any], Any], Callable[[list[str]], Any]]
-"""A model with ``encode_image`` and ``encode_text``, the transform of an image, and the tokenizer of texts."""
+"""A model with ``encode_image`` and ``encode_text``, the image transform, and the tokenizer."""
 
 
 def load_clip(model_type: str, model_name: str, pretrained: str, cache_dir: str | None, device: Any = "cuda") -> Parts:
-    """Load a model of a type; types of one's own are added to ``TYPE2FUNC``."""
+    """Load a model of a type; user-defined types are added to ``TYPE2FUNC``."""
     if model_type not in TYPE2FUNC:
-        raise unknown_name("model type", model_type, TYPE2FUNC, advice="Those of your own go into TYPE2FUNC.")
+        raise unknown_name("model type", model_type, TYPE2FUNC, advice="Add custom types to TYPE2FUNC.")
     load = TYPE2FUNC[model_type]
     return load(model_name=model_name, pretrained=pretrained, cache_dir=cache_dir, device=device)
 
@@ -32,10 +42,10 @@ def load_open_clip(
     cache_dir: str | None = None,
     device: Any = "cpu",
 ) -> Parts:
-    """Load a model of open_clip. Weights are never unpickled as code, and activations are those of the weights."""
+    """Load an open_clip model. Weights are never unpickled as code, and the activation is the one of the weights."""
     spec = _spec("open_clip", model_name, pretrained, cache_dir)
     if model_name in open_clip_names() or model_name not in import_extra("open_clip", "open-clip").list_models():
-        OpenClipFamily().check(spec)  # an architecture that the script has added itself is known to the library alone
+        OpenClipFamily().check(spec)  # an architecture that the script added is known only to the library
     model, transform, tokenizer, notes = load_parts(spec)
     for note in notes:
         warnings.warn(note, stacklevel=2)
@@ -58,7 +68,7 @@ def _spec(family: str, name: str, pretrained: str, cache_dir: str | None) -> Mod
 
 
 class _JapaneseModel:
-    """The library's model under the names of CLIP."""
+    """The library's model with CLIP's method names."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -86,7 +96,7 @@ class _JapaneseTokenizer:
 
 
 class _TextInputs(dict[str, Any]):
-    """Tensors by name that go to a device together."""
+    """Tensors by name that move to a device together."""
 
     def to(self, device: Any) -> dict[str, Any]:
         return {name: tensor.to(device) for name, tensor in self.items()}
@@ -94,3 +104,19 @@ class _TextInputs(dict[str, Any]):
 
 TYPE2FUNC: dict[str, Callable[..., Parts]] = {"open_clip": load_open_clip, "ja_clip": load_japanese_clip}
 MODEL_TYPES = list(TYPE2FUNC)
+
+
+def get_model_collection_from_file(path: str) -> list[list[str]]:
+    """Read pairs of model and pretrained, one per line, separated by a comma."""
+    return [line.strip().split(",") for line in Path(path).read_text(encoding="utf-8").splitlines()]
+
+
+@cache
+def _collections() -> dict[str, list[tuple[str, str]]]:
+    return {name: expand_collection(name) or [] for name in collection_names()}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "model_collection":  # lists all models of open_clip
+        return _collections()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

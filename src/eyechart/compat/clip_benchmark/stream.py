@@ -1,7 +1,7 @@
-"""A webdataset as a stream that torch's loader reads, with the methods of the webdataset library that scripts call.
+"""A webdataset as a stream for torch loaders, with the webdataset methods that scripts call.
 
-Its first five stages give samples as dicts of decoded members, as in the versions (0.2) that DataComp's code cuts its
-pipeline at. Members are numbers, arrays, texts and images; nothing is unpickled.
+The first five stages yield samples as dicts of decoded members, as in the versions (0.2) whose pipeline DataComp's code
+slices. Members are numbers, arrays, texts and images; nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Any, Self
 import numpy as np
 
 from eyechart.datasets.remote import Files
-from eyechart.datasets.wds.tarshard import IMAGE_EXTENSIONS, check_whole, iter_groups
+from eyechart.datasets.tar_shards import IMAGE_EXTENSIONS, check_whole, iter_groups
 from eyechart.errors import DataError
-from eyechart.io.media import ImageRef, to_rgb
+from eyechart.io.images import ImageRef, to_rgb
 from eyechart.io.progress import NoProgress
-from eyechart.io.untrusted import parse_json
+from eyechart.io.safe_parse import parse_json
 
 Stage = Callable[[Iterator[Any]], Iterable[Any]]
 Fields = dict[str, Any]
 
 
 class TarStream:
-    """Samples of the shards of a split, stage by stage."""
+    """Samples of the shards of a split, processed in stages."""
 
     def __init__(self, source: Callable[[], Iterable[str]], stages: Sequence[Stage]) -> None:
         self._pipeline: list[Any] = [source, *stages]
@@ -39,12 +39,12 @@ class TarStream:
 
     @property
     def pipeline(self) -> list[Any]:
-        """Return the stages: the first gives the names of shards, each other one takes what comes before it."""
+        """The stages: the first yields shard names, each other one transforms the output of the previous one."""
         return self._pipeline
 
     @pipeline.setter
     def pipeline(self, stages: list[Any]) -> None:
-        # Scripts that do this were written for webdataset 0.2, where a new stage also went to the dataset itself.
+        # Scripts that do this were written for webdataset 0.2, where a new stage also changed the original dataset.
         self._pipeline, self._shared = stages, True
 
     def __iter__(self) -> Iterator[Any]:
@@ -55,7 +55,7 @@ class TarStream:
 
     def __len__(self) -> int:
         if self.size is None:
-            raise TypeError("A stream has no length; with_length(n) gives it one.")
+            raise TypeError("A stream has no length; set one with with_length(n).")
         return self.size
 
     def __bool__(self) -> bool:
@@ -69,8 +69,8 @@ class TarStream:
         longer._pipeline.extend(stages)
         return longer
 
-    def with_length(self, n: int, silent: bool = False) -> Self:  # noqa: ARG002 - there is nothing to be said
-        """Say how long it is, for those who ask; what it gives does not change."""
+    def with_length(self, n: int, silent: bool = False) -> Self:  # noqa: ARG002 - the original's signature
+        """Set the length that `len` returns; the samples are unaffected."""
         self.size = n
         return self
 
@@ -79,30 +79,30 @@ class TarStream:
         return self.compose(partial(map, f))
 
     def select(self, predicate: Callable[[Any], bool]) -> Self:
-        """Keep the samples of which something is true."""
+        """Keep the samples for which a predicate is true."""
         return self.compose(partial(filter, predicate))
 
     def to_tuple(self, *keys: str | Sequence[str]) -> Self:
-        """Make tuples of members; for each place, the first of several members that is there."""
+        """Make tuples of members; each position takes the first of its alternatives that exists."""
         wanted = [key.split(";") if isinstance(key, str) else list(key) for key in keys]
         return self.map(partial(_members, wanted))
 
     def map_tuple(self, *functions: Callable[[Any], Any] | None) -> Self:
-        """Apply a function, or none, to each place of the tuples."""
+        """Apply a function, or None, to each position of the tuples."""
         return self.map(partial(_changed, functions))
 
     def shuffle(self, size: int, initial: int = 100, rng: random.Random | None = None) -> Self:
-        """Mix the samples in a buffer."""
+        """Shuffle the samples in a buffer."""
         return self.compose(partial(_mixed, size, initial, rng or random.Random())) if size > 0 else self  # noqa: S311
 
     def slice(self, *bounds: int | None) -> Self:
-        """Take a part of the stream, as `itertools.islice` does."""
+        """Take a slice of the stream, as `itertools.islice` does."""
         return self.compose(partial(_sliced, bounds))
 
     def batched(
         self, batchsize: int, collation_fn: Callable[[list[Any]], Any] | None = None, partial: bool = True
     ) -> Self:
-        """Put consecutive samples together: numbers and arrays of one place become one array, the rest a list."""
+        """Batch consecutive samples: numbers and arrays become one array per position, anything else a list."""
         return self.compose(_Batches(batchsize, collation_fn or collate, whole_only=not partial))
 
 
@@ -120,15 +120,15 @@ def open_stream(files: Files, names: Sequence[str]) -> TarStream:
     """Stream the samples of shards as dicts of decoded members."""
     from torch.utils.data import IterableDataset
 
-    IterableDataset.register(TarStream)  # the loader asks for this class, and torch is not imported before
+    IterableDataset.register(TarStream)  # the loader checks for this class, and torch is imported lazily
     return TarStream(partial(list, names), [_whole_node, _share_of_worker, partial(_groups, files), _decoded])
 
 
 def collate(samples: list[Any]) -> list[Any]:
-    """Turn a list of tuples into one entry per place."""
+    """Turn a list of tuples into one entry per position."""
     if not isinstance(samples[0], list | tuple):
         raise DataError(
-            f"Samples are {type(samples[0]).__name__}s, which make no batch.", advice="Call to_tuple first."
+            "Cannot batch samples of type {type}.", advice="Call to_tuple first.", type=type(samples[0]).__name__
         )
     return [_joined(column) for column in zip(*samples, strict=True)]
 
@@ -146,7 +146,7 @@ def _whole_node(shards: Iterator[str]) -> Iterator[str]:
 
 
 def _share_of_worker(shards: Iterator[str]) -> Iterator[str]:
-    """Give each worker of a loader its own shards."""
+    """Divide the shards among the workers of a loader."""
     from torch.utils.data import get_worker_info
 
     worker = get_worker_info()
@@ -174,7 +174,7 @@ def _member(name: str, value: Any, source: str) -> Any:
     try:
         return decode(value, source)
     except UNREADABLE as error:
-        raise DataError(f"{source} cannot be read ({error}).") from error
+        raise DataError("Cannot decode {source} ({reason}).", source=source, reason=error) from error
 
 
 def _image(data: bytes, source: str) -> Any:
@@ -182,7 +182,7 @@ def _image(data: bytes, source: str) -> Any:
 
 
 UNREADABLE = (ValueError, EOFError, OSError, SyntaxError, TypeError, MemoryError, RecursionError)
-"""Not UTF-8, no number, no JSON; the header of an array is Python text that numpy parses, and may claim any size."""
+"""Invalid UTF-8, numbers or JSON; an array's header is Python text that numpy parses and may claim any size."""
 DECODERS: dict[str, Callable[[bytes, str], Any]] = {
     **dict.fromkeys(IMAGE_EXTENSIONS, _image),
     **dict.fromkeys(("cls", "cls2", "index", "inx", "id"), lambda data, _: int(data)),
@@ -198,7 +198,12 @@ def _members(wanted: Sequence[Sequence[str]], fields: Fields) -> tuple[Any, ...]
         name = next((name for name in names if name in fields), None)
         if name is None:
             there = ", ".join(sorted(key for key in fields if not key.startswith("__")))
-            raise DataError(f"Sample {fields['__key__']} has no {' or '.join(names)}, only {there}.")
+            raise DataError(
+                "Sample {key} has no {names}, only {there}.",
+                key=fields["__key__"],
+                names=" or ".join(names),
+                there=there,
+            )
         found.append(fields[name])
     return tuple(found)
 

@@ -1,34 +1,34 @@
-"""``run_task``: what EvalScope's RAGEval backend does with a config, with results that are returned and kept."""
+"""``run_task``: EvalScope's RAGEval backend, with results that are returned and stored."""
 
 from __future__ import annotations
 
+import argparse
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from eyechart.compat.evalscope import ClipConfig, TaskConfig, read_configs
-from eyechart.compat.evalscope.comparison import write_comparison
-from eyechart.compat.evalscope.estimate import estimate
-from eyechart.compat.evalscope.layout import CONFIG, LOG, Layout
-from eyechart.compat.evalscope.log import run_log
-from eyechart.compat.evalscope.probe import probe_servers
-from eyechart.compat.evalscope.schema import CAPTION, ClipEval, VisionModel
-from eyechart.compat.evalscope.secrets import redacted, secrets_in
+from eyechart.compat.evalscope.schema import CAPTION, ClipConfig, ClipEval, VisionModel
+from eyechart.compat.evalscope.task_config import TaskConfig
 from eyechart.compat.evalscope.translate import Translation, Translator
-from eyechart.errors import DataError, EyechartError
+from eyechart.errors import DataError, EyechartError, UsageError, errors_on
+from eyechart.estimate import estimate_requests
+from eyechart.io.config_files import read_file
 from eyechart.io.files import write_atomic
-from eyechart.io.progress import Progress, choose_progress
-from eyechart.io.wording import Wording
+from eyechart.io.progress import DATES, FORMAT, Progress, choose_progress, run_log
+from eyechart.io.secrets import redact_settings, refuse_misplaced, secrets_in
+from eyechart.messages import Surface
+from eyechart.outputs import CONFIG, LOG, RunFolder
 from eyechart.provenance import provenance
+from eyechart.report.retrieval_comparison import write_comparison
 from eyechart.results import Result
-from eyechart.results.spent import spent_lines
-from eyechart.run import JobReport, results_of, run_or_skip
+from eyechart.results.views import spent_lines
+from eyechart.run import JobReport, probe_servers, results_of, run_or_skip
 from eyechart.session import Session
-from eyechart.tasks.captions.image_caption import data_folder
+from eyechart.tasks.image_caption import data_folder
 
-CONFIG_KEYS = Wording(
+CONFIG_KEYS = Surface(
     {
         **{name: name for name in (*ClipEval.model_fields, *VisionModel.model_fields)},
         "dataset": "dataset_name",
@@ -41,80 +41,113 @@ CONFIG_KEYS = Wording(
     },
     "{name}: {value}",
 )
-"""How a config calls what the command line calls flags."""
+"""Config keys of the settings that the command line names as flags."""
 
 
 def run_task(task_cfg: object, progress: Progress | None = None) -> list[Result]:
     """Run one or several configs and return all results, in their order.
 
-    Results are also written to ``<work_dir>/<model>/<dataset>_<task>.json``, with the records of each sample beside
+    Results are also written to ``<work_dir>/<model>/<dataset>_<task>.json``, with the records of each sample next to
     them, the config (without keys) in ``configs/task_config.yaml`` and a log in ``logs/eval_log.log``.
 
     Args:
-        task_cfg: A dict as EvalScope's documentation prints it, the path of a YAML or JSON file, a `TaskConfig`, or a
-            list of these.
-        progress: Where progress is shown; by default on the terminal, if ``verbose`` is set and there is one.
+        task_cfg: A dict as in EvalScope's documentation, the path of a YAML or JSON file, a `TaskConfig`, or a list of
+            these.
+        progress: Receiver of progress; by default the terminal, if ``verbose`` is set.
 
     Raises:
-        UsageError: Before any work, if something in a config cannot work.
-        EyechartError: The first error of a job, after all other jobs have been done and saved.
+        UsageError: Before any work, if a config is invalid.
+        EyechartError: The first error of a job, after all other jobs are done and saved.
     """
     return results_of(list(run_configs(read_configs(task_cfg), progress)))
 
 
-def run_configs(configs: Sequence[TaskConfig], progress: Progress | None = None) -> Iterator[JobReport]:
-    """Translate all configs, see that their servers are there, then run their jobs one after the other.
+def read_configs(task_cfg: object) -> list[TaskConfig]:
+    """Return the configs in the given order.
 
-    Nothing is loaded, asked or written before everything is planned. Errors speak of the keys of a config.
+    Args:
+        task_cfg: A dict as in EvalScope's documentation, the path of a YAML or JSON file, a `TaskConfig`, an argparse
+            namespace, or a list of these.
+
+    Raises:
+        UsageError: With one line for each invalid setting, and the nearest name for an unknown one.
     """
-    with CONFIG_KEYS.spoken():
+    if isinstance(task_cfg, TaskConfig):
+        return [task_cfg]
+    if isinstance(task_cfg, argparse.Namespace):
+        return read_configs({key: value for key, value in vars(task_cfg).items() if value is not None})
+    if isinstance(task_cfg, str | Path):
+        refuse_misplaced({"task_cfg": str(task_cfg)})
+        return read_configs(read_file(Path(task_cfg)))
+    if isinstance(task_cfg, list | tuple):
+        if not task_cfg:
+            raise UsageError("Empty list of configs.")
+        return [config for entry in task_cfg for config in read_configs(entry)]
+    if isinstance(task_cfg, Mapping):
+        return [TaskConfig.model_validate(dict(task_cfg))]
+    raise UsageError(
+        "run_task expects a dict, a path, a TaskConfig or a list of these, not {type}.", type=type(task_cfg).__name__
+    )
+
+
+def run_configs(configs: Sequence[TaskConfig], progress: Progress | None = None) -> Iterator[JobReport]:
+    """Translate all configs, probe their servers, then run their jobs in sequence.
+
+    Nothing is loaded, requested or written before everything is planned. Errors name settings by their config keys.
+    """
+    with errors_on(CONFIG_KEYS):
         yield from _run_configs(configs, progress)
 
 
 def _run_configs(configs: Sequence[TaskConfig], progress: Progress | None) -> Iterator[JobReport]:
     stamped = {config.folder: not (config.no_timestamp or config.use_cache) for config in configs}
-    layouts = {folder: Layout(folder, timestamp=timestamp) for folder, timestamp in stamped.items()}
+    folders = {folder: RunFolder(folder, timestamp=timestamp) for folder, timestamp in stamped.items()}
     translator = Translator()
-    plans = [(config.folder, translator.translate(config, layouts[config.folder])) for config in configs]
+    plans = [(config.folder, translator.translate(config, folders[config.folder])) for config in configs]
     shown = progress or choose_progress(quiet=not any(_is_verbose(config) for config in configs))
     session = Session(shown)
     secrets = [secret for config in configs for secret in secrets_in(config.model_dump())]
     with ExitStack() as stack:
         logs: dict[Path, logging.Logger] = {}
-        for folder, layout in layouts.items():
-            logs[folder] = stack.enter_context(run_log(layout.root / LOG, shown, secrets))
-            write_config([config for config in configs if config.folder == folder], layout.root / CONFIG)
-            logs[folder].info("Config written to %s", layout.root / CONFIG)
+        for folder, target in folders.items():
+            logs[folder] = stack.enter_context(run_log(target.root / LOG, shown, secrets))
+            write_config([config for config in configs if config.folder == folder], target.root / CONFIG)
+            logs[folder].info("Config written to %s", target.root / CONFIG)
         for config, (folder, plan) in zip(configs, plans, strict=True):
             if config.debug:
                 _note_plan(logs[folder], plan)
         for folder, plan in plans:
             with _logged(logs[folder]):
-                probe_servers(plan, session)
+                if not plan.dry_run:
+                    probe_servers(plan.jobs, session, skip_existing=plan.skip_existing)
         lost: set[Path] = set()
         for config, (folder, plan) in zip(configs, plans, strict=True):
             with _logged(logs[folder]):
                 yield from map(partial(_note, logs[folder], debug=config.debug), _reports(plan, session, lost))
                 for table in () if plan.dry_run else plan.comparisons:
-                    write_comparison(table, lost, logs[folder])
+                    text = write_comparison(table, lost)
+                    if text:
+                        logs[folder].info("Comparison written to %s.md\n%s", table.base, text)
 
 
 def _reports(plan: Translation, session: Session, lost: set[Path]) -> Iterator[JobReport]:
-    """Do the jobs; or only estimate what captions would cost.
+    """Run the jobs; in a dry run, only estimate the cost of captions.
 
     Args:
         plan: The jobs.
-        session: What they share.
-        lost: Gets the results and folders of captions that were not written. An older run may have left others there,
-            which nobody may read in their place.
+        session: Shared resources of the jobs.
+        lost: Collects outputs and caption folders that were not written, so that files of an earlier run are not read
+            in their place.
     """
     for job in plan.jobs:
         if plan.dry_run:
             if job.task == CAPTION:
-                yield JobReport(job, result=estimate(job, session))
+                yield JobReport(job, result=estimate_requests(job, session))
             continue
         if Path(job.dataset.root).resolve() in lost:
-            error = DataError(f"The captions in {job.dataset.root} are missing or incomplete: they are not searched.")
+            error = DataError(
+                "Retrieval skipped: the captions in {root} are missing or incomplete.", root=job.dataset.root
+            )
             report = JobReport(job, error=error)
         else:
             report = run_or_skip(job, session, skip_existing=plan.skip_existing)
@@ -124,48 +157,51 @@ def _reports(plan: Translation, session: Session, lost: set[Path]) -> Iterator[J
 
 
 def _is_elsewhere(report: JobReport) -> bool:
-    """Tell whether captions were put beside those of an earlier run, which were more."""
+    """Whether captions were saved next to those of an earlier run, which were more."""
     saved = report.result.facts.get("save_path") if report.result is not None else None
     return saved is not None and Path(str(saved)) != data_folder(report.job.output)
 
 
 def write_config(configs: Sequence[TaskConfig], path: Path) -> None:
-    """Write configs as YAML without their keys; several of one folder as a list."""
+    """Write configs as YAML without keys; several of one folder as a list."""
     import yaml
 
-    plain = [redacted(config.model_dump(exclude_unset=True)) for config in configs]
+    plain = [redact_settings(config.model_dump(exclude_unset=True)) for config in configs]
     content = yaml.safe_dump(plain if len(plain) > 1 else plain[0], allow_unicode=True, sort_keys=False)
     write_atomic(path, content.encode("utf-8", "surrogatepass"))
 
 
 @contextmanager
 def _logged(log: logging.Logger) -> Iterator[None]:
-    """Write whatever ends the run into the log before it goes on its way."""
+    """Log any error that ends the run."""
     try:
         yield
     except EyechartError as error:
-        log.error("%s", CONFIG_KEYS.of(str(error)))  # noqa: TRY400 - an error of the user's needs no traceback
+        error.show_on(CONFIG_KEYS)
+        log.error("%s", error)  # noqa: TRY400 - a usage error needs no traceback
         raise
     except Exception:
-        log.exception("The run ends here.")
+        log.exception("Unexpected error")
         raise
 
 
 def _note_plan(log: logging.Logger, plan: Translation) -> None:
-    """Log all that is known before the first job: versions, and each job in full. Keys are not part of a job."""
-    log.debug("Made with: %s", provenance())
+    """Log the plan: versions, and each job in full. Keys are not part of a job."""
+    log.debug("Environment: %s", provenance())
     for job in plan.jobs:
-        models = {"model": job.model.what, **{part: spec.what for part, spec in job.others.items()}}
+        models = {"model": job.model.what, **{part: spec.what for part, spec in job.extra_models.items()}}
         data = {**job.dataset.source, "limit": job.dataset.limit}
-        log.debug("Planned: %s", redacted({**models, "data": data, "task": job.task, "settings": dict(job.settings)}))
-        log.debug("Its result goes to %s", job.output)
+        log.debug(
+            "Planned: %s", redact_settings({**models, "data": data, "task": job.task, "settings": dict(job.settings)})
+        )
+        log.debug("Output: %s", job.output)
 
 
 def _note(log: logging.Logger, report: JobReport, *, debug: bool = False) -> JobReport:
-    """Log what became of a job, in EvalScope's words; with ``debug`` also where an error comes from."""
+    """Log the outcome of a job in EvalScope's words; with ``debug``, errors with their traceback."""
     result = report.result
     if report.error is not None:
-        CONFIG_KEYS.reword(report.error)
+        report.error.show_on(CONFIG_KEYS)
     if result is not None and report.skipped:
         log.info("Skip %s, exists already.", report.job.output)
     elif result is not None:
@@ -191,4 +227,31 @@ def _is_verbose(config: TaskConfig) -> bool:
     return inner.eval.verbose if isinstance(inner, ClipConfig) else inner.eval.verbosity > 0
 
 
-__all__ = ["run_configs", "run_task", "write_config"]
+def get_logger(
+    log_file: str | None = None,
+    name: str = "evalscope",
+    log_level: int = logging.INFO,
+    file_mode: str = "w",
+    force: bool = False,
+    **others: object,  # noqa: ARG001 - later versions have more
+) -> logging.Logger:
+    """Return a script's logger, which writes to standard error; configured on first use, or again with ``force``.
+
+    Runs log to `run_log` instead.
+    """
+    logger = logging.getLogger(name)
+    if logger.handlers and not force:
+        return logger
+    logger.handlers.clear()
+    logger.setLevel(log_level)
+    logger.propagate = False
+    handlers: list[logging.Handler] = [logging.StreamHandler()]
+    if log_file:
+        handlers.append(logging.FileHandler(log_file, file_mode, encoding="utf-8"))
+    for handler in handlers:
+        handler.setFormatter(logging.Formatter(FORMAT.format(name=name), DATES))
+        logger.addHandler(handler)
+    return logger
+
+
+__all__ = ["get_logger", "read_configs", "run_configs", "run_task", "write_config"]

@@ -1,4 +1,4 @@
-"""From a model entry of a config to the spec of a model; whoever cannot do the task is refused here."""
+"""Model specs from the model entries of a config; models that cannot do the task are rejected."""
 
 from __future__ import annotations
 
@@ -13,34 +13,35 @@ from eyechart.models.resolve import check_sees, resolve_model
 from eyechart.types import ModelSpec, Role
 
 REQUEST_SIZE = 32
-"""Texts per request: hosted services refuse many more."""
+"""Texts per request: hosted services reject larger batches."""
 TEXT_BATCH = 32
 LOCAL_BATCH = 8
-"""Images per forward pass of a local generator, at most: a batch of 128 prompts with images fits nowhere."""
+"""Largest number of images per forward pass of a local generator: 128 prompts with images fit no GPU."""
 WITHOUT_EFFECT = frozenset({"show_progress_bar", "convert_to_tensor", "convert_to_numpy"})
-"""Arguments of ``encode`` that cannot change a number here."""
+"""Arguments of ``encode`` that do not affect results here."""
 NORMALIZE = "normalize_embeddings"
-"""The argument that makes a dot product the cosine."""
+"""The argument that turns dot products into cosines."""
 
 
 def vision_spec(entry: VisionModel, role: Role, access: Access) -> ModelSpec:
-    """Return the spec of a model that sees: a CLIP-like encoder, or a generator."""
+    """Return the spec of a vision model: a CLIP-like encoder or a generator."""
     return _generator(entry, access) if role == "generator" else _encoder(entry, access)
 
 
 def vision_access(entry: VisionModel, role: Role, settings: ClipEval, budget: Budget) -> Access:
-    """Return how a model that sees is reached; ``batch_size`` is for models on this machine."""
+    """Return the access settings of a vision model; ``batch_size`` applies to local models."""
     size = min(settings.batch_size, LOCAL_BATCH) if role == "generator" else REQUEST_SIZE
-    access = access_of(entry, settings, budget, settings.concurrency or DEFAULT_CONCURRENCY, size)
+    access = access_of(entry, settings, budget, size)
     return priced(access, settings.prices, entry.model_name)
 
 
 def _encoder(entry: VisionModel, access: Access) -> ModelSpec:
     if entry.api_base and not entry.image_form and entry.model_type is None:
         raise UsageError(
-            f"{entry.model_name!r} is behind an API that writes text: it gives no vectors to compare.",
-            advice="Set task: image_caption to let it describe the images; if the server embeds images, "
+            "{model_name!r} is a chat API, which returns text instead of embeddings.",
+            advice="Set task: image_caption to caption the images; if the server embeds images, "
             "set image_form to vllm, infinity or jina.",
+            model_name=entry.model_name,
         )
     address = entry.api_base or ""
     family = resolve_model(entry.model_name, entry.pretrained, family=entry.model_type, address=address).family
@@ -87,22 +88,27 @@ def text_spec(entry: TextModel, access: Access) -> ModelSpec:
 
 
 def text_access(entry: TextModel, requests: Requests, budget: Budget, encode_kwargs: dict[str, Any]) -> Access:
-    """Return how a text model is reached; its batch is what the arguments of ``encode`` say."""
+    """Return the access settings of a text model, with the batch size of ``encode_kwargs``."""
     options = {**encode_kwargs, **entry.encode_kwargs}
     unknown = sorted(set(options) - WITHOUT_EFFECT - {"batch_size", NORMALIZE})
     if unknown:
-        raise UsageError(f"encode_kwargs: {unknown[0]!r} is not supported.", advice=f"batch_size and {NORMALIZE} are.")
+        raise UsageError(
+            "encode_kwargs: {name!r} is not supported.",
+            advice="Supported: batch_size and {normalize}.",
+            name=unknown[0],
+            normalize=NORMALIZE,
+        )
     batch = int(options.get("batch_size") or (REQUEST_SIZE if entry.api_base else TEXT_BATCH))
-    access = access_of(entry, requests, budget, requests.concurrency or DEFAULT_CONCURRENCY, batch)
+    access = access_of(entry, requests, budget, batch)
     return priced(access, requests.prices, entry.model_name_or_path)
 
 
-def access_of(entry: Endpoint, requests: Requests, budget: Budget, concurrency: int, batch_size: int) -> Access:
-    """Return how a model is reached; the budget is one for each config, shared by its models."""
+def access_of(entry: Endpoint, requests: Requests, budget: Budget, batch_size: int) -> Access:
+    """Return the access settings of a model; the models of a config share one budget."""
     return Access(
         key=entry.api_key,
         key_variable=entry.api_key_variable,
-        concurrency=concurrency,
+        concurrency=requests.concurrency or DEFAULT_CONCURRENCY,
         timeout=requests.timeout,
         tries=requests.tries,
         batch_size=batch_size,
@@ -111,19 +117,24 @@ def access_of(entry: Endpoint, requests: Requests, budget: Budget, concurrency: 
 
 
 def encode_options(entry: TextModel, encode_kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return how an entry's texts are encoded: what stands in front of them, and whether vectors get unit length."""
+    """Return the prompts of an entry, and whether its vectors are normalised."""
     unit = {**encode_kwargs, **entry.encode_kwargs}.get(NORMALIZE)
     return {**_prompts(entry), **({NORMALIZE: True} if unit else {})}
 
 
 def _prompts(entry: TextModel) -> dict[str, str]:
-    """Return what an entry puts in front of queries and documents; nothing, if that is left to the model's authors."""
+    """Return the prompts for queries and documents; empty to use the model's defaults."""
     given = dict(entry.prompts)
     for role in given:
         if role not in ("query", "document", "passage"):
             near = nearest(role, ["query", "document"])
-            hint = f"did you mean {near[0]}?" if near else "there are query and document."
-            raise UsageError(f"prompts of {entry.model_name_or_path}: unknown role {role!r}; {hint}")
+            hint = f"did you mean {near[0]}?" if near else "use query or document."
+            raise UsageError(
+                "prompts of {model}: unknown role {role!r}; {hint}",
+                model=entry.model_name_or_path,
+                role=role,
+                hint=hint,
+            )
     if entry.prompt:
         given.setdefault("query", entry.prompt)
     if "passage" in given:

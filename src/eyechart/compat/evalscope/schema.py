@@ -1,4 +1,8 @@
-"""The typed settings of ``run_task``. Names and defaults are EvalScope's; what it lacks is marked as ours."""
+"""Typed settings of ``run_task``, with EvalScope's names and defaults.
+
+A field that corresponds to a setting of `eyechart.settings` takes description and limits from there, and the default
+unless EvalScope has another (`ours`).
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,26 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from eyechart.api import Secret, find_key
-from eyechart.compat.evalscope.secrets import redacted
-from eyechart.types import OnError
+from eyechart.io.secrets import redact_settings
+from eyechart.settings import declare
+from eyechart.settings.evaluation import EVALUATION, Hub
+from eyechart.settings.generation import QuestionSettings
+from eyechart.settings.shared import OnError
+from eyechart.settings.tasks import TASKS
 
 CAPTION = "image_caption"
 RERANKING = "CustomReranking"
 COMPARISON = "retrieval_comparison"
-DEFAULT_CONCURRENCY = 8
+_OWNERS: tuple[type[declare.Settings], ...] = (*EVALUATION, QuestionSettings, *TASKS)
+DECLARED = {name: one for owner in _OWNERS for name, one in owner.fields().items()}
+"""Eyechart's settings by name."""
+DEFAULT_CONCURRENCY: int = DECLARED["concurrency"].default
+
+
+def ours(name: str, **theirs: Any) -> Any:
+    """Make a field from one of our settings; ``theirs`` overrides it with EvalScope's values, such as its default."""
+    one = DECLARED[name]
+    return Field(**{"default": one.default, "description": one.help, **one.limits, **theirs})
 
 
 def _as_list(value: object) -> object:
@@ -27,11 +44,10 @@ def _hidden(value: object) -> object:
 
 Names = Annotated[list[str], BeforeValidator(_as_list)]
 HiddenKey = Annotated[Secret | None, BeforeValidator(_hidden), PlainSerializer(str, when_used="json-unless-none")]
-Hub = Literal["modelscope", "huggingface"]
 
 
 class Settings(BaseModel):
-    """What all levels have in common: unknown keys are errors, nothing changes later, keys stay hidden."""
+    """Base of all levels: immutable, unknown keys are errors, keys stay hidden."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -42,52 +58,48 @@ class Settings(BaseModel):
     )
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Show settings without what is secret by its name, however deep it lies."""
+        """Show settings with secrets redacted at any depth."""
         for name, value in super().__repr_args__():
-            yield name, redacted(value)
+            yield name, redact_settings(value)
 
 
 class Endpoint(Settings):
-    """Where a model behind an API is and how to ask it."""
+    """Address and key of a model behind an API."""
 
-    api_base: str | None = None
+    api_base: str | None = ours("api_base", default=None)
     api_key: HiddenKey = Field(default=None, repr=False)
-    api_key_variable: str | None = None
-    """Ours: the environment variable that holds the key, so that it is in no file at all."""
+    api_key_variable: str | None = ours("api_key_variable")
 
 
 class ModelEntry(Endpoint):
-    """Where a model is found, and how it is loaded."""
+    """Location and loading options of a model."""
 
-    hub: Hub = "modelscope"
-    revision: str | None = None
-    model_type: str | None = None
-    """Ours: the model family, where the name does not tell it, or another one whose text side shall be used."""
-    pretrained: str = ""
-    """Ours: tag or checkpoint, as ``eyechart eval --pretrained``."""
-    trust_remote_code: bool = False
-    device: str = "auto"
+    hub: Hub = ours("hub", default="modelscope")
+    revision: str | None = ours("revision")
+    model_type: str | None = ours("model_type")
+    pretrained: str = ours("pretrained", default="")
+    trust_remote_code: bool = ours("trust_remote_code")
+    device: str = ours("device")
     prompt: str | None = None
-    """What a generator is told, or what is put in front of every query."""
+    """Prompt of a generator, or the prefix of every query."""
 
 
 class VisionModel(ModelEntry):
-    """A model that sees: a CLIP-like encoder, or with ``image_caption`` one that writes."""
+    """A vision model: a CLIP-like encoder, or with ``image_caption`` a generator."""
 
     model_name: str = Field(min_length=1)
-    precision: Literal["auto", "fp32", "fp16", "bf16", "amp"] = "auto"
-    temperature: float | None = Field(default=0.0, ge=0)
-    """Ours, for captions: None sends none, for servers that refuse it."""
-    max_tokens: int | None = Field(default=None, ge=1)
-    """Ours, for captions: the longest answer."""
-    prompt_role: Literal["user", "system"] = "user"
-    """Ours, for captions: who says the prompt. EvalScope lets the system say it."""
+    precision: Literal["auto", "fp32", "fp16", "bf16", "amp"] = ours("precision")
+    temperature: float | None = ours("temperature", default=0.0)
+    """For captions: None omits it, for servers that reject it."""
+    max_tokens: int | None = ours("max_tokens")
+    prompt_role: Literal["user", "system"] = ours("prompt_role")
+    """EvalScope puts the prompt into the system message."""
     extra_body: dict[str, Any] = {}
-    """Ours, for captions: further fields of the request, as the server knows them."""
+    """Extension, for captions: further fields of the request."""
     max_edge: int | None = Field(default=2048, ge=16)
-    """Ours, for captions: longer images are scaled down."""
+    """Extension, for captions: longer images are scaled down."""
     image_form: Literal["vllm", "infinity", "jina"] | None = None
-    """Ours: the server embeds images, asked in this form; without it a model behind an API writes text."""
+    """Extension: the request form of a server that embeds images; without it, a model behind an API generates text."""
 
 
 class TextModel(ModelEntry):
@@ -97,7 +109,7 @@ class TextModel(ModelEntry):
     is_cross_encoder: bool = False
     pooling_mode: Literal["cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"] | None = None
     max_seq_length: int | None = Field(default=None, ge=1)
-    """Tokens that are read; by default what the model's authors set."""
+    """Maximum tokens; by default the model's limit."""
     prompts: dict[str, str] = {}
     """By role: ``query`` and ``document`` (or ``passage``)."""
     model_kwargs: dict[str, Any] = {}
@@ -105,23 +117,21 @@ class TextModel(ModelEntry):
     encode_kwargs: dict[str, Any] = {}
     dimensions: int | None = Field(default=None, ge=1)
     rerank_form: Literal["jina", "tei"] | None = None
-    """Ours, for rerankers behind an API: how the server takes documents; ``tei`` is Text Embeddings Inference."""
-    precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
+    """Extension, for rerankers behind an API: the request form; ``tei`` is Text Embeddings Inference."""
+    precision: Literal["auto", "fp32", "fp16", "bf16"] = ours("precision")
 
 
 class Requests(Settings):
-    """Ours: how requests to APIs are sent and what they may cost."""
+    """Extension: request handling and cost limits of APIs."""
 
-    concurrency: int | None = Field(default=None, ge=1)
-    """Requests at a time, at most; 8 by default."""
-    timeout: float = Field(default=120.0, gt=0)
-    tries: int = Field(default=6, ge=1)
+    concurrency: int | None = ours("concurrency", default=None)
+    timeout: float = ours("timeout", default=120.0)
+    tries: int = ours("tries")
     max_requests: int | None = Field(default=None, ge=0)
     max_total_tokens: int | None = Field(default=None, ge=0)
     dry_run: bool = False
-    """Only count what would be asked; estimate tokens, time and, with ``prices``, cost."""
-    prices: str = ""
-    """A file with the prices of tokens, by model."""
+    """Only count requests; estimate tokens, time and, with ``prices``, cost."""
+    prices: str = ours("prices")
 
 
 class ClipEval(Requests):
@@ -130,32 +140,28 @@ class ClipEval(Requests):
     models: list[VisionModel] = []
     dataset_name: Names = Field(min_length=1)
     data_dir: str | dict[str, str] | None = None
-    """A folder for all datasets, or (ours) one by dataset name."""
-    split: str = "test"
-    task: str | None = None
-    batch_size: int = Field(default=128, ge=1)
-    num_workers: int = Field(default=1, ge=0)
+    """A folder for all datasets, or (extension) one per dataset name."""
+    split: str = ours("split")
+    task: str | None = ours("task", default=None, min_length=None)
+    batch_size: int = ours("batch_size", default=128)
+    num_workers: int = ours("num_workers", default=1)
     verbose: bool = True
     output_dir: str | None = None
     cache_dir: str = "cache"
-    skip_existing: bool = False
-    limit: int | None = Field(default=None, ge=1)
-    recall_k: Annotated[list[int], BeforeValidator(_as_list)] = Field(default=[5, 1, 10], min_length=1)
-    """Ours: the seeds' 5, with 1 and 10 as extra keys."""
-    language: str | None = None
-    """Ours: of class names and captions; by default English, or the dataset's own if it has no English."""
-    hub: Hub = "modelscope"
-    """Ours: where named datasets come from."""
-    on_error: OnError = "fail"
-    min_success: float | None = Field(default=None, ge=0, le=1)
-    """Ours: the share of the samples that must not be lost, else the run ends with an error; captions: all of them."""
-    encoding: str = ""
-    """Ours: how the text files of a dataset of one's own are encoded, if not in UTF-8."""
+    skip_existing: bool = ours("skip_existing")
+    limit: int | None = ours("limit")
+    recall_k: Annotated[list[int], BeforeValidator(_as_list)] = ours("recall_k", default=[5, 1, 10], min_length=1)
+    language: str | None = ours("language", default=None, min_length=None)
+    """By default English, or the dataset's first language if it has no English."""
+    hub: Hub = ours("dataset_hub", default="modelscope")
+    on_error: OnError = ours("on_error")
+    min_success: float | None = ours("min_success")
+    encoding: str = ours("encoding")
     caption_models: list[VisionModel] = []
-    """Ours, for ``retrieval_comparison``: generators that describe the images."""
+    """Extension, for ``retrieval_comparison``: generators that caption the images."""
     text_models: list[TextModel] = []
-    """Ours, for ``retrieval_comparison``: encoders (and rerankers) that search the captions."""
-    top_k: int = Field(default=10, ge=1)
+    """Extension, for ``retrieval_comparison``: encoders (and rerankers) that search the captions."""
+    top_k: int = ours("top_k")
 
     @model_validator(mode="after")
     def _models_fit_the_task(self) -> Self:
@@ -163,11 +169,11 @@ class ClipEval(Requests):
             if not self.models and not self.caption_models:
                 raise ValueError("retrieval_comparison needs models, or caption_models with text_models")
             if bool(self.caption_models) != bool(self.text_models):
-                raise ValueError("caption_models write what text_models search: give both or none")
+                raise ValueError("caption_models and text_models must be set together: text_models search the captions")
         elif not self.models:
-            raise ValueError("models: at least one is needed")
+            raise ValueError("models: at least one is required")
         elif self.caption_models or self.text_models:
-            raise ValueError("caption_models and text_models belong to task: retrieval_comparison")
+            raise ValueError("caption_models and text_models require task: retrieval_comparison")
         return self
 
 
@@ -184,12 +190,11 @@ class CustomTask(Settings):
     name: str = "CustomRetrieval"
     data_path: str
     eval_splits: Names = ["test"]
-    encoding: str = ""
-    """Ours: how the files are encoded, if not in UTF-8."""
+    encoding: str = ours("encoding")
 
     @property
     def is_reranking(self) -> bool:
-        """Tell whether queries look among candidates of their own, by the name that EvalScope gives to it."""
+        """Whether queries have their own candidates, by EvalScope's naming convention."""
         return self.name.startswith(RERANKING)
 
 
@@ -200,25 +205,25 @@ class MtebEval(Requests):
     task_types: Names = []
     languages: Names = []
     custom_tasks: list[CustomTask] = []
-    top_k: int = Field(default=10, ge=1)
-    """How many documents the second stage orders anew."""
-    limit: int | None = Field(default=None, ge=1)
-    """Use only the first queries; the corpus stays whole."""
+    top_k: int = ours("top_k")
+    """Number of documents that the second stage reranks."""
+    limit: int | None = ours("limit")
+    """Use only the first queries; the corpus is complete."""
     overwrite_results: bool = True
     output_dir: str | None = None
     splits: dict[str, Names] | Names = []
-    """Of MTEB's own tasks: for all of them, or by task."""
+    """Splits of MTEB's built-in tasks: for all of them, or by task."""
     data_dir: str | dict[str, str] | None = None
-    """Ours: the data of MTEB's own tasks, in a folder with one folder for each task, or (by task name) anywhere."""
-    hub: Hub = "modelscope"
+    """Extension: data of MTEB's built-in tasks, in a folder with one subfolder per task, or by task name."""
+    hub: Hub = ours("dataset_hub", default="modelscope")
     encode_kwargs: dict[str, Any] = {}
     verbosity: int = 2
-    skip_existing: bool = False
+    skip_existing: bool = ours("skip_existing")
 
     @model_validator(mode="after")
     def _something_to_do(self) -> Self:
         if not (self.task_names or self.task_types or self.languages or self.custom_tasks):
-            raise ValueError("no task: give tasks (or task_names), or custom_tasks with a data_path")
+            raise ValueError("no task: set tasks (or task_names), or custom_tasks with a data_path")
         return self
 
 

@@ -1,4 +1,4 @@
-"""`TaskConfig`: one call of ``run_task``. However it is built, its names are brought up to date and its keys hidden."""
+"""EvalScope's task configs: both generations of field names, shorthands, and the checked `TaskConfig`."""
 
 from __future__ import annotations
 
@@ -9,31 +9,288 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from eyechart.compat.evalscope import schema
-from eyechart.compat.evalscope.names import normalise
-from eyechart.compat.evalscope.secrets import refuse_misplaced
-from eyechart.config import explain
-from eyechart.errors import UsageError
-from eyechart.io.configs.files import is_json, read_inner
+from eyechart.errors import UsageError, nearest, unknown_name
+from eyechart.io.config_files import is_json, read_inner
+from eyechart.io.secrets import refuse_misplaced
+from eyechart.messages import UserMessage, join
+from eyechart.settings.declare import explain
+
+__all__ = ["EvalBackend", "EvalType", "HubType", "TaskConfig"]
+
+
+Dict = dict[str, Any]
+
+TOOL_ALIASES = {"clip_benchmark": "clip_benchmark", "mteb": "mteb", "cmteb": "mteb"}
+BACKENDS = {"rageval": "RAGEval"}
+
+TOP = {"output_dir": "work_dir"}
+TOOL = {"model": "models"}
+CLIP_EVAL = {"model": "models", "datasets": "dataset_name", "dataset": "dataset_name", "limits": "limit"}
+MTEB_EVAL = {
+    "tasks": "task_names",
+    "topk": "top_k",
+    "limits": "limit",
+    "output_folder": "output_dir",
+    "dataset_path": "data_path",
+}
+TEXT_MODEL = {"model_name": "model_name_or_path", "dimension": "dimensions"}
+CUSTOM_TASK = {"dataset_path": "data_path", "path": "data_path"}
+CUSTOM = "CustomRetrieval"
+CUSTOM_TASKS = (CUSTOM, "CustomReranking")
+
+
+_QUESTIONS = "to ask a generative model questions, run `eyechart eval --dataset NAME --model_type api` instead"
+_IN_ENTRY = "set it in the model's entry in eval_config"
+_AUTOMATIC = "determined automatically; remove it"
+_NO_SANDBOX = "model output is never executed; remove it"
+_JUDGE = f"set the judge with --judge; {_QUESTIONS}"
+
+ELSEWHERE = {
+    "model": "models are entries of eval_config: models (MTEB) or eval.models (clip_benchmark)",
+    "model_id": "results are named after model_name; remove it",
+    "model_args": "set precision, device and revision in the model's entry in eval_config",
+    "model_task": _AUTOMATIC,
+    "api_url": "set api_base in the model's entry in eval_config",
+    "api_key": "set api_key, or better api_key_variable, in the model's entry in eval_config",
+    "timeout": "use eval_config.eval.timeout",
+    "stream": "responses are not streamed; remove it",
+    "chat_template": "defined by the server or the model's folder; remove it",
+    "template_type": "defined by the server or the model's folder; remove it",
+    "datasets": f"use eval_config.eval.dataset_name, or task_names for MTEB; {_QUESTIONS}",
+    "dataset_args": f"set splits, prompts and limits in eval_config.eval; {_QUESTIONS}",
+    "dataset_dir": "use eval_config.eval.cache_dir for downloads, data_dir for local data",
+    "dataset_hub": "use eval_config.eval.hub: modelscope or huggingface",
+    "limit": "use eval_config.eval.limit (or limits)",
+    "repeats": _QUESTIONS,
+    "generation_config": "set temperature, max_tokens and extra_body in the model's entry in eval_config",
+    "eval_type": "a model with api_base is called over HTTP, any other runs locally; remove it",
+    "eval_batch_size": "use eval_config.eval.batch_size, or eval_config.eval.concurrency for parallel requests",
+    "stage": "captioning and retrieval are separate tasks (image_caption, CustomRetrieval); remove it",
+    "output_type": _AUTOMATIC,
+    "mem_cache": "model outputs are always cached, in EYECHART_CACHE; remove it",
+    "rerun_review": "cached answers are reused and scores always recomputed; remove it",
+    "outputs": "use work_dir",
+    "dry_run": "use eval_config.eval.dry_run",
+    "ignore_errors": "use eval_config.eval.on_error: skip",
+    "enable_progress_tracker": _AUTOMATIC,
+    "judge_strategy": _JUDGE,
+    "judge_worker_num": _JUDGE,
+    "judge_model_args": _JUDGE,
+    "analysis_report": "`eyechart report FOLDER` creates a report of the results",
+    "use_sandbox": _NO_SANDBOX,
+    "sandbox_type": _NO_SANDBOX,
+    "sandbox_manager_config": _NO_SANDBOX,
+    "evalscope_version": "remove it",
+}
+"""Top-level keys of EvalScope's TaskConfig, and their replacements."""
+ELSEWHERE_IN_EVAL = {
+    **dict.fromkeys(("metrics", "metric"), "all metrics of a task are computed; recall_k sets the k of retrieval"),
+    **dict.fromkeys(("k", "recall_at_k"), "use recall_k"),
+    **dict.fromkeys(("prompt", "api_base", "api_key"), _IN_ENTRY),
+}
+"""Keys commonly misplaced in ``eval``."""
+ELSEWHERE_BACKENDS = {
+    "native": "The Native backend is for LLM benchmarks. "
+    "To ask a generative model questions, run `eyechart eval --dataset NAME --model_type api`.",
+    "vlmevalkit": "Run VLMEvalKit's benchmarks with `eyechart eval --dataset MMBench_DEV_EN --model MODEL`, "
+    "and its scripts with `eyechart as vlmeval`.",
+    "opencompass": "OpenCompass is for LLM benchmarks; use it directly.",
+    "thirdparty": "For third-party benchmarks of agents and tools, use EvalScope.",
+}
+"""Unsupported backends of EvalScope, and their replacements."""
+ELSEWHERE_TOOLS = {
+    "ragas": "RAGAS scores the answers of a whole RAG system with an LLM; use ragas for that. "
+    "To evaluate its retrieval, use tool: MTEB with custom_tasks.",
+    "vlmevalkit": ELSEWHERE_BACKENDS["vlmevalkit"],
+    "native": ELSEWHERE_BACKENDS["native"],
+}
+
+
+class EvalBackend:
+    """Names for ``eval_backend``; only RAGEval is supported, the others are rejected with a hint."""
+
+    NATIVE = "Native"
+    OPEN_COMPASS = "OpenCompass"
+    VLM_EVAL_KIT = "VLMEvalKit"
+    RAG_EVAL = "RAGEval"
+    THIRD_PARTY = "ThirdParty"
+
+
+class EvalType:
+    """Names for ``eval_type``, which is rejected with a hint."""
+
+    SERVICE = "openai_api"
+    CHECKPOINT = "llm_ckpt"
+
+
+class HubType:
+    """Names for ``hub``."""
+
+    MODELSCOPE = "modelscope"
+    HUGGINGFACE = "huggingface"
+
+
+def normalise(config: Mapping[str, Any]) -> Dict:
+    """Convert a config of either generation to current names. Unknown keys are left for the schema to reject."""
+    whole = dict(config)
+    if "tool" in whole and "eval_config" not in whole:
+        whole = {"eval_config": whole}  # a file with the inner part only, as EvalScope's command line accepts
+    if isinstance(whole.get("eval_backend"), str):
+        whole["eval_backend"] = _known("eval_backend", whole["eval_backend"], BACKENDS, ELSEWHERE_BACKENDS)
+    _refuse_elsewhere(whole, ELSEWHERE)
+    whole = rename(whole, TOP, "the config")
+    if isinstance(whole.get("eval_config"), BaseModel):
+        return whole  # already typed
+    if not isinstance(whole.get("eval_config"), Mapping):
+        raise UsageError(
+            "The config has no eval_config.", advice="Add it with tool, models and eval; see docs/run-task.md."
+        )
+    whole["eval_config"] = _tool(dict(whole["eval_config"]))
+    return whole
+
+
+def rename(values: Dict, table: Mapping[str, str], where: str) -> Dict:
+    """Replace old names by new ones; both at once with different values are an error."""
+    out = {key: value for key, value in values.items() if key not in table}
+    for old, new in table.items():
+        if old in values:
+            if new in out and out[new] != values[old]:
+                raise UsageError(
+                    "{where} has both {old} and {new}.",
+                    advice="They are synonyms: keep {new}.",
+                    where=where,
+                    old=old,
+                    new=new,
+                )
+            out[new] = values[old]
+    return out
+
+
+def _tool(inner: Dict) -> Dict:
+    if not isinstance(inner.get("tool"), str):
+        raise UsageError(
+            "eval_config has no tool.", advice="Known: {names}.", names=", ".join(sorted(set(TOOL_ALIASES.values())))
+        )
+    inner["tool"] = _known("tool", inner["tool"], TOOL_ALIASES, ELSEWHERE_TOOLS)
+    inner = rename(inner, TOOL, "eval_config")
+    eval_ = inner.get("eval")
+    if not isinstance(eval_, Mapping):
+        raise UsageError(
+            "eval_config has no eval.", advice="Add the datasets or tasks to evaluate; see docs/run-task.md."
+        )
+    _refuse_elsewhere(eval_, ELSEWHERE_IN_EVAL, "eval_config.eval.")
+    return _clip(inner, dict(eval_)) if inner["tool"] == "clip_benchmark" else _mteb(inner, dict(eval_))
+
+
+def _clip(inner: Dict, eval_: Dict) -> Dict:
+    eval_ = rename(eval_, CLIP_EVAL, "eval")
+    if "models" in inner:
+        eval_ = rename({**eval_, "_": inner.pop("models")}, {"_": "models"}, "eval_config and eval")
+    eval_["models"] = _entries(eval_.get("models"), {})
+    if "caption_models" in eval_:
+        eval_["caption_models"] = _entries(eval_["caption_models"], {})
+    if "text_models" in eval_:
+        eval_["text_models"] = _entries(eval_["text_models"], TEXT_MODEL)
+    return {**inner, "eval": eval_}
+
+
+def _mteb(inner: Dict, eval_: Dict) -> Dict:
+    if "models" in eval_ or "model" in eval_:
+        inner = rename({**inner, "_": eval_.pop("models", None) or eval_.pop("model")}, {"_": "models"}, "eval_config")
+    inner["models"] = _entries(inner.get("models"), TEXT_MODEL)
+    eval_ = rename(eval_, MTEB_EVAL, "eval")
+    eval_["custom_tasks"] = [_custom_task(task) for task in eval_.get("custom_tasks") or []]
+    # The first generation lists a custom task among the others and its folder next to them.
+    names = [_custom_name(name) for name in _listed(eval_.get("task_names"))]
+    custom = [name for name in names if name in CUSTOM_TASKS]
+    if "data_path" in eval_:
+        folder = eval_.pop("data_path")
+        eval_["custom_tasks"] += [{"name": name, "data_path": folder} for name in custom or [CUSTOM]]
+    elif custom and not eval_["custom_tasks"]:
+        raise UsageError(
+            "Task {task} has no data.",
+            advice="Set its folder in eval_config.eval.custom_tasks: [{{data_path}}].",
+            task=custom[0],
+        )
+    if names:
+        eval_["task_names"] = [name for name in names if name not in CUSTOM_TASKS]
+    return {**inner, "eval": eval_}
+
+
+def _custom_task(task: object) -> object:
+    if isinstance(task, str):
+        return {"data_path": task}
+    if not isinstance(task, Mapping):
+        return task
+    named = rename(dict(task), CUSTOM_TASK, "custom_tasks")
+    return {**named, "name": _custom_name(named["name"])} if "name" in named else named
+
+
+def _custom_name(name: object) -> object:
+    """Return the canonical spelling of a custom task.
+
+    Raises:
+        UnknownNameError: If the name is only similar to one.
+    """
+    if not isinstance(name, str) or name.startswith(CUSTOM_TASKS):
+        return name
+    plain = name.replace("_", "").replace("-", "").lower()
+    known = next((task for task in CUSTOM_TASKS if task.lower() == plain), None)
+    if known is None and nearest(plain, CUSTOM_TASKS, cutoff=0.85):
+        raise unknown_name("task", name, CUSTOM_TASKS)
+    return known or name
+
+
+def _entries(models: object, table: Mapping[str, str]) -> object:
+    """Wrap a single model in a list, and convert the entries to current names."""
+    return [
+        rename(dict(model), table, f"model {number}") if isinstance(model, Mapping) else model
+        for number, model in enumerate(_listed(models), 1)
+    ]
+
+
+def _listed(value: object) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
+
+
+def _known(kind: str, name: str, table: Mapping[str, str], elsewhere: Mapping[str, str]) -> str:
+    """Look a name up case-insensitively; an unsupported name of EvalScope is rejected with its replacement."""
+    if name.lower() in elsewhere:
+        raise UsageError("{kind}: {name} is not supported.", advice=elsewhere[name.lower()], kind=kind, name=name)
+    if name.lower() not in table:
+        raise unknown_name(kind, name, table.values())
+    return table[name.lower()]
+
+
+def _refuse_elsewhere(values: Iterable[str], elsewhere: Mapping[str, str], where: str = "") -> None:
+    """Reject unsupported keys of EvalScope, each with its replacement."""
+    lines = [
+        UserMessage("{key}: {hint}.", key=f"{where}{name}", hint=elsewhere[name])
+        for name in values
+        if name in elsewhere
+    ]
+    if lines:
+        raise UsageError(join(lines, "\n"))
 
 
 class TaskConfig(schema.Settings):
-    """One call of ``run_task``, with the names of either generation of EvalScope."""
+    """Arguments of ``run_task``, with the names of either generation of EvalScope."""
 
     eval_backend: Literal["RAGEval"] = "RAGEval"
     eval_config: Annotated[schema.ClipConfig | schema.MtebConfig, Field(discriminator="tool")]
     work_dir: str | None = None
     no_timestamp: bool = True
-    """EvalScope puts results into a folder named by the time unless told not to; here it must be asked for."""
+    """EvalScope writes to a folder named by the time by default; here that is opt-in."""
     use_cache: str | None = None
-    """An earlier run's folder to go on in; it replaces ``work_dir``."""
-    seed: int = 42
+    """Folder of an earlier run to resume; replaces ``work_dir``."""
+    seed: int = schema.ours("seed", default=42)
     debug: bool = False
-    """Write into the log what is planned, in full, and where errors come from."""
+    """Log the full plan, and tracebacks of errors."""
 
     @model_validator(mode="wrap")
     @classmethod
     def _read(cls, values: Any, handler: ModelWrapValidatorHandler[TaskConfig]) -> TaskConfig:
-        """Read settings of either generation; what is wrong is told in our words, which repeat no value."""
+        """Read settings of either generation; errors are reworded, without quoting values."""
         if not isinstance(values, Mapping):
             return handler(values)
         whole = dict(values)
@@ -50,12 +307,11 @@ class TaskConfig(schema.Settings):
 
     @property
     def folder(self) -> Path:
-        """Return where results go: ``use_cache``, else ``work_dir``, else the tool's ``output_dir``."""
+        """The output folder: ``use_cache``, else ``work_dir``, else the tool's ``output_dir``."""
         return Path(self.use_cache or self.work_dir or self.eval_config.eval.output_dir or "outputs").expanduser()
 
 
 def _names_in(path: list[str]) -> Iterable[str]:
-    """Return the names that are known in a part of a config."""
     tool = next((part for part in path if part in TOOLS), "")
     container = next((part for part in reversed(path) if not part.isdigit() and part not in TOOLS), "")
     return _FIELDS.get((tool, container), TaskConfig).model_fields
@@ -73,6 +329,4 @@ _FIELDS: dict[tuple[str, str], type[BaseModel]] = {
     ("mteb", "models"): schema.TextModel,
     ("mteb", "custom_tasks"): schema.CustomTask,
 }
-"""What may stand in which part of a config."""
-
-__all__ = ["TaskConfig"]
+"""Schema of each section of a config."""

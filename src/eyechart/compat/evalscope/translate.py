@@ -1,31 +1,52 @@
-"""From a config to jobs, and to the tables that are made of their results."""
+"""Jobs and comparison tables from a config."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, cast
 
 from eyechart.api import Budget
-from eyechart.compat.evalscope.comparison import ComparisonPlan
-from eyechart.compat.evalscope.layout import Layout, holds_other_captions, result_path
-from eyechart.compat.evalscope.models import vision_access, vision_spec
-from eyechart.compat.evalscope.schema import CAPTION, COMPARISON, ClipConfig, ClipEval, VisionModel
+from eyechart.compat.evalscope.models import encode_options, text_access, text_spec, vision_access, vision_spec
+from eyechart.compat.evalscope.schema import (
+    CAPTION,
+    COMPARISON,
+    ClipConfig,
+    ClipEval,
+    CustomTask,
+    MtebConfig,
+    MtebEval,
+    Requests,
+    TextModel,
+    VisionModel,
+)
 from eyechart.compat.evalscope.task_config import TaskConfig
-from eyechart.compat.evalscope.text_jobs import TextModels, Texts, text_jobs, tool_jobs
 from eyechart.config import Config, make_config
 from eyechart.datasets.catalogue import load_catalogue
-from eyechart.datasets.layout import is_webdataset
-from eyechart.outputs import check_outputs
-from eyechart.plan import Planner, dataset_names, dataset_spec, task_options
-from eyechart.tasks.captions.image_caption import data_folder, way_of
-from eyechart.types import Job
+from eyechart.datasets.locations import is_webdataset
+from eyechart.datasets.mteb import MtebDataset, tasks_of_types
+from eyechart.datasets.text_collection import has_images
+from eyechart.errors import UsageError
+from eyechart.models.access import access_of
+from eyechart.outputs import RunFolder, check_outputs, file_name, holds_other_captions, label, result_path
+from eyechart.plan import PlannedBenchmark, Planner, dataset_names, dataset_spec, task_options
+from eyechart.report.retrieval_comparison import ComparisonPlan
+from eyechart.settings.tasks import ImageCaptionSettings
+from eyechart.tasks.image_caption import data_folder, way_of
+from eyechart.tasks.mteb import WITH_RERANKER
+from eyechart.types import DatasetSpec, EncodeOptions, Job, ModelSpec
+
+RETRIEVAL, MIXED, MTEB = "text_retrieval", "zeroshot_retrieval", "mteb"
+MIXED_KS = (1, 5, 10)
+CACHE = "cache"
+"""Data of MTEB's built-in tasks in subfolders of this folder are used without network access."""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """What a config asks for."""
+    """Jobs and tables of a config."""
 
     jobs: tuple[Job, ...]
     skip_existing: bool
@@ -35,22 +56,22 @@ class Translation:
 
 @dataclass
 class Translator:
-    """Turns the configs of a run into jobs. Whatever cannot work is refused here, before any work."""
+    """Turns the configs of a run into jobs, rejecting everything invalid before any work."""
 
     planner: Planner = field(default_factory=Planner)
     jobs: list[Job] = field(default_factory=list)
-    """Those of all configs so far."""
+    """Jobs of all configs so far."""
 
-    def translate(self, config: TaskConfig, layout: Layout) -> Translation:
+    def translate(self, config: TaskConfig, target: RunFolder) -> Translation:
         """Return the jobs of one config."""
         inner = config.eval_config
         if isinstance(inner, ClipConfig):
-            found = _ClipTranslation(inner.eval, layout, self.planner, config.seed).translate()
+            found = _ClipTranslation(inner.eval, target, self.planner, config.seed).translate()
         else:
             settings = inner.eval
             skip = settings.skip_existing or not settings.overwrite_results
             promised = {data_folder(job.output).resolve() for job in self.jobs if job.task == CAPTION}
-            jobs = tuple(tool_jobs(inner, layout, self.planner, promised))
+            jobs = tuple(tool_jobs(inner, target, self.planner, promised))
             found = Translation(jobs, skip, settings.dry_run)
         self.jobs += found.jobs
         check_outputs(list({(job.output, job.digest): job for job in self.jobs}.values()))
@@ -59,10 +80,8 @@ class Translator:
 
 @dataclass
 class _ClipTranslation:
-    """The tool ``clip_benchmark``."""
-
     settings: ClipEval
-    layout: Layout
+    target: RunFolder
     planner: Planner
     seed: int
 
@@ -83,7 +102,6 @@ class _ClipTranslation:
                 yield self._job(entry, name, task)
 
     def _job(self, entry: VisionModel, name: str, task: str) -> Job:
-        """Plan one model on one dataset."""
         settings = self.settings
         config = self._config(name)
         options = task_options(config) | {"caption_prompt": entry.prompt, "prompt_role": entry.prompt_role}
@@ -96,18 +114,17 @@ class _ClipTranslation:
 
         def taken(folder: Path) -> bool:
             return benchmark.task_name == CAPTION and holds_other_captions(
-                output_in(folder), way_of(spec, benchmark.settings)
+                output_in(folder), way_of(spec, ImageCaptionSettings.restored(benchmark.settings))
             )
 
         identity = [spec.what, entry.prompt, entry.prompt_role]
-        output = output_in(self.layout.model_folder([entry.model_name], identity, taken))
+        output = output_in(self.target.model_folder([entry.model_name], identity, taken))
         if not (settings.skip_existing and output.exists()):  # see `eyechart.plan.plan_jobs`
-            benchmark.task.check_family(self.planner.check(spec, role))
+            self.planner.check_model(spec, benchmark.task)
         return benchmark.job(
             spec,
             output,
-            batch_size=settings.batch_size,
-            workers=settings.num_workers,
+            encoding=EncodeOptions(settings.batch_size, settings.num_workers),
             on_error=settings.on_error,
             **({} if settings.min_success is None else {"min_success": settings.min_success}),
         )
@@ -122,7 +139,7 @@ class _ClipTranslation:
             ComparisonPlan(
                 name,
                 tuple(job.output for job in (*seeing, *reading) if job.dataset.name == name),
-                self.layout.root,
+                self.target.root / f"{file_name(name)}_retrieval_comparison",
                 tuple(settings.recall_k),
             )
             for name in self.names
@@ -131,7 +148,6 @@ class _ClipTranslation:
         return Translation(jobs, settings.skip_existing, settings.dry_run, tables)
 
     def _search(self, captions: Job) -> Iterator[Job]:
-        """Plan the text models on the captions of one generator."""
         texts = Texts(
             captions.dataset.name,
             data_folder(captions.output),
@@ -140,10 +156,10 @@ class _ClipTranslation:
             options={"captions_by": captions.model.name, "caption_prompt": captions.settings["prompt"]},
         )
         models = TextModels.of(self.settings.text_models, self.settings, self.budget, {})
-        yield from text_jobs(texts, models, self.settings.top_k, self.layout, self.planner)
+        yield from text_jobs(texts, models, self.settings.top_k, self.target, self.planner)
 
     def _config(self, name: str) -> Config:
-        """Return the settings of `eyechart.config` that say which data are read and how."""
+        """Return the `eyechart.config` settings that select the data."""
         settings = self.settings
         roots = settings.data_dir
         root = (roots.get(name) if isinstance(roots, dict) else roots) or self._in_cache(name)
@@ -163,7 +179,7 @@ class _ClipTranslation:
         return make_config(values | ({"dataset_root": root} if root else {}))
 
     def _language(self, name: str) -> str:
-        """Return the language to read a dataset in: as asked, else English, else the dataset's own first one."""
+        """Return the language of a dataset: as configured, else English, else the dataset's first one."""
         entry = load_catalogue().find(name)
         wished = self.settings.language
         if wished or entry is None or not entry.languages or entry.own_language("en") is not None:
@@ -171,6 +187,165 @@ class _ClipTranslation:
         return entry.languages[0]
 
     def _in_cache(self, name: str) -> str | None:
-        """Find a webdataset that was put into the cache folder by hand, where EvalScope keeps its own."""
+        """Find a webdataset that was placed in the cache folder, where EvalScope keeps its own."""
         folders = (Path(self.settings.cache_dir) / folder for folder in (name, f"wds_{name}"))
         return next((str(folder) for folder in folders if is_webdataset(folder)), None)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A folder of texts, or of texts and images, to search."""
+
+    name: str
+    """Name in results."""
+    folder: Path
+    split: str = "test"
+    limit: int | None = None
+    promised: bool = False
+    """To be written by an earlier job."""
+    mixed: bool = False
+    """Whether some documents or queries are images."""
+    writer: str = ""
+    """The model that wrote the texts, named in results with the models that search them."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    encoding: str = ""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """An encoder, optionally followed by a reranker."""
+
+    encoder: ModelSpec
+    names: tuple[str, ...]
+    options: Mapping[str, Any]
+    """Task options: prompts, and the second stage if there is one."""
+    identity: object
+    """Distinguishes chains of the same names."""
+    extra_models: Mapping[str, ModelSpec]
+    """The reranker, if there is one."""
+
+
+@dataclass(frozen=True)
+class TextModels:
+    """The text models of a config: encoders with their prompts, and rerankers."""
+
+    encoders: tuple[tuple[ModelSpec, dict[str, Any]], ...]
+    rerankers: tuple[tuple[ModelSpec, str], ...]
+
+    @classmethod
+    def of(
+        cls, entries: Sequence[TextModel], requests: Requests, budget: Budget, encode_kwargs: dict[str, Any]
+    ) -> Self:
+        """Separate encoders and rerankers; a reranker alone cannot search."""
+        specs = [(entry, text_spec(entry, text_access(entry, requests, budget, encode_kwargs))) for entry in entries]
+        encoders = tuple(
+            (spec, encode_options(entry, encode_kwargs)) for entry, spec in specs if not entry.is_cross_encoder
+        )
+        rerankers = tuple((spec, entry.prompt or "") for entry, spec in specs if entry.is_cross_encoder)
+        if not encoders:
+            raise UsageError(
+                "All models are rerankers (is_cross_encoder).",
+                advice="Rerankers reorder the results of an encoder: add an encoder.",
+            )
+        return cls(encoders, rerankers)
+
+    def chains(self, top_k: int, planner: Planner, *, second: bool = True) -> Iterator[Chain]:
+        """Yield every encoder, alone and (if ``second``) with each reranker."""
+        for encoder, prompts in self.encoders:
+            planner.check(encoder, "encoder")
+            for reranker, told in ((None, ""), *(self.rerankers if second else ())):
+                specs = [encoder, *([reranker] if reranker is not None else [])]
+                stage = {"reranker": reranker.name, "top_k": top_k, "reranker_prompt": told} if reranker else {}
+                identity = [[spec.what for spec in specs], prompts, told]
+                extra = {"reranker": reranker} if reranker else {}
+                yield Chain(encoder, tuple(spec.name for spec in specs), {**prompts, **stage}, identity, extra)
+
+
+def text_jobs(texts: Texts, models: TextModels, top_k: int, target: RunFolder, planner: Planner) -> Iterator[Job]:
+    """Plan every encoder on a folder, alone and with each reranker; rerankers only accept text."""
+    if texts.mixed and models.rerankers:
+        raise UsageError(
+            "{folder} contains images, but rerankers only accept text.",
+            advice="Remove the reranker from this config.",
+            folder=texts.folder,
+        )
+    reader, task = ("collection", MIXED) if texts.mixed else ("text_collection", RETRIEVAL)
+    how = {"encoding": texts.encoding} if texts.encoding else {}
+    dataset = DatasetSpec(texts.name, reader, str(texts.folder), texts.split, limit=texts.limit, options=how)
+    for chain in models.chains(top_k, planner):
+        options = {**texts.options, **chain.options, "recall_k": list(MIXED_KS)}
+        benchmark = planner.benchmark(dataset, task, options, promised=texts.promised, extra_models=chain.extra_models)
+        names = [*filter(None, [texts.writer]), *chain.names]
+        output = result_path(target.model_folder(names, chain.identity), texts.name, task)
+        yield _job(chain.encoder, benchmark, output, label(names) if len(names) > 1 else "")
+
+
+def tool_jobs(config: MtebConfig, target: RunFolder, planner: Planner, promised: Collection[Path]) -> Iterator[Job]:
+    """Plan the tool ``MTEB``: custom tasks, then built-in ones.
+
+    Args:
+        config: The settings.
+        target: Output folder.
+        planner: Checks data and models.
+        promised: Folders that earlier jobs of the same run will write.
+    """
+    settings = config.eval
+    budget = Budget(settings.max_requests, settings.max_total_tokens)
+    models = TextModels.of(config.models, settings, budget, settings.encode_kwargs)
+    _check_names(settings.custom_tasks)
+    for task in settings.custom_tasks:
+        folder = Path(task.data_path).expanduser()
+        for split in task.eval_splits:
+            name = task.name if split == "test" else f"{task.name}-{split}"
+            texts = Texts(
+                name,
+                folder,
+                split,
+                settings.limit,
+                promised=folder.resolve() in promised,
+                options={"candidates": True} if task.is_reranking else {},
+                encoding=task.encoding,
+            )
+            if not texts.promised and has_images(folder, task.encoding):
+                texts = replace(texts, mixed=True)
+            yield from text_jobs(texts, models, settings.top_k, target, planner)
+    if settings.task_names or settings.task_types or (settings.languages and not settings.custom_tasks):
+        yield from _mteb_jobs(settings, models, target, planner)
+
+
+def _mteb_jobs(settings: MtebEval, models: TextModels, target: RunFolder, planner: Planner) -> Iterator[Job]:
+    """Plan MTEB's built-in tasks: every encoder alone and, for rankings, with each reranker."""
+    names = settings.task_names or tasks_of_types(settings.task_types, settings.languages)
+    alone = [replace(models, encoders=(encoder,)) for encoder in models.encoders]  # groups the jobs by model
+    for own, name in product(alone, names):
+        dataset = DatasetSpec(name, MTEB, name, limit=settings.limit, options=_mteb_options(settings, name))
+        kind = cast("MtebDataset", planner.datasets.open(dataset)).task.metadata.type
+        for chain in own.chains(settings.top_k, planner, second=kind in WITH_RERANKER):
+            benchmark = planner.benchmark(dataset, MTEB, chain.options, extra_models=chain.extra_models)
+            output = result_path(target.model_folder(chain.names, chain.identity), name, f"{MTEB}_{kind}")
+            yield _job(chain.encoder, benchmark, output, label(chain.names) if len(chain.names) > 1 else "")
+
+
+def _mteb_options(settings: MtebEval, name: str) -> dict[str, Any]:
+    """Return the options that select splits, languages and data of a task."""
+    splits = settings.splits.get(name, []) if isinstance(settings.splits, dict) else settings.splits
+    roots = settings.data_dir
+    own = roots.get(name) if isinstance(roots, dict) else str(Path(roots or CACHE) / name)
+    if not roots and not Path(str(own)).is_dir():
+        own = None  # no local data
+    chosen = {"languages": settings.languages, "splits": splits, "folder": own, "hub": settings.hub}
+    return {key: value for key, value in chosen.items() if value}
+
+
+def _job(encoder: ModelSpec, benchmark: PlannedBenchmark, output: Path, together: str = "") -> Job:
+    access = access_of(encoder)
+    # A remote encoder serves requests in parallel, so it gets several requests' worth of texts at a time.
+    at_once = access.concurrency if "api_base" in encoder.options else 1
+    return benchmark.job(encoder, output, label=together, encoding=EncodeOptions(access.batch_size * at_once))
+
+
+def _check_names(tasks: list[CustomTask]) -> None:
+    names = [task.name for task in tasks]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError("Two custom tasks are named {name!r}.", advice="Use distinct names.", name=twice)

@@ -1,6 +1,6 @@
-"""Dataset classes under the names that VLMEvalKit gives them: thin shells over tables, prompts and scorers.
+"""Dataset classes under VLMEvalKit's names: thin shells over tables, prompts and scorers.
 
-A benchmark of one's own extends one of them, names its file in ``DATASET_URL`` and ``DATASET_MD5``, and overrides
+A user's benchmark extends one of them, declares its file in ``DATASET_URL`` and ``DATASET_MD5``, and overrides
 ``build_prompt`` and ``evaluate`` as needed.
 """
 
@@ -12,19 +12,32 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from eyechart.compat.vlmevalkit.evaluation import evaluate_file
-from eyechart.compat.vlmevalkit.frames import to_frame
-from eyechart.datasets.questions.asking import Asking
-from eyechart.datasets.questions.benchmarks import CLASS_FORMS, ClassForm, QuestionBenchmark, known_benchmarks
-from eyechart.datasets.questions.download import fetch
-from eyechart.datasets.questions.folders import inside, lmu_data_root
-from eyechart.datasets.questions.own_classes import by_scorer
-from eyechart.datasets.questions.own_tables import benchmark_of, with_metric
-from eyechart.datasets.questions.prompts import build_prompt, fill_questions
+from eyechart.compat.vlmevalkit.files import to_frame
+from eyechart.datasets.questions.benchmark_files import fetch, inside, lmu_data_root
+from eyechart.datasets.questions.benchmarks import (
+    CLASS_FORMS,
+    OPEN_RULE,
+    ClassForm,
+    QuestionBenchmark,
+    known_benchmarks,
+)
+from eyechart.datasets.questions.prompt_templates import PromptTemplate
+from eyechart.datasets.questions.question_dataset import build_prompt, fill_questions
+from eyechart.datasets.questions.question_reader import (
+    benchmark_of,
+    borrowed_name,
+    by_scorer,
+    known_file,
+    other_file,
+    parts_of,
+    read_known,
+    with_metric,
+)
 from eyechart.datasets.questions.question_table import QuestionTable
-from eyechart.datasets.questions.reader import borrowed_name, known_file, other_file, parts_of, read_known
-from eyechart.datasets.questions.rows import Record, as_record, as_table, with_columns
-from eyechart.datasets.questions.tsv import read_tsv
+from eyechart.datasets.questions.row_table import Record, as_record, as_table, with_columns
+from eyechart.datasets.questions.table_files import read_tsv
 from eyechart.errors import unknown_name
+from eyechart.messages import UserMessage
 
 __all__ = [
     "CustomCaptionDataset",
@@ -55,7 +68,7 @@ __all__ = [
 
 
 class CatalogueColumn(Mapping[str, str]):
-    """The addresses or digests of a dataset class's benchmarks: a dict that reads the catalogue when it is used."""
+    """URLs or digests of a dataset class's benchmarks, read lazily from the catalogue."""
 
     def __init__(self, dataset_class: str, column: Literal["url", "md5"]) -> None:
         self.dataset_class, self.column = dataset_class, column
@@ -75,19 +88,19 @@ class CatalogueColumn(Mapping[str, str]):
 
 
 class ImageBaseDataset:
-    """A benchmark in one TSV file: rows with an index, an image, a question and mostly an answer."""
+    """A benchmark in a TSV file: rows with an index, an image, a question and usually an answer."""
 
     MODALITY = "IMAGE"
     TYPE: ClassVar[str] = "VQA"
     FORM: ClassVar[ClassForm] = CLASS_FORMS["ImageBaseDataset"]
-    """How rows are asked and scored where a subclass overrides neither method."""
+    """Prompts and scoring unless a subclass overrides the methods."""
     METRIC: ClassVar[str] = ""
-    """Which metric of `eyechart.metrics.answers.OPEN_METRICS` compares open answers; the table decides if empty."""
+    """Metric of `eyechart.metrics.answers.OPEN_METRICS` for open answers; chosen by the table if empty."""
     DATASET_URL: ClassVar[Mapping[str, str]] = {}
     DATASET_MD5: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
-        """Give a class that the catalogue knows the form and the files of its benchmarks."""
+        """Set form and files of a class that is in the catalogue."""
         super().__init_subclass__()
         name = cls.__name__
         if name in CLASS_FORMS:
@@ -103,7 +116,7 @@ class ImageBaseDataset:
         self.file = file
         self.metric = self.METRIC
         self.table_file: Path | None = None
-        """The file that the rows were read from; a class that reads them elsewhere leaves it empty."""
+        """The file that the rows were read from; None for a class that reads them elsewhere."""
         self.questions = self._questions(dataset, skip_noimg)
         self.img_root = str(self.questions.image_root)
         self.meta_only, self.notices = self.questions.meta_only, self.questions.notices
@@ -114,9 +127,9 @@ class ImageBaseDataset:
 
     @property
     def data(self) -> Any:
-        """The rows as a data frame where pandas is installed, images included; a class of one's own may change them.
+        """The rows as a data frame if pandas is installed, images included; a subclass may modify them.
 
-        It is made when it is first asked for: who takes the rows of `questions` one by one keeps no image in memory.
+        Built on first use: code that iterates over `questions` keeps no image in memory.
         """
         if self._data is None:
             self._data = to_frame(self.questions.data)
@@ -145,7 +158,7 @@ class ImageBaseDataset:
 
     @property
     def benchmark(self) -> QuestionBenchmark:
-        """Say how this benchmark is scored: from the catalogue, else from the class and the table."""
+        """Scoring of this benchmark: from the catalogue, else derived from the class and the table."""
         known = known_benchmarks().get(self.dataset_name)
         if known is not None and self.file is None:
             return known
@@ -153,10 +166,10 @@ class ImageBaseDataset:
         found = benchmark_of(self.dataset_name, name, self.questions.data)
         if name == "CustomVQADataset":
             return with_metric(found, self.metric)
-        return replace(found, metric=self.metric) if self.metric and found.scorer == "open" else found
+        return replace(found, metric=self.metric) if self.metric and found.scorer == OPEN_RULE else found
 
     def load_data(self, dataset: str) -> Any:
-        """Return the table: a given file, else ``$LMUData/{dataset}.tsv``, downloaded if need be."""
+        """Return the table: the given file, else ``$LMUData/{dataset}.tsv``, downloaded if missing."""
         known = known_benchmarks().get(dataset)
         if self.file is None and known is not None and class_for(known) is type(self):
             self.table_file = known_file(known)
@@ -164,18 +177,20 @@ class ImageBaseDataset:
         return self.prepare_tsv(self.DATASET_URL.get(dataset, ""), self.DATASET_MD5.get(dataset))
 
     def prepare_tsv(self, url: str, file_md5: str | None = None) -> Any:
-        """Return the table: a given file, else ``$LMUData/{dataset}.tsv``, downloaded from ``url`` if need be."""
+        """Return the table: the given file, else ``$LMUData/{dataset}.tsv``, downloaded from ``url`` if missing."""
         name = self.dataset_name
         path = self.file or inside(lmu_data_root(), f"{name}.tsv", "the benchmark's name")
         if self.file is None and not path.is_file():
             if not url:
-                raise unknown_name("benchmark", name, self.supported_datasets(), advice=f"Or put it at {path}.")
+                raise unknown_name(
+                    "benchmark", name, self.supported_datasets(), advice=UserMessage("Or put it at {path}.", path=path)
+                )
             fetch(url, path, file_md5 or "")
         self.table_file, self.data_path = path, str(path)
         return read_tsv(path)
 
     def post_build(self, dataset: str) -> None:
-        """Do what a subclass wants to do after the table was read."""
+        """Hook for subclasses, called after the table is read."""
 
     def __len__(self) -> int:
         return len(self.questions.rows if self._data is None else self._data)
@@ -190,7 +205,7 @@ class ImageBaseDataset:
         return as_record(line)
 
     def build_prompt(self, line: Any) -> Any:
-        """Return the message for a row (its position or the row itself), in the form that the catalogue names."""
+        """Return the prompt for a row (or its position), in the form declared by the catalogue."""
         row = self.line(line)
         known = known_benchmarks().get(self.dataset_name)
         if known is None or class_for(known) is not type(self):
@@ -205,24 +220,24 @@ class ImageBaseDataset:
         return evaluate_file(self.questions, self.benchmark, Path(eval_file), **judge_kwargs)
 
     def dump_image(self, line: Any) -> list[str]:
-        """Write a row's images to the image folder and return their paths, or return the paths it names."""
+        """Write a row's images to the image folder and return their paths, or return the paths in the row."""
         return self.questions.write_images(self.line(line))
 
 
 class ImageMCQDataset(ImageBaseDataset):
-    """Multiple choice: hint, question, options A, B, ... and the request to choose one."""
+    """Multiple choice: hint, question, options A, B, ... and an instruction to choose one."""
 
 
 class MMMUDataset(ImageMCQDataset):
-    """MMMU: multiple choice with the images where the text names them (``<image 1>``)."""
+    """MMMU: multiple choice with images at their references in the text (``<image 1>``)."""
 
 
 class MUIRDataset(ImageMCQDataset):
-    """MUIRBench: multiple choice with the images in place of ``<image>``, in their order."""
+    """MUIRBench: multiple choice with images in place of ``<image>``, in order."""
 
 
 class HRBenchDataset(ImageMCQDataset):
-    """HRBench: multiple choice about large images, in several cycles."""
+    """HRBench: multiple choice on large images, in several cycles."""
 
 
 class NaturalBenchDataset(ImageMCQDataset):
@@ -230,7 +245,7 @@ class NaturalBenchDataset(ImageMCQDataset):
 
 
 class ImageYORNDataset(ImageBaseDataset):
-    """Yes/no questions, asked as they are; AMBER's say what they want."""
+    """Yes/no questions, verbatim; AMBER's include the instruction."""
 
 
 class ImageVQADataset(ImageBaseDataset):
@@ -242,31 +257,33 @@ class MTVQADataset(ImageBaseDataset):
 
 
 class OCRBench(ImageBaseDataset):
-    """OCRBench: questions as they are, answers looked for in what the model writes."""
+    """OCRBench: verbatim questions; the reference is searched in the response."""
 
 
 class MathVista(ImageBaseDataset):
-    """MathVista: questions as they are."""
+    """MathVista: verbatim questions."""
 
 
 class MathVision(ImageBaseDataset):
-    """MathVision: questions as they are."""
+    """MathVision: verbatim questions."""
 
 
 class MMVet(ImageBaseDataset):
-    """MM-Vet and CORE-MM: questions as they are, graded by a judge."""
+    """MM-Vet and CORE-MM: verbatim questions, graded by a judge."""
 
 
 class LLaVABench(ImageBaseDataset):
-    """LLaVABench: questions as they are, compared with GPT-4's answers by a judge."""
+    """LLaVABench: verbatim questions, compared with GPT-4's answers by a judge."""
 
 
 class ImageShortQADataset(ImageBaseDataset):
-    """Open questions that ask for a short answer."""
+    """Open questions with an instruction to answer briefly."""
 
     TYPE = "Short"
     FORM = ClassForm(
-        "Short", "question", "open", Asking("${question}\nPlease directly provide a short answer to the question. ")
+        "Short",
+        "question",
+        asking=PromptTemplate("${question}\nPlease directly provide a short answer to the question. "),
     )
 
 
@@ -278,21 +295,21 @@ class TextBaseDataset(ImageBaseDataset):
     def __init__(self, dataset: str = "MMBench", **_: Any) -> None:
         super().__init__(dataset, skip_noimg=False)
 
-    def dump_image(self, line: Any) -> list[str]:  # noqa: ARG002 - there are none
-        """Return no images."""
+    def dump_image(self, line: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
+        """Return an empty list."""
         return []
 
 
 class VCRDataset(ImageBaseDataset):
-    """Visual caption restoration: the question names the task."""
+    """Visual caption restoration: the question describes the task."""
 
 
 class ImageCaptionDataset(ImageBaseDataset):
-    """Captions: one request for every image, unless the table has questions."""
+    """Captions: the same prompt for every image, unless the table has questions."""
 
 
 class ImageMTDataset(ImageBaseDataset):
-    """Dialogues: ``question`` and ``answer`` are lists; ``<ImageHere>`` stands where an image is shown."""
+    """Dialogues: ``question`` and ``answer`` are lists; ``<ImageHere>`` marks the position of an image."""
 
 
 class MMDUDataset(ImageMTDataset):
@@ -300,15 +317,15 @@ class MMDUDataset(ImageMTDataset):
 
 
 class ConcatDataset(ImageBaseDataset):
-    """Several benchmarks in one: each row is asked and scored as in its part."""
+    """Several benchmarks in one: each row is prompted and scored as in its part."""
 
-    def _questions(self, dataset: str, skip_noimg: bool) -> QuestionTable:  # noqa: ARG002 - as the parts have it
+    def _questions(self, dataset: str, skip_noimg: bool) -> QuestionTable:  # noqa: ARG002 - decided by the parts
         known = known_benchmarks()[dataset]
         return read_known(known, {part.name: known_file(part) for part in parts_of(known)})
 
 
 class CustomMCQDataset(ImageMCQDataset):
-    """A table of one's own with multiple choice: the columns A and B are there."""
+    """A user's multiple-choice table, with columns A and B."""
 
 
 class CustomTextMCQDataset(CustomMCQDataset):
@@ -318,7 +335,7 @@ class CustomTextMCQDataset(CustomMCQDataset):
 
 
 class CustomVQADataset(ImageBaseDataset):
-    """Anything else: yes/no and open questions, asked as they are; ``metric`` compares open answers."""
+    """Any other table: yes/no and open questions, verbatim; ``metric`` scores open answers."""
 
 
 class CustomCaptionDataset(ImageCaptionDataset):
@@ -334,6 +351,6 @@ _BY_KIND: Mapping[str, type[ImageBaseDataset]] = {
 
 
 def class_for(benchmark: QuestionBenchmark) -> type[ImageBaseDataset]:
-    """Return the class of a benchmark of the catalogue; where its own is not here, that of its kind."""
+    """Return the class of a catalogue benchmark, or that of its kind if its own is not implemented."""
     found: type[ImageBaseDataset] | None = globals().get(benchmark.dataset_class)
     return found or _BY_KIND.get(benchmark.kind, ImageBaseDataset)

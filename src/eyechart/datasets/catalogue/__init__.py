@@ -1,25 +1,357 @@
-"""The catalogue: every dataset that has a name, as data (the ``.toml`` files beside this one), and collections.
+"""The catalogue of named datasets and collections, as data: the ``.toml`` files in this folder.
 
-Fields of an entry, those with a star are required:
+Fields of an entry; those with a star are required:
 
-``title``*, ``kind``*, ``languages``* (the codes that its files use, or "flores"), ``splits``*, ``sources``* (see
-below), ``licence``*, ``citation``*, ``metric``* (the main one), ``chance`` (what guessing gives for it), ``aliases``,
-``classes``, ``classes_by_language``, ``samples`` and ``captions`` (of the test split), ``whole`` (there is no agreed
-split, all of it is read), ``classnames`` and ``templates`` (keys in the prompt pack), ``subset`` (which part of
-ImageNet's classes it has), ``own_classnames`` and ``own_templates`` (the texts themselves), ``domain``, ``homepage``,
-``note``, ``manual`` (what to get, where from, where to put it), ``datacomp`` (its figures there), ``groups`` (which
-column of metadata makes groups).
+``title``*, ``kind``*, ``languages``* (the codes used by its files, or "flores"), ``splits``*, ``sources``* (see below),
+``licence``*, ``citation``*, ``metric``* (the main one), ``chance`` (its chance level), ``aliases``, ``classes``,
+``classes_by_language``, ``samples`` and ``captions`` (of the test split), ``whole`` (there is no standard split, all
+data are read), ``classnames`` and ``templates`` (keys in the prompt pack), ``subset`` (of ImageNet's classes),
+``own_classnames`` and ``own_templates`` (the texts themselves), ``domain``, ``homepage``, ``note``, ``manual`` (what to
+get, where from, where to put it), ``datacomp`` (its figures there), ``groups`` (the metadata column that defines
+groups).
 
-``aliases`` and ``samples`` of ours stand in ``eyechart/benchmarks.toml``, as tables of results need them, too.
+``aliases`` and ``samples`` of built-in entries are in ``eyechart/benchmarks.toml``, since result tables also use them.
 
-A source says how the data is read: ``reader``, ``present`` (paths under the root, any of which shows that the data is
-there), ``splits`` (our name to the source's), ``languages`` (if it has fewer than the entry), ``huggingface`` and
+A source defines how the data are read: ``reader``, ``present`` (paths under the root, any of which shows that the data
+exist), ``splits`` (the source's name by ours), ``languages`` (if it has fewer than the entry), ``huggingface`` and
 ``modelscope`` (dataset repositories), ``base`` (another entry whose images are used), ``download`` (false if its
-library can no longer fetch it); everything else is for the reader. Sources are tried in order: first those whose data
-is there, then those that can be fetched.
+library can no longer download it); further keys are for the reader. Sources are tried in order: first those with local
+data, then those that can be downloaded.
 """
 
-from eyechart.datasets.catalogue.entry import CatalogueEntry, Manual, Source
-from eyechart.datasets.catalogue.load import Catalogue, load_catalogue, user_files
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_args
+
+from eyechart.benchmarks import catalogue_facts
+from eyechart.datasets.class_texts import SUBSETS
+from eyechart.errors import UsageError, nearest
+from eyechart.io.safe_parse import is_number
+from eyechart.languages import find_same, flores_codes
+from eyechart.messages import UserMessage
+from eyechart.types import Kind
 
 __all__ = ["Catalogue", "CatalogueEntry", "Manual", "Source", "load_catalogue", "user_files"]
+
+
+# Catalogue entries and their validation.
+
+
+FLORES = "flores"
+
+
+@dataclass(frozen=True)
+class Manual:
+    """What the user must do before the data can be read."""
+
+    what: str
+    url: str
+    where: str
+    """Where to put it; ``{root}`` is --dataset_root."""
+
+    def advice(self, root: str) -> str:
+        """Return the instructions for a root folder."""
+        where = self.where.replace("{root}", root.rstrip("/") or "/")
+        return UserMessage(
+            "Download {what} (from {url}) and put it at {where}.", what=self.what, url=self.url, where=where
+        )
+
+
+@dataclass(frozen=True)
+class Source:
+    """One way to read a dataset."""
+
+    reader: str = ""
+    present: tuple[str, ...] = ()
+    splits: Mapping[str, str] = field(default_factory=dict)
+    languages: tuple[str, ...] = ()
+    huggingface: str = ""
+    modelscope: str = ""
+    base: str = ""
+    download: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Further keys of the entry, for the reader."""
+
+
+@dataclass(frozen=True)
+class CatalogueEntry:
+    """One named dataset; the fields are described in the package's docstring."""
+
+    name: str
+    title: str
+    kind: Kind
+    languages: tuple[str, ...]
+    splits: tuple[str, ...]
+    sources: tuple[Source, ...]
+    licence: str
+    citation: str
+    metric: str
+    chance: float | None = None
+    aliases: tuple[str, ...] = ()
+    classes: int | None = None
+    classes_by_language: Mapping[str, int] = field(default_factory=dict)
+    samples: int | None = None
+    captions: int | None = None
+    whole: bool = False
+    classnames: str = ""
+    templates: str = ""
+    subset: str = ""
+    own_classnames: tuple[str, ...] = ()
+    own_templates: tuple[str, ...] = ()
+    domain: str = ""
+    homepage: str = ""
+    note: str = ""
+    manual: Manual | None = None
+    datacomp: Mapping[str, Any] = field(default_factory=dict)
+    groups: Mapping[str, Any] = field(default_factory=dict)
+
+    def own_language(self, language: str) -> str | None:
+        """Return the dataset's own code for a language, or None if it lacks the language."""
+        return find_same(language, self.languages)
+
+
+def make_entry(name: str, values: Any, where: str) -> CatalogueEntry:
+    """Convert a table of a catalogue file to an entry.
+
+    Raises:
+        UsageError: If a field is missing, unknown or of the wrong type; all problems at once.
+    """
+    problems = list(_problems(values)) if isinstance(values, dict) else ["it must be a table"]
+    if problems:
+        raise UsageError(
+            "{where}: the entry of the dataset {name!r} is invalid:\n  {problems}",
+            where=where,
+            name=name,
+            problems="\n  ".join(problems),
+        )
+    known = {key: _frozen(value) for key, value in values.items() if key not in ("sources", "manual")}
+    if values["languages"] == FLORES:
+        known["languages"] = flores_codes()
+    sources = tuple(_make_source(source) for source in values["sources"])
+    manual = Manual(**values["manual"]) if "manual" in values else None
+    return CatalogueEntry(name=name, sources=sources, manual=manual, **known)
+
+
+def _make_source(values: Mapping[str, Any]) -> Source:
+    own = {key: _frozen(value) for key, value in values.items() if key in _SOURCE_FIELDS}
+    return Source(**own, settings={key: value for key, value in values.items() if key not in own})
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+_FIELDS = {item.name: str(item.type) for item in fields(CatalogueEntry) if item.name != "name"}
+_SOURCE_FIELDS = {item.name: str(item.type) for item in fields(Source) if item.name != "settings"}
+_REQUIRED = ("title", "kind", "languages", "splits", "sources", "licence", "citation", "metric")
+_TYPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "str": (lambda value: isinstance(value, str), "a text"),
+    "bool": (lambda value: isinstance(value, bool), "true or false"),
+    "int | None": (lambda value: type(value) is int and value > 0, "a positive number"),
+    "float | None": (is_number, "a number"),
+    "tuple[str, ...]": (_is_texts, "a list of texts"),
+    "Mapping[str, str]": (lambda value: isinstance(value, dict), "a table"),
+    "Mapping[str, int]": (lambda value: isinstance(value, dict), "a table"),
+    "Mapping[str, Any]": (lambda value: isinstance(value, dict), "a table"),
+}
+"""Validity checks by field type; other types are checked separately."""
+_CHOICES = {"kind": get_args(Kind), "subset": tuple(SUBSETS)}
+
+
+def _problems(values: Mapping[str, Any]) -> Iterator[str]:
+    for key in values:
+        if key not in _FIELDS:
+            near = nearest(key, _FIELDS)
+            yield f"{key}: unknown field" + (f"; did you mean {' or '.join(near)}?" if near else "")
+    yield from (f"{key}: missing" for key in _REQUIRED if key not in values)
+    yield from _wrong_types({key: value for key, value in values.items() if key != "languages"}, _FIELDS)
+    yield from (
+        f"{key}: {values[key]!r} is not one of {', '.join(some)}"
+        for key, some in _CHOICES.items()
+        if values.get(key, some[0]) not in some
+    )
+    languages = values.get("languages", FLORES)
+    if languages != FLORES and not (_is_texts(languages) and languages):
+        yield f"languages: must be a list of codes, or {FLORES!r}"
+    manual = values.get("manual", {"what": "", "url": "", "where": ""})
+    if not isinstance(manual, dict) or set(manual) != {"what", "url", "where"}:
+        yield "manual: must have what, url and where"
+    sources = values.get("sources", [{"reader": "x"}])
+    if not isinstance(sources, list) or not sources or not all(isinstance(source, dict) for source in sources):
+        yield "sources: must be a list of at least one table"
+        return
+    if not all(source.get("reader") or source.get("base") for source in sources):
+        yield "sources: each needs a reader or a base"
+    yield from (f"sources: {problem}" for source in sources for problem in _wrong_types(source, _SOURCE_FIELDS))
+
+
+def _wrong_types(values: Mapping[str, Any], types: Mapping[str, str]) -> Iterator[str]:
+    for key, value in values.items():
+        fits, wanted = _TYPES.get(types.get(key, ""), (lambda _: True, ""))
+        if not fits(value):
+            yield f"{key}: must be {wanted}"
+
+
+# Loads the built-in and user catalogue files, and looks names up.
+
+
+COLLECTIONS = "collections.toml"
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Datasets and collections by name."""
+
+    entries: Mapping[str, CatalogueEntry]
+    collections: Mapping[str, tuple[str, ...]]
+    _by_alias: Mapping[str, str] = field(repr=False, default_factory=dict)
+
+    def find(self, name: str) -> CatalogueEntry | None:
+        """Return the entry for a name or alias; ``vtab_x`` is ``vtab/x``, case is ignored."""
+        known = self._by_alias.get(name.lower())
+        return self.entries[known] if known else None
+
+    def collections_of(self, name: str) -> list[str]:
+        """List the collections that contain a dataset."""
+        entry = self.find(name)
+        return [
+            collection
+            for collection, members in self.collections.items()
+            if entry and any(self.find(member) is entry for member in members)
+        ]
+
+    def expand(self, name: str) -> Sequence[str]:
+        """Return the members of a collection, or the name itself."""
+        return self.collections.get(name, (name,))
+
+    def spellings(self) -> list[str]:
+        """List every accepted spelling of a dataset: names, aliases and collections."""
+        return sorted({*self._by_alias, *self.collections})
+
+
+def user_files(files: Sequence[str] = ()) -> list[str]:
+    """Return the user's catalogue files: those given, then those in ``$EYECHART_CATALOGUE``."""
+    return [*files, *(file for file in os.environ.get("EYECHART_CATALOGUE", "").split(os.pathsep) if file)]
+
+
+def load_catalogue(files: Sequence[str] = ()) -> Catalogue:
+    """Load the built-in catalogue and user files, which may add datasets and collections but not change built-in ones.
+
+    A user file is TOML with ``[datasets.NAME]`` tables and a ``[collections]`` table of lists.
+    """
+    return _load(tuple(dict.fromkeys(files)))
+
+
+@cache
+def _load(files: tuple[str, ...]) -> Catalogue:
+    base = _built_in()
+    entries, collections = dict(base.entries), dict(base.collections)
+    for file in files:
+        data = _read_user_file(Path(file))
+        for name in (*data.get("datasets", {}), *data.get("collections", {})):
+            if base.find(name) or name in entries or name in collections:
+                raise UsageError(
+                    "{file}: {name!r} is already in the catalogue.", advice="Choose another name.", file=file, name=name
+                )
+        entries |= {name: make_entry(name, values, file) for name, values in data.get("datasets", {}).items()}
+        collections |= {name: tuple(members) for name, members in data.get("collections", {}).items()}
+    return Catalogue(entries, collections, _aliases(entries))
+
+
+@cache
+def _built_in() -> Catalogue:
+    entries: dict[str, CatalogueEntry] = {}
+    collections: dict[str, tuple[str, ...]] = {}
+    for file in sorted(resources.files(__package__).iterdir(), key=lambda item: item.name):
+        if not file.name.endswith(".toml"):
+            continue
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        if file.name == COLLECTIONS:
+            collections = {name: tuple(members) for name, members in data.items()}
+        else:
+            entries |= {
+                name: make_entry(name, values | catalogue_facts(name), file.name) for name, values in data.items()
+            }
+    return Catalogue(entries, collections, _aliases(entries))
+
+
+def _aliases(entries: Mapping[str, CatalogueEntry]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for alias, name in _spellings(entries):
+        if found.setdefault(alias, name) != name:
+            raise UsageError(
+                "The catalogue alias {alias!r} is ambiguous: {found!r} and {name!r}.",
+                alias=alias,
+                found=found[alias],
+                name=name,
+            )
+    return found
+
+
+def _spellings(entries: Mapping[str, CatalogueEntry]) -> Iterator[tuple[str, str]]:
+    for entry in entries.values():
+        for name in (entry.name, *entry.aliases):
+            yield name.lower(), entry.name
+        if entry.name.startswith("vtab/"):
+            yield entry.name.lower().replace("/", "_", 1), entry.name
+
+
+def _read_user_file(path: Path) -> dict[str, Any]:
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(
+            "Cannot read the catalogue file {path} ({reason}).", path=path, reason=error.strerror
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError("{path} is not valid TOML ({reason}).", path=path, reason=error) from error
+    unknown = set(data) - {"datasets", "collections"}
+    if unknown:
+        raise UsageError(
+            "{path}: unknown table {unknown!r}.",
+            advice="A catalogue file may contain [datasets.NAME] and [collections] tables.",
+            path=path,
+            unknown=min(unknown),
+        )
+    if not all(isinstance(table, dict) for table in data.values()):
+        raise UsageError("{path}: datasets and collections must be tables.", path=path)
+    for name, members in data.get("collections", {}).items():
+        if not isinstance(members, list) or not all(isinstance(member, str) for member in members):
+            raise UsageError("{path}: the collection {name!r} must be a list of names.", path=path, name=name)
+    return data
+
+
+EXTRAS = {"torchvision": "torchvision", "tfds": "tfds", "imagenet_w": "imagenet-w"}
+"""Readers that need an optional dependency: the extra to install."""
+
+
+def needs_of(entry: CatalogueEntry, catalogue: Catalogue) -> list[str]:
+    """List the ways to get the data, preferred ones first: download, extra, manual step, or nothing."""
+    ways = list(dict.fromkeys(way for source in entry.sources for way in _ways(source, catalogue)))
+    manual = entry.manual or any(base.manual for source in entry.sources if (base := catalogue.find(source.base)))
+    return ways + (["manual step"] if manual else [])
+
+
+def _ways(source: Source, catalogue: Catalogue) -> Iterator[str]:
+    extra = EXTRAS.get(source.reader)
+    base = catalogue.find(source.base) if source.base else None
+    if base:
+        yield from ([f"extra {extra}"] if extra else [])
+        yield from (way for one in base.sources for way in _ways(one, catalogue))
+    elif source.huggingface or source.modelscope:
+        yield "download"
+    elif extra and source.download:
+        yield f"download by extra {extra}"
+    elif not source.present:
+        yield "nothing"

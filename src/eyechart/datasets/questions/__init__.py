@@ -1,1 +1,1 @@
-"""Benchmarks of questions to generators: tables with images, their prompts, and the catalogue of those known."""
+"""Question-answering benchmarks for generators: tables with images, prompt templates and the benchmark catalogue."""

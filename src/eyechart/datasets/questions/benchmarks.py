@@ -1,22 +1,27 @@
-"""The benchmarks that are known by name, read from the folder ``benchmarks``, one file per kind.
+"""The catalogue of question benchmarks, read from the folder ``benchmarks``, one file per kind.
 
-A new benchmark is a line there; a new rule of scoring is a file in `eyechart.scorers`. The keys of a family:
+A new benchmark is an entry there; a new way of scoring is a function in `eyechart.scorers`. The keys of a family:
 
-class       the dataset class of VLMEvalKit; it says how a row is asked and scored (`CLASS_FORMS`) ...
-kind        ... unless this names another kind
-prompt      ... this another form of prompt (PROMPTS in prompts.py)
-asking      ... or words of its own: text, option, join, options, images, unmarked, by, cases (`Asking`)
-scorer      ... or this another scorer (SCORERS in eyechart/scorers)
-metric      for the scorer "open": which metric of eyechart.metrics.answers.OPEN_METRICS
-parameters  what else the scorer or the prompt needs to know
-judge       no: never asked; optional: asked about answers that no rule can read; required: nothing is scored without
-answers     false: the file has no answers, its owner scores predictions
-columns     columns of ours, and those of the file that hold them (several: a list is made of them)
-by_hand     where there is no table to download: how to make one of what is at the address
-datasets    the name, and the MD5 digest of {url}/{name}.tsv, or [digest, address]; "" where no digest is published
+class       the dataset class of VLMEvalKit; sets the defaults for kind, prompt, rule and aggregate (`CLASS_FORMS`)
+kind        the question type: MCQ, Y/N, VQA, Caption or MT
+prompt      the name of a shared prompt template (PROMPTS in prompts.py)
+asking      a prompt template: text, option, join, options, images, unmarked, by, cases (`PromptTemplate`)
+rule        how answers are parsed: module:function, or { function = module:function, keyword arguments ... }
+aggregate   how the score table is computed, in the same form; rules.* and aggregates.* are in `eyechart.scorers`
+metric      for open questions: a metric of eyechart.metrics.answers.OPEN_METRICS
+judge       no: never used; optional: used for answers that no rule can parse; required: nothing is scored without it
+judge_form  the judge prompt, an entry of eyechart/scorers/judging/prompts.toml; default: the rule's
+reference   the column with the reference answer; default: the rule's
+primary     the headline number of the score table; default: the aggregate's
+points      true: that number is in points or per cent
+parameters  further inputs of the prompt: view, image_size
+answers     false: the file has no answers; its publisher scores predictions
+columns     our columns by the columns of the file that fill them (several: joined as a list)
+by_hand     if no table can be downloaded: how to build it from the files at the URL
+datasets    the name, and the MD5 digest of {url}/{name}.tsv, or [digest, URL]; "" if no digest is published
 
-``joined.toml`` names the benchmarks that are made of others. ``refused.toml`` names those of VLMEvalKit that are not
-scored, and why.
+``joined.toml`` lists benchmarks that join others. ``refused.toml`` lists unsupported benchmarks of VLMEvalKit, with the
+reason.
 """
 
 from __future__ import annotations
@@ -28,39 +33,49 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
-from eyechart.datasets.questions.asking import Asking
+from eyechart.datasets.questions.prompt_templates import PromptTemplate
 
 Judging = Literal["no", "optional", "required"]
 _JUDGING: tuple[Judging, ...] = get_args(Judging)
 PART, PART_INDEX = "SUB_DATASET", "original_index"
-"""Columns of a joined table: the part that a row comes from, and its index there; as VLMEvalKit calls them."""
+"""Columns of a joined table, named as in VLMEvalKit: the source benchmark of a row and its index there."""
 OWN_EVALUATE = "evaluate"
-"""In place of a scorer: the dataset class scores its predictions itself."""
+"""Used in place of a rule: the dataset class scores its predictions itself."""
 IGNORE_CASE = "ignore_case"
-"""As the metric of yes/no questions: ``yes`` and ``Yes`` are the same answer (VLMEvalKit tells them apart)."""
+"""Metric of yes/no questions under which ``yes`` and ``Yes`` are the same answer (VLMEvalKit distinguishes them)."""
+
+
+FunctionSpec = str | Mapping[str, Any]
+"""A function reference: ``module:function``, or a table with that as ``function`` and keyword arguments."""
+CHOICE_RULE = "rules.choices:letter"
+YES_NO_RULE = "rules.yes_no:yes_no"
+OPEN_RULE = "rules.texts:open_answer"
+CIRCULAR = "aggregates.choices:mmbench"
+"""The aggregate for multiple choice with rotated options (CircularEval)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassForm:
-    """What the benchmarks of a dataset class have in common, unless the catalogue says otherwise."""
+    """Defaults shared by the benchmarks of a dataset class; the catalogue may override each."""
 
     kind: str
-    """As VLMEvalKit calls it: MCQ, Y/N, VQA, Caption or MT."""
+    """VLMEvalKit's question type: MCQ, Y/N, VQA, Caption or MT."""
     prompt: str
-    """One of `eyechart.datasets.questions.prompts.PROMPTS`."""
-    scorer: str
-    """One of `eyechart.scorers.SCORERS`."""
-    asking: Asking | None = None
-    """Words of its own, in place of a form of prompt."""
+    """A key of `eyechart.datasets.questions.question_dataset.PROMPTS`."""
+    rule: FunctionSpec = OPEN_RULE
+    aggregate: FunctionSpec = ""
+    """Empty: the rule's default aggregate."""
+    asking: PromptTemplate | None = None
+    """Prompt template that overrides ``prompt``."""
 
 
-MUIR = Asking(
+MUIR = PromptTemplate(
     "${question}\n[[${options}\nAnswer with the option's letter from the given choices directly.]]",
     option="${letter}. ${option}",
     join="\n",
     images="in_place",
 )
-NATURAL = Asking(
+NATURAL = PromptTemplate(
     "",
     by="type",
     cases={
@@ -69,70 +84,79 @@ NATURAL = Asking(
     },
 )
 
+CAPTION_RULE = {"function": "rules.texts:whole_text", "one": True}
+CAPTIONS = "aggregates.documents:captions"
 CLASS_FORMS: Mapping[str, ClassForm] = {
-    "ImageBaseDataset": ClassForm("VQA", "question", "open"),
-    "ImageMCQDataset": ClassForm("MCQ", "choice", "choice"),
-    "MMMUDataset": ClassForm("MCQ", "numbered_images", "mmmu"),
-    "MUIRDataset": ClassForm("MCQ", "choice", "choice", MUIR),
-    "HRBenchDataset": ClassForm("MCQ", "choice", "hrbench"),
-    "NaturalBenchDataset": ClassForm("MCQ", "question", "naturalbench", NATURAL),
-    "ImageYORNDataset": ClassForm("Y/N", "question", "yes_no"),
-    "ImageVQADataset": ClassForm("VQA", "short_answer", "open"),
-    "MTVQADataset": ClassForm("VQA", "own_language", "mtvqa"),
-    "OCRBench": ClassForm("VQA", "question", "ocrbench"),
-    "MathVista": ClassForm("VQA", "question", "mathvista"),
-    "MathVision": ClassForm("VQA", "question", "mathvision"),
-    "LLaVABench": ClassForm("VQA", "question", "llavabench"),
-    "MMVet": ClassForm("VQA", "question", "mmvet"),
-    "VCRDataset": ClassForm("VQA", "question", "vcr"),
-    "ImageCaptionDataset": ClassForm("Caption", "question", "caption"),
-    "ImageMTDataset": ClassForm("MT", "dialogue", "dialogue"),
-    "MMDUDataset": ClassForm("MT", "dialogue", "dialogue"),
-    "CustomMCQDataset": ClassForm("MCQ", "choice", "choice"),
-    "CustomTextMCQDataset": ClassForm("MCQ", "choice", "choice"),
-    "CustomVQADataset": ClassForm("VQA", "question", "open"),
-    "CustomCaptionDataset": ClassForm("Caption", "question", "caption"),
+    "ImageBaseDataset": ClassForm("VQA", "question"),
+    "ImageMCQDataset": ClassForm("MCQ", "choice", CHOICE_RULE),
+    "MMMUDataset": ClassForm("MCQ", "numbered_images", {"function": CHOICE_RULE, "close_open": True}),
+    "MUIRDataset": ClassForm("MCQ", "choice", CHOICE_RULE, asking=MUIR),
+    "HRBenchDataset": ClassForm("MCQ", "choice", CHOICE_RULE, "aggregates.choices:hrbench"),
+    "NaturalBenchDataset": ClassForm(
+        "MCQ", "question", "rules.yes_no:first_word", "aggregates.yes_no:naturalbench_groups", NATURAL
+    ),
+    "ImageYORNDataset": ClassForm("Y/N", "question", YES_NO_RULE),
+    "ImageVQADataset": ClassForm("VQA", "short_answer"),
+    "MTVQADataset": ClassForm("VQA", "own_language", "rules.texts:mtvqa", "aggregates.documents:mtvqa"),
+    "OCRBench": ClassForm("VQA", "question", "rules.texts:ocrbench", "aggregates.documents:ocrbench"),
+    "MathVista": ClassForm("VQA", "question", "rules.mathematics:mathvista", "aggregates.exercises:mathvista"),
+    "MathVision": ClassForm("VQA", "question", "rules.mathematics:mathvision", "aggregates.exercises:mathvision"),
+    "LLaVABench": ClassForm("VQA", "question", "rules.judged:compared"),
+    "MMVet": ClassForm("VQA", "question", "rules.judged:graded", "aggregates.verdicts:mmvet"),
+    "VCRDataset": ClassForm("VQA", "question", "rules.texts:whole_text", "aggregates.documents:vcr"),
+    "ImageCaptionDataset": ClassForm("Caption", "question", CAPTION_RULE, CAPTIONS),
+    "ImageMTDataset": ClassForm("MT", "dialogue", "rules.judged:dialogue"),
+    "MMDUDataset": ClassForm("MT", "dialogue", "rules.judged:dialogue"),
+    "CustomMCQDataset": ClassForm("MCQ", "choice", CHOICE_RULE),
+    "CustomTextMCQDataset": ClassForm("MCQ", "choice", CHOICE_RULE),
+    "CustomVQADataset": ClassForm("VQA", "question"),
+    "CustomCaptionDataset": ClassForm("Caption", "question", CAPTION_RULE, CAPTIONS),
 }
-"""VLMEvalKit's dataset classes, and those of tables of one's own (``Custom...``)."""
-_NO_FORM = ClassForm("VQA", "question", "open")
-"""Of a class that one family uses: the family says all."""
+"""VLMEvalKit's dataset classes, and those of user tables (``Custom...``)."""
+_NO_FORM = ClassForm("VQA", "question")
+"""For classes used by a single family, which specifies everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionBenchmark:
-    """What is known of a benchmark before its file is there."""
+    """The catalogue entry of a benchmark, available without its file; the module describes the keys."""
 
     name: str
     dataset_class: str
-    scorer: str
+    rule: FunctionSpec
     judge: Judging
     prompt: str = "question"
     kind: str = "VQA"
     url: str = ""
     md5: str = ""
     metric: str = ""
-    """For open questions: the metric that compares an answer with the right ones."""
     answers: bool = True
     about: str = ""
     parts: tuple[str, ...] = ()
-    """The benchmarks that it is made of, where it has no table of its own."""
+    """For a joined benchmark: the benchmarks it consists of."""
     by_hand: str = ""
-    """How to make its table, where there is none to download."""
     columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
-    """Columns of ours that stand under other names in its file."""
-    asking: Asking | None = None
-    """Words of its own, in place of a form of prompt."""
+    asking: PromptTemplate | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """What else its scorer or its prompt needs to know."""
+    aggregate: FunctionSpec = ""
+    judge_form: str = ""
+    reference: str = ""
+    primary: str = ""
+    points: bool = False
+
+    @property
+    def scorer(self) -> str:
+        """Name of the function that parses answers."""
+        return self.rule if isinstance(self.rule, str) else str(self.rule["function"])
 
     @property
     def needs_judge(self) -> bool:
-        """Tell whether nothing can be scored without a judge."""
+        """True if nothing can be scored without a judge."""
         return self.judge == "required"
 
     @property
     def is_dialogue(self) -> bool:
-        """Tell whether a row is a conversation of several turns."""
+        """True if a row is a multi-turn conversation."""
         return self.kind == "MT"
 
 
@@ -147,11 +171,11 @@ def known_benchmarks() -> Mapping[str, QuestionBenchmark]:
 
 @cache
 def refused_benchmarks() -> Mapping[str, str]:
-    """Return the benchmarks of VLMEvalKit that are not scored, by name, and why."""
+    """Return the unsupported benchmarks of VLMEvalKit, with the reason."""
     groups = (group for table in _tables() for group in table.get("refused", ()))
     refused = {name: str(group["reason"]) for group in groups for name in group["names"]}
     known = known_benchmarks()
-    return refused | {name: "its parts are not scored" for name in _joined() if name not in known}
+    return refused | {name: "its parts are not supported" for name in _joined() if name not in known}
 
 
 def _joined() -> dict[str, list[str]]:
@@ -159,13 +183,12 @@ def _joined() -> dict[str, list[str]]:
 
 
 def _of_parts(name: str, parts: Sequence[QuestionBenchmark]) -> QuestionBenchmark:
-    """Return a benchmark that is made of others, all of one kind."""
     about = f"{len(parts)} benchmarks in one: {', '.join(part.name for part in parts)}"
     return replace(
         parts[0],
         name=name,
         dataset_class="ConcatDataset",
-        scorer="parts",
+        rule="parts",
         md5="",
         about=about,
         columns={},
@@ -188,10 +211,11 @@ def _members(family: Mapping[str, Any]) -> Iterator[QuestionBenchmark]:
         yield QuestionBenchmark(
             name=name,
             dataset_class=family["class"],
-            scorer=family.get("scorer", form.scorer),
+            rule=family.get("rule", form.rule),
+            aggregate=family.get("aggregate", "" if "rule" in family else form.aggregate),
             judge=judge,
             prompt=family.get("prompt", form.prompt),
-            asking=Asking(**family["asking"]) if "asking" in family else form.asking,
+            asking=PromptTemplate(**family["asking"]) if "asking" in family else form.asking,
             kind=family.get("kind", form.kind),
             url=url,
             md5=md5.lower(),
@@ -201,4 +225,8 @@ def _members(family: Mapping[str, Any]) -> Iterator[QuestionBenchmark]:
             by_hand=family.get("by_hand", ""),
             columns=family.get("columns", {}),
             parameters=family.get("parameters", {}),
+            judge_form=family.get("judge_form", ""),
+            reference=family.get("reference", ""),
+            primary=family.get("primary", ""),
+            points=family.get("points", False),
         )

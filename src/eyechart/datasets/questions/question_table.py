@@ -1,4 +1,4 @@
-"""The rows of a benchmark, checked and numbered, and the images that they hold or name."""
+"""The validated rows of a benchmark, and the images they contain or refer to."""
 
 from __future__ import annotations
 
@@ -6,22 +6,29 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from eyechart.datasets.questions.benchmark_files import (
+    SHARED,
+    decode_cell,
+    image_folder,
+    inside,
+    lmu_data_root,
+    write_image,
+)
 from eyechart.datasets.questions.benchmarks import PART, PART_INDEX
-from eyechart.datasets.questions.folders import image_folder, inside, lmu_data_root
-from eyechart.datasets.questions.images import SHARED, decode_cell, write_image
-from eyechart.datasets.questions.rows import Record, RowTable
+from eyechart.datasets.questions.row_table import Record, RowTable
 from eyechart.errors import DataError
 from eyechart.io.digests import file_digest
-from eyechart.io.media import ImageRef, image_size
-from eyechart.io.untrusted import is_file
-from eyechart.metrics.cells import as_text, text_list
+from eyechart.io.images import ImageRef, image_size
+from eyechart.io.safe_parse import is_file
+from eyechart.messages import UserMessage
+from eyechart.metrics.cell_values import as_text, text_list
 from eyechart.types import Notice
 
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 
 
 class QuestionTable:
-    """A table with an index, images in cells or beside it, and questions."""
+    """A table with an index, questions, and images in cells or files."""
 
     def __init__(self, name: str, table: RowTable, *, file: Path | None = None, skip_noimg: bool = True) -> None:
         self.name, self.file = name, file
@@ -33,12 +40,12 @@ class QuestionTable:
 
     @property
     def rows(self) -> list[Record]:
-        """Return the rows."""
+        """The validated rows."""
         return self.data.rows
 
     @property
     def files(self) -> list[Path]:
-        """List the files that the rows were read from."""
+        """Files that the rows were read from."""
         return [self.file] if self.file else []
 
     def row(self, index: str) -> Record:
@@ -46,14 +53,14 @@ class QuestionTable:
         return self.rows[self._positions[index]]
 
     def where(self, row: Record) -> str:
-        """Name a row in messages."""
+        """Identify a row in messages."""
         return f"{self.name}: row {as_text(row.get('index'))!r}"
 
     def write_images(self, row: Record) -> list[str]:
-        """Write a row's images to the image folder and return their paths, or return the paths that it names.
+        """Return the image paths of a row, after writing the images that it contains.
 
         Raises:
-            DataError: If a cell is no image, or a name leaves the folder.
+            DataError: If a cell is not an image, or a path leaves the folder.
         """
         if not row.has("image"):
             return [self._named_image(name) for name in text_list(row.get("image_path"))]
@@ -65,9 +72,9 @@ class QuestionTable:
         return paths
 
     def first_image(self, row: Record) -> ImageRef | None:
-        """Return a row's first image; none if it has none, or none that could be found.
+        """Return the first image of a row; None if it has none or it cannot be found.
 
-        What is wrong with it is told when the question is asked: predictions can be scored without images.
+        Errors are deferred to the prompt: predictions can be scored without images.
         """
         where = self.where(row)
         if not row.has("image"):
@@ -78,12 +85,12 @@ class QuestionTable:
             return None
 
     def add_image_sizes(self) -> None:
-        """Add the column ``image_size``, width and height of a row's first image: who scores points needs it."""
+        """Add the column ``image_size``, width and height of the first image, which scoring of points needs."""
         shown = (self.first_image(row) for row in self.rows)
         self.data["image_size"] = [list(image_size(image.read(), image.source)) if image else None for image in shown]
 
     def image_files(self) -> list[Path]:
-        """List the files that rows name in place of holding images, those that are there."""
+        """List the existing image files that rows refer to."""
         named = (path for row in self.rows if not row.has("image") for path in self._named_files(row))
         return list(dict.fromkeys(named))
 
@@ -92,7 +99,7 @@ class QuestionTable:
             try:
                 path = Path(self._named_image(name))
             except DataError:
-                continue  # it leaves the folder: an error when the question is asked
+                continue  # reported with the prompt
             if path.is_absolute():
                 yield path
 
@@ -103,7 +110,9 @@ class QuestionTable:
             lender = self.rows[owner] if owner is not None else None
             if lender is None or not lender.has("image") or len(as_text(lender["image"])) <= SHARED:
                 raise DataError(
-                    f"{self.where(row)}: the image {cell!r} is neither base64 nor the index of a row with an image."
+                    "{where}: the image {cell!r} is neither base64 nor the index of a row with an image.",
+                    where=self.where(row),
+                    cell=cell,
                 )
             cell = as_text(lender["image"])
         return text_list(cell)
@@ -112,13 +121,18 @@ class QuestionTable:
         if row.has("image_path"):
             names = text_list(row["image_path"])
             if len(names) != count:
-                raise DataError(f"{self.where(row)}: {count} images but {len(names)} names in image_path.")
+                raise DataError(
+                    "{where}: {count} images but {n} names in image_path.",
+                    where=self.where(row),
+                    count=count,
+                    n=len(names),
+                )
             return names
         index = as_text(row["index"])
         return [f"{index}.png"] if count == 1 else [f"{index}_{i}.png" for i in range(count)]
 
     def _named_image(self, name: str) -> str:
-        """Find an image that a row only names: in the image folder, or beside the table."""
+        """Find an image by name: in the image folder, or next to the table."""
         folders = [self.image_root, lmu_data_root(), *([self.file.parent] if self.file else [])]
         found: list[Path] = []
         for folder in folders:
@@ -132,8 +146,11 @@ class QuestionTable:
                 found.append(path.absolute())
         if len(set(found)) > 1 and len(set(map(file_digest, found))) > 1:
             raise DataError(
-                f"{self.name}: image_path {name!r} names several images: {' and '.join(map(str, found))}.",
-                advice="Keep the one that is meant, or give the table another name.",
+                "{name}: image_path {image!r} matches different images: {paths}.",
+                advice="Keep the one you need, or rename the table.",
+                name=self.name,
+                image=name,
+                paths=" and ".join(map(str, found)),
             )
         return str(found[0]) if found else name
 
@@ -144,30 +161,34 @@ class QuestionTable:
         lost = len(table) - len(kept)
         if lost and not kept:
             raise DataError(
-                f"{self.name}: none of the {lost} rows has an image.",
-                advice="Leave the column 'image' out of questions without images.",
+                "{name}: none of the {lost} rows has an image.",
+                advice="For questions without images, omit the column 'image'.",
+                name=self.name,
+                lost=lost,
             )
         if lost:
-            self.notices.append(Notice("rows_without_image", lost, f"{lost} rows have no image and are not asked."))
+            self.notices.append(
+                Notice("rows_without_image", lost, UserMessage("{n} rows have no image and are skipped.", n=lost))
+            )
         return RowTable(kept, table.columns)
 
     def _numbered(self, table: RowTable) -> RowTable:
-        """Check the index; it is made of integers only if every row's is one (``007`` is a text)."""
+        """Check the index; it becomes integers only if every value is one (``007`` is text)."""
         if "index" not in table:
-            raise DataError(f"{self.name}: there is no column 'index'.", advice="Number the rows.")
+            raise DataError("{name}: the column 'index' is missing.", advice="Number the rows.", name=self.name)
         index = [as_text(value) for value in table["index"]]
         seen: set[str] = set()
         for value in index:
             if not value or value in seen:
                 what = f"the index {value!r} occurs twice" if value else "a row has no index"
-                raise DataError(f"{self.name}: {what}.", advice="Give each row its own index.")
+                raise DataError("{name}: {what}.", advice="Give each row a unique index.", name=self.name, what=what)
             seen.add(value)
         table["index"] = [int(v) for v in index] if all(map(_INTEGER.fullmatch, index)) else index
         return table
 
 
 class JoinedTable(QuestionTable):
-    """The rows of several tables, renumbered, with a column that names the part, where each finds its images."""
+    """The rows of several tables, renumbered, with a column that names the source table."""
 
     def __init__(self, name: str, parts: Mapping[str, QuestionTable]) -> None:
         self.parts = parts
@@ -181,21 +202,21 @@ class JoinedTable(QuestionTable):
 
     @property
     def files(self) -> list[Path]:
-        """List the files of the parts."""
+        """Files of the parts."""
         return [path for table in self.parts.values() for path in table.files]
 
     def write_images(self, row: Record) -> list[str]:
-        """Return the files of a row's images, in the folder of its part."""
+        """Return the image files of a row, in the folder of its part."""
         table, original = self._origin(row)
         return table.write_images(original)
 
     def first_image(self, row: Record) -> ImageRef | None:
-        """Return a row's first image."""
+        """Return the first image of a row."""
         table, original = self._origin(row)
         return table.first_image(original)
 
     def image_files(self) -> list[Path]:
-        """List the files that rows name in place of holding images."""
+        """List the existing image files that rows refer to."""
         return list(dict.fromkeys(path for table in self.parts.values() for path in table.image_files()))
 
     def _origin(self, row: Record) -> tuple[QuestionTable, Record]:

@@ -1,54 +1,159 @@
-"""Downloads that resume: what has arrived is kept beside the target and the rest is asked for with a Range request.
-
-The target appears whole, checked and at once, or not at all.
-"""
+"""Resumable downloads, their errors, and the check that an address is not inside the network."""
 
 from __future__ import annotations
 
 import atexit
 import hashlib
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from functools import cache
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from eyechart.api.retry import Retry, is_retried, read_retry_after
+from eyechart.api.limiter import Retry, is_retried, read_retry_after
 from eyechart.api.transport import is_loopback
-from eyechart.datasets.remote.addresses import is_internal
-from eyechart.datasets.remote.errors import changed, no_dataset, no_network, not_allowed, redacted
-from eyechart.errors import DataError
+from eyechart.errors import MIRRORS, DataError, NotHereError, unreachable
 from eyechart.io.files import make_folder, open_plain, sync_folder
 from eyechart.io.progress import Progress
+from eyechart.io.secrets import redact_url
+from eyechart.messages import UserMessage
 
 if TYPE_CHECKING:
     import httpx2
 
+
+def no_network(address: str, error: object) -> DataError:
+    """Create the error for a server that cannot be reached."""
+    host = urlsplit(address).hostname or ""
+    return unreachable(DataError, address, error, next((hub for hub in MIRRORS if hub in host), ""))
+
+
+def no_dataset(address: str) -> DataError:
+    """Create the error for a location without a dataset."""
+    return DataError(
+        "There is no dataset at {address}.",
+        advice="The server responds but has nothing there: check the name and {--dataset_root} (a private or gated "
+        "repository looks the same without a login).",
+        address=address,
+    )
+
+
+def not_allowed(address: str) -> DataError:
+    """Create the error for a location that requires a login."""
+    return DataError(
+        "{address} denies access.",
+        advice="Accept its terms on its page, and log in with the hub's tool.",
+        address=address,
+    )
+
+
+def not_cached(address: str, name: str) -> NotHereError:
+    """Create the error for a file needed with --offline that is not cached, or was modified in the cache."""
+    return NotHereError(
+        "{name} of {address} is not cached, and {--offline} disables downloads.",
+        advice="Run once without {--offline}, which also replaces modified files in the cache, or set "
+        "{--wds_cache_dir} to the folder used before.",
+        source=address,
+        name=name,
+        address=address,
+    )
+
+
+def changed(address: str, what: str) -> DataError:
+    """Create the error for a file or response that is not as announced."""
+    return DataError(
+        "{address}: {what}.",
+        advice="Try again; if the error persists, the remote copy is damaged.",
+        address=address,
+        what=what,
+    )
+
+
+# Detects internal hosts: this machine and its network, however their addresses are written.
+
+
+_NAMES = ("localhost", "localdomain", "local", "internal", "lan", "home.arpa")
+"""Top-level names that public DNS servers do not resolve."""
+_UNICAST = ip_network("2000::/3")
+"""The IPv6 range that can be public."""
+_NOT_PUBLIC = tuple(map(ip_network, ("192.0.0.0/24", "2001::/23", "2001:db8::/32", "3fff::/20")))
+"""Special ranges that some versions of Python treat as public. Teredo, whose addresses embed two others, is one."""
+_CARRIERS = (
+    (ip_network("::/96"), 0),  # compatible
+    (ip_network("::ffff:0:0/96"), 0),  # mapped
+    (ip_network("::ffff:0:0:0/96"), 0),  # translated
+    (ip_network("64:ff9b::/96"), 0),  # NAT64
+    (ip_network("2002::/16"), 80),  # 6to4
+)
+"""IPv6 networks whose addresses embed an IPv4 address, and its offset in bits from the right."""
+
+
+def is_internal(host: str) -> bool:
+    """True if a host is this machine, in its network, or not public; names are not resolved."""
+    name = host.strip("[]").rstrip(".").lower()  # a trailing dot marks a fully qualified name
+    try:
+        return not _is_public(ip_address(name))
+    except ValueError:
+        pass
+    try:
+        return not _is_public(IPv4Address(socket.inet_aton(name)))  # 2130706433 and 0x7f.1 are also addresses
+    except OSError:
+        return "." not in name or name.endswith(tuple(f".{top}" for top in _NAMES))
+
+
+def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    if inner := list(_carried(address)):
+        return all(map(_is_public, inner))
+    special = address.is_multicast or any(address in network for network in _NOT_PUBLIC)
+    return address.is_global and not special and (address.version == 4 or address in _UNICAST)
+
+
+def _carried(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address]:
+    for network, bits in _CARRIERS:
+        if address in network:
+            yield IPv4Address(int(address) >> bits & 0xFFFFFFFF)
+
+
+# Resumable downloads: partial files are kept next to the target, and the rest is requested by Range.
+#
+# A download resumes only if a strong validator (RFC 9110, 8.8) or a digest proves that the rest belongs to the same
+# file. The target appears atomically, complete and verified.
+
+
 RETRY = Retry(tries=8, first_wait=0.25, longest_wait=20.0)
-"""Tries in a row that bring nothing new; every new byte starts the count again."""
+"""For transfers; attempts are counted since the last new byte."""
 MAX_SMALL = 64 * 1024 * 1024
-"""Bytes of the largest file that is read at once."""
+"""Maximum size of a file that is read into memory."""
 TIMEOUT = 60.0
-"""Seconds without a byte after which a connection is given up."""
+"""Seconds without a byte after which a connection is closed."""
 QUICK = Retry(tries=4, first_wait=0.25)
-"""For small requests: whoever waits at a terminal wants to know soon."""
+"""For small requests, which users wait for at a terminal."""
+SETTLED = timedelta(minutes=1)
+"""A file modified more recently may change again within the one-second resolution of its date."""
 _PLAIN = {"Accept-Encoding": "identity"}
-"""Size and version of a compressed transfer are not those of the file."""
+"""Size and version of a compressed transfer differ from those of the file."""
 
 
 @dataclass(frozen=True)
 class ResponseHead:
-    """What a server says of a file before it sends it."""
+    """Size and version of a file, from the headers of its response."""
 
     size: int | None
     version: str
-    """Its ETag or date: other text, other content."""
+    """Its ETag or date, which changes with the content."""
+    validator: str = ""
+    """The same if it is a strong validator: equal values mean equal bytes."""
 
 
 class _BrokenError(Exception):
-    """Internal: a transfer that stopped early or was refused for now."""
+    """A transfer that stopped early or was temporarily refused."""
 
     def __init__(self, reason: str, wait: float | None = None) -> None:
         super().__init__(reason)
@@ -56,7 +161,7 @@ class _BrokenError(Exception):
 
 
 def client_for(url: str) -> httpx2.Client:
-    """Return the client of this process for a server; a proxy is not asked for this machine itself."""
+    """Return the process-wide client for a server; loopback addresses bypass the proxy."""
     return _client(is_loopback(url))
 
 
@@ -73,27 +178,39 @@ def _client(loopback: bool) -> httpx2.Client:
 
 
 def read_head(client: httpx2.Client, url: str) -> ResponseHead | None:
-    """Ask for size and version of a file; nothing if the server does not have it."""
+    """Request size and version of a file; None if the server does not have it."""
     answer = request(client, "HEAD", url)
     if answer is None:
         return None
     response, _ = answer
     length = response.headers.get("content-length")
-    return ResponseHead(int(length) if length else None, _version(response))
+    return ResponseHead(int(length) if length else None, _version(response), _validator(response))
 
 
 def _version(response: httpx2.Response) -> str:
     return str(response.headers.get("etag") or response.headers.get("last-modified") or "")
 
 
+def _validator(response: httpx2.Response) -> str:
+    """Return a strong ETag, or a modification date old enough to be reliable; else an empty text."""
+    tag, modified = response.headers.get("etag", ""), response.headers.get("last-modified", "")
+    if tag:
+        return "" if tag.startswith("W/") else str(tag)
+    try:
+        age = parsedate_to_datetime(response.headers.get("date", "")) - parsedate_to_datetime(modified)
+    except (TypeError, ValueError):  # no date, or an invalid one
+        return ""
+    return str(modified) if age >= SETTLED else ""
+
+
 def read_small(client: httpx2.Client, url: str) -> bytes | None:
-    """Read a small file at once; nothing if the server does not have it."""
+    """Read a small file into memory; None if the server does not have it."""
     answer = request(client, "GET", url)
     return None if answer is None else answer[1]
 
 
 def request(client: httpx2.Client, method: str, url: str) -> tuple[httpx2.Response, bytes] | None:
-    """Send a request, with patience, and read its answer, which must be small; nothing for 404.
+    """Send a request with retries and read its response, which must be small; None for 404.
 
     Raises:
         DataError: If the server cannot be reached, refuses access or keeps failing.
@@ -105,7 +222,7 @@ def request(client: httpx2.Client, method: str, url: str) -> tuple[httpx2.Respon
             with client.stream(method, url, headers=_PLAIN if method == "HEAD" else None) as response:
                 content = _content(response, url)
         except httpx2.RequestError as error:
-            problem = no_network(redacted(url), error)
+            problem = no_network(redact_url(url), error)
         else:
             if response.status_code in (404, 410):
                 return None
@@ -124,14 +241,14 @@ def _content(response: httpx2.Response, url: str) -> bytes:
     for chunk in response.iter_bytes():
         content += chunk
         if len(content) > MAX_SMALL:
-            raise changed(redacted(url), f"a small file is expected, not one of more than {MAX_SMALL} bytes")
+            raise changed(redact_url(url), UserMessage("the file is larger than {n} bytes", n=MAX_SMALL))
     return bytes(content)
 
 
 def refuse_inward(response: httpx2.Response) -> None:
-    """Refuse a redirect from a public server into this machine's network, or from https to http (a response hook).
+    """Reject redirects from a public server into the local network, or from https to http (a response hook).
 
-    Names that a public server of names points inwards are not recognised.
+    Public names that resolve to internal addresses are not detected.
     """
     if not response.has_redirect_location:
         return
@@ -140,107 +257,115 @@ def refuse_inward(response: httpx2.Response) -> None:
     try:
         target = response.url.join(response.headers["location"])
     except httpx2.InvalidURL as error:
-        raise changed(redacted(str(response.url)), f"it redirects to an address that is none ({error})") from error
+        raise changed(
+            redact_url(str(response.url)), UserMessage("it redirects to an invalid URL ({reason})", reason=error)
+        ) from error
     inward = is_internal(target.host) and not is_internal(response.url.host)
     if inward or (response.url.scheme == "https" and target.scheme != "https"):
-        raise changed(redacted(str(response.url)), f"it redirects to {redacted(str(target))}, which is not followed")
+        raise changed(
+            redact_url(str(response.url)),
+            UserMessage("unsafe redirect to {target}, not followed", target=redact_url(str(target))),
+        )
 
 
 def download(
     client: httpx2.Client, url: str, target: Path, head: ResponseHead, progress: Progress, *, md5: str = ""
 ) -> None:
-    """Fetch a file, going on from what an earlier attempt left.
+    """Download a file, resuming an earlier attempt if it is known to be the same file.
 
     Raises:
-        DataError: If the server fails again and again, or the content is not of the promised size or MD5 digest.
+        DataError: If the server keeps failing, or the content differs from the announced size or MD5 digest.
     """
     make_folder(target.parent)
     mark = hashlib.blake2b(f"{url}\0{head.version}\0{head.size}".encode(), digest_size=6).hexdigest()
     part = target.with_name(f"{target.name}.{mark}.part")
-    with progress.step(f"fetching {target.name}", head.size) as bar:
+    resumes = bool(head.validator or md5)
+    if not resumes and _size(part) != head.size:
+        part.unlink(missing_ok=True)
+    with progress.step(UserMessage("downloading {name}", name=target.name), head.size) as bar:
         bar.advance(_size(part))
-        failures = 0
+        failures, furthest = 0, _size(part)
         while head.size is None or _size(part) < head.size or not part.is_file():
-            before = _size(part)
             try:
-                for count in _continue(client, url, part, head):
+                for count in _continue(client, url, part, head, resumes=resumes):
                     bar.advance(count)
                 break
             except _BrokenError as broken:
-                failures = 1 if _size(part) > before else failures + 1
+                failures = 1 if _size(part) > furthest else failures + 1
+                furthest = max(furthest, _size(part))
                 if failures >= RETRY.tries:
-                    raise changed(redacted(url), f"the transfer stops again and again ({broken})") from broken
+                    raise changed(
+                        redact_url(url), UserMessage("the transfer keeps stopping ({reason})", reason=broken)
+                    ) from broken
                 time.sleep(RETRY.wait(failures) if broken.wait is None else broken.wait)
         _check(part, url, head, md5)
         part.replace(target)
         sync_folder(target.parent)
 
 
-def _continue(client: httpx2.Client, url: str, part: Path, head: ResponseHead) -> Iterator[int]:
-    """Append what is missing to the partial file, yielding the number of bytes as they arrive."""
+def _continue(client: httpx2.Client, url: str, part: Path, head: ResponseHead, *, resumes: bool) -> Iterator[int]:
+    """Append the missing bytes to the partial file, or restart it; yield the number of bytes of each chunk."""
     import httpx2
 
-    start = _size(part) if head.version else 0  # what may be another file by now is not gone on with
+    start = _size(part) if resumes else 0
     headers = dict(_PLAIN)
     if start:
         headers["Range"] = f"bytes={start}-"
-        if not head.version.startswith("W/"):
-            headers["If-Range"] = head.version
+        if head.validator:
+            headers["If-Range"] = head.validator
     try:
         with client.stream("GET", url, headers=headers) as response:
-            _check_status(response, url)
+            if is_retried(response.status_code):
+                raise _BrokenError(f"status {response.status_code}", read_retry_after(response.headers))
+            if not response.is_success:
+                raise _refusal(response, url)
             resumed = response.status_code == httpx2.codes.PARTIAL_CONTENT
-            if resumed and not _goes_on(response, start, head):
+            if resumed and not _continues(response, start, head):
                 part.unlink()
-                raise _BrokenError("the server sends another part, or of another version")
+                raise _BrokenError("the server sent a different range or version")
             with open_plain(part, "ab" if resumed else "wb") as stream:
-                for chunk in response.iter_raw():  # as it arrives: a chunk size would hold back what a break then loses
+                for chunk in response.iter_raw():  # without a chunk size, which would lose buffered bytes on a break
                     stream.write(chunk)
                     yield len(chunk)
                     if head.size is not None and stream.tell() > head.size:
-                        break  # more than was promised: `_check` refuses it, before it fills the disk
+                        break  # `_check` rejects more bytes than announced, before they fill the disk
     except httpx2.RequestError as error:
         raise _BrokenError(str(error) or type(error).__name__) from error
     if head.size is not None and _size(part) < head.size:
         raise _BrokenError(f"{_size(part)} of {head.size} bytes")
 
 
-def _goes_on(response: httpx2.Response, start: int, head: ResponseHead) -> bool:
-    """Tell whether a partial answer begins where we stopped, in the same file."""
+def _continues(response: httpx2.Response, start: int, head: ResponseHead) -> bool:
+    """True if a partial response continues at the requested position of the same file."""
     sent = response.headers.get("content-range", f"bytes {start}-")
     return sent.startswith(f"bytes {start}-") and _version(response) in ("", head.version)
-
-
-def _check_status(response: httpx2.Response, url: str) -> None:
-    if response.is_success:
-        return
-    if is_retried(response.status_code):
-        raise _BrokenError(f"status {response.status_code}", read_retry_after(response.headers))
-    raise _refusal(response, url)
 
 
 def _check(part: Path, url: str, head: ResponseHead, md5: str) -> None:
     size = _size(part)
     if head.size is not None and size != head.size:
         part.unlink()
-        raise changed(redacted(url), f"{size} bytes arrived instead of {head.size}")
+        raise changed(redact_url(url), UserMessage("received {n} bytes instead of {size}", n=size, size=head.size))
     if md5:
         with part.open("rb") as stream:
             found = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
         if found != md5:
             part.unlink()
             raise DataError(
-                f"{redacted(url)} is not the file that is expected: its MD5 digest is {found}, not {md5}.",
-                advice="It may have a new version, which you can use if you trust it.",
+                "{url} is not the expected file: its MD5 digest is {found}, not {md5}.",
+                advice="It may be a new version, which you can use if you trust it.",
+                url=redact_url(url),
+                found=found,
+                md5=md5,
             )
 
 
 def _refusal(response: httpx2.Response, url: str) -> DataError:
     if response.status_code in (401, 403):
-        return not_allowed(redacted(url))
+        return not_allowed(redact_url(url))
     if response.status_code in (404, 410):
-        return no_dataset(redacted(url))
-    return changed(redacted(url), f"the server answers with status {response.status_code}")
+        return no_dataset(redact_url(url))
+    return changed(redact_url(url), UserMessage("the server returned status {status}", status=response.status_code))
 
 
 def _size(path: Path) -> int:
@@ -252,14 +377,14 @@ def _size(path: Path) -> int:
 
 @contextmanager
 def alone(target: Path) -> Iterator[None]:
-    """Let one process at a time fetch a file; the others wait, and should then look whether it is there."""
+    """Let one process at a time download a file; the others wait, and should then check whether it exists."""
     make_folder(target.parent)
     try:
         import fcntl
-    except ImportError:  # Windows: two processes may both download; the last one to finish wins, whole
+    except ImportError:  # Windows: two processes may both download; the last one to finish wins
         yield
         return
-    # The lock file stays: whoever removed it could remove one that another process has just locked.
+    # The lock file stays: removing it could remove one that another process has just locked.
     with open_plain(target.with_name(f".{target.name}.lock"), "a") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -1,35 +1,38 @@
-"""Dataset repositories on hubs, through the hubs' own client libraries, mirrored in the cache."""
+"""Dataset repositories on the Hugging Face hub and on ModelScope, mirrored locally by their client libraries."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from eyechart.datasets.remote.errors import changed, not_cached
-from eyechart.datasets.remote.files import beyond
-from eyechart.datasets.wds.tarshard import check_whole
-from eyechart.errors import DataError
+from eyechart.datasets.locations import beyond
+from eyechart.datasets.remote.download import changed, no_dataset, no_network, not_allowed, not_cached
+from eyechart.datasets.remote.mirror import Mirror
+from eyechart.errors import DataError, import_extra
 from eyechart.io.digests import file_digest
-from eyechart.io.files import NOTES, write_atomic
 from eyechart.io.progress import Bar, NoProgress, Progress
+from eyechart.messages import UserMessage
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """What a hub says of a file."""
+    """A file as listed by a hub."""
 
     size: int
     sha256: str | None
     blob: str | None = None
-    """Git's digest, which files without a SHA-256 have, too."""
+    """Git's digest, which files without a SHA-256 also have."""
 
     @property
     def version(self) -> str:
-        """Return the digest that the hub lists, if any."""
+        """The digest that the hub lists, if any."""
         return self.sha256 or self.blob or ""
 
 
@@ -46,33 +49,37 @@ class HubFiles(ABC):
 
     @property
     def address(self) -> str:
-        """Return where the repository can be seen."""
+        """The web page of the repository."""
         return f"https://{self.site}/datasets/{self.repo}/tree/{self.revision}"
 
     @property
     def folder(self) -> Path:
-        """Return the mirror in the cache."""
+        """The mirror in the cache."""
         return self.cache / self.site / f"{self.repo.replace('/', '--')}--{self.revision.replace('/', '--')}"
+
+    @property
+    def _mirror(self) -> Mirror:
+        return Mirror(self.folder)
 
     @cached_property
     def tree(self) -> dict[str, RemoteFile]:
-        """List the repository, one request for all names, sizes and digests."""
+        """All names, sizes and digests of the repository, from one request."""
         with self.errors():
             return self.list_files()
 
     def small(self, name: str) -> Path | None:
-        """Return a file of the mirror; the library fetches it again if it has changed."""
+        """Return a file of the mirror; the library downloads it again if it has changed."""
         if self.offline:
             path = self.folder / name
             return path if path.is_file() else None
         if name not in self.tree:
-            (self.folder / name).unlink(missing_ok=True)  # it was there once
+            (self.folder / name).unlink(missing_ok=True)  # from an earlier revision
             return None
         with NoProgress().step(name, None) as bar:
             return self._download(name, bar)
 
     def size(self, name: str) -> int | None:
-        """Return the size that the hub lists, or offline that of the file in the mirror."""
+        """Return the size that the hub lists, or offline that of the mirrored file."""
         if self.offline:
             path = self.folder / name
             return path.stat().st_size if path.is_file() else None
@@ -80,58 +87,39 @@ class HubFiles(ABC):
         return remote.size if remote else None
 
     def version(self, name: str) -> str:
-        """Return the digest that the hub lists, or offline the one that it listed when the file was fetched."""
-        listed = self._fetched_version(name) if self.offline else self.tree[name].version
+        """Return the digest that the hub lists, or offline the one it listed at download."""
+        listed = self._mirror.note(name).version if self.offline else self.tree[name].version
         return listed or file_digest(self.fetch(name, NoProgress())).hex()
 
     def fetch(self, name: str, progress: Progress) -> Path:
-        """Download a file and check it; the libraries resume."""
+        """Download a file and verify it; the libraries resume."""
         path = self.folder / name
-        if self._is_intact(name, path) and (self.offline or self._is_current(name, path)):
+        if self._mirror.is_intact(name) and (self.offline or self._is_current(name)):
             return path
         if self.offline:
             raise not_cached(self.address, name)
         if name not in self.tree:
-            raise DataError(f"{self.address} has no {name}.", advice="nshards.txt counts it: it is incomplete there.")
-        path.unlink(missing_ok=True)  # the libraries may take a file that was changed for their own
-        with progress.step(f"fetching {name}", self.tree[name].size) as bar:
+            raise DataError(
+                "{address} does not contain {name}.",
+                advice="The remote copy is incomplete: nshards.txt counts this file.",
+                address=self.address,
+                name=name,
+            )
+        path.unlink(missing_ok=True)  # the libraries may keep a file that was modified
+        with progress.step(UserMessage("downloading {name}", name=name), self.tree[name].size) as bar:
             path = self._download(name, bar)
-        try:
-            self._check(name, path)
-        except DataError:
-            path.unlink()
-            raise
-        write_atomic(self._note(name), f"{self.tree[name].version}\n{file_digest(path).hex()}".encode())
+        self._check_digest(name, path)
+        self._mirror.check_tar(name, self.address)
+        self._mirror.note_fetched(name, self.tree[name].version)
         return path
 
-    def _is_current(self, name: str, path: Path) -> bool:
-        """Tell whether the mirror has what the hub lists: a file of the same size may be another one."""
-        remote = self.tree.get(name)
-        return bool(
-            remote
-            and remote.version
-            and remote.version == self._fetched_version(name)
-            and remote.size == path.stat().st_size
-        )
-
-    def _is_intact(self, name: str, path: Path) -> bool:
-        """Tell whether the mirror's file is the one that was fetched; notes of 0.1 have no digest."""
-        return path.is_file() and self._read_note(name)[1] in ("", file_digest(path).hex())
-
-    def _fetched_version(self, name: str) -> str:
-        return self._read_note(name)[0]
-
-    def _read_note(self, name: str) -> tuple[str, str]:
-        """Return version and digest of what was fetched."""
-        note = self._note(name)
-        version, _, digest = (note.read_text("utf-8", "replace") if note.is_file() else "").partition("\n")
-        return version, digest
-
-    def _note(self, name: str) -> Path:
-        return self.folder / NOTES / f"{name.replace('/', '--')}.version"
+    def _is_current(self, name: str) -> bool:
+        """True if the mirror has the listed version: files of the same size may differ."""
+        remote, note = self.tree.get(name), self._mirror.note(name)
+        return bool(remote and remote.version and (remote.version, remote.size) == (note.version, note.size))
 
     def unread(self, split: str, count: int) -> list[str]:
-        """List the tar files that the hub lists; offline, what it may have more is not known."""
+        """List the extra tar files on the hub; offline they are unknown."""
         return [] if self.offline else beyond(self.tree, split, count)
 
     def splits(self) -> list[str]:
@@ -143,33 +131,168 @@ class HubFiles(ABC):
         )
 
     def exists(self) -> bool:
-        """Tell whether the repository can be read; if not, the reason is raised."""
+        """True if the repository can be read; otherwise the reason is raised."""
         if self.offline and not self.folder.is_dir():
-            raise not_cached(self.address, "The dataset")
+            raise not_cached(self.address, UserMessage("The dataset"))
         return self.offline or bool(self.tree)
 
     def _download(self, name: str, bar: Bar) -> Path:
         with self.errors():
             return self.download(name, bar)
 
-    def _check(self, name: str, path: Path) -> None:
+    def _check_digest(self, name: str, path: Path) -> None:
         expected = self.tree[name].sha256
-        if expected:
-            with path.open("rb") as stream:
-                found = hashlib.file_digest(stream, "sha256").hexdigest()
-            if found != expected:
-                raise changed(self.address, f"{name} does not have the SHA-256 that the hub lists")
-        if name.endswith(".tar"):
-            check_whole(path)
+        if not expected:
+            return
+        with path.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        if found != expected:
+            path.unlink()
+            raise changed(self.address, UserMessage("the SHA-256 of {name} differs from the listed one", name=name))
 
     @abstractmethod
     def list_files(self) -> dict[str, RemoteFile]:
-        """Ask the hub for all files."""
+        """Request the list of all files."""
 
     @abstractmethod
     def download(self, name: str, bar: Bar) -> Path:
-        """Let the library bring a file into `folder`, and count its bytes."""
+        """Download a file into `folder` with the library, reporting its bytes."""
 
     @abstractmethod
     def errors(self) -> Any:
-        """Return a context that turns the library's errors into ours."""
+        """Return a context that converts the library's errors to ours."""
+
+
+# Dataset repositories on the Hugging Face hub, through its client library.
+
+
+class HuggingFaceFiles(HubFiles):
+    """A dataset repository on the Hugging Face hub."""
+
+    site = "huggingface.co"
+
+    def list_files(self) -> dict[str, RemoteFile]:
+        """Request the repository's metadata with all its files."""
+        api = import_extra("huggingface_hub", "hub").HfApi(endpoint=_endpoint())
+        info = api.dataset_info(self.repo, revision=self.revision, files_metadata=True)
+        return {
+            file.rfilename: RemoteFile(file.size or 0, file.lfs.sha256 if file.lfs else None, file.blob_id)
+            for file in info.siblings or []
+        }
+
+    def download(self, name: str, bar: Bar) -> Path:
+        """Download into the mirror, under the file's own name."""
+        return Path(
+            import_extra("huggingface_hub", "hub").hf_hub_download(
+                self.repo,
+                name,
+                repo_type="dataset",
+                revision=self.revision,
+                local_dir=self.folder,
+                endpoint=_endpoint(),
+                tqdm_class=partial(_HubBar, bar),
+            )
+        )
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Convert errors: gated, unknown, unreachable, everything else."""
+        import httpx2
+
+        errors = import_extra("huggingface_hub.errors", "hub")
+        try:
+            yield
+        except errors.GatedRepoError as error:
+            raise not_allowed(self.address) from error
+        except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
+            raise no_dataset(self.address) from error
+        except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError, httpx2.TransportError) as error:
+            raise no_network(self.address, error) from error
+        except (errors.HfHubHTTPError, errors.EntryNotFoundError) as error:
+            raise changed(self.address, UserMessage("the hub returned an error ({reason})", reason=error)) from error
+
+
+class _HubBar:
+    """The part of tqdm's interface that the Hugging Face client uses; bytes go to our progress."""
+
+    def __init__(self, bar: Bar, *, initial: int = 0, **_: object) -> None:
+        self._bar = bar
+        bar.advance(initial)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def update(self, count: float | None = 1) -> None:
+        """Report bytes."""
+        self._bar.advance(int(count or 0))
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def _endpoint() -> str | None:
+    """Return the user's mirror; the library itself reads this variable only on import."""
+    return os.environ.get("HF_ENDPOINT")
+
+
+class ModelScopeFiles(HubFiles):
+    """A dataset repository on ModelScope."""
+
+    site = "modelscope.cn"
+
+    @property
+    def _api(self) -> Any:
+        return import_extra("modelscope_hub", "hub").HubApi(endpoint=os.environ.get("MODELSCOPE_ENDPOINT"))
+
+    def list_files(self) -> dict[str, RemoteFile]:
+        """Request the repository's tree."""
+        files = self._api.list_repo_files(self.repo, "dataset", revision=self.revision)
+        return {file.path: RemoteFile(file.size, file.sha256, file.blob_id) for file in files if file.type != "tree"}
+
+    def download(self, name: str, bar: Bar) -> Path:
+        """Download into the mirror, under the file's own name."""
+        remote = self.tree[name]
+        return Path(
+            self._api.downloader.download_file(
+                self.repo,
+                "dataset",
+                name,
+                revision=self.revision,
+                local_dir=self.folder,
+                expected_sha256=remote.sha256 or None,
+                file_size=remote.size,
+                progress_callbacks=[partial(_ScopeBar, bar)],
+            )
+        )
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Convert errors: refused, unknown, unreachable, everything else."""
+        hub = import_extra("modelscope_hub", "hub")
+        try:
+            yield
+        except (hub.AuthenticationError, hub.PermissionDeniedError) as error:
+            raise not_allowed(self.address) from error
+        except hub.NotExistError as error:
+            raise no_dataset(self.address) from error
+        except (hub.NetworkError, ConnectionError) as error:
+            raise no_network(self.address, error) from error
+        except hub.HubError as error:
+            raise changed(self.address, UserMessage("the hub returned an error ({reason})", reason=error)) from error
+
+
+class _ScopeBar:
+    """The callback interface that the ModelScope client uses."""
+
+    def __init__(self, bar: Bar, *_: object) -> None:
+        self._bar = bar
+
+    def update(self, count: int) -> None:
+        """Report bytes."""
+        self._bar.advance(count)
+
+    def end(self) -> None:
+        """Nothing to close."""

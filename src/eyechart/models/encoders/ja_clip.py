@@ -13,10 +13,9 @@ from PIL import Image
 from eyechart.errors import MissingExtraError
 from eyechart.models import hub
 from eyechart.models.encoders.transformers import LIBRARIES, source_of
-from eyechart.models.family import check_path
-from eyechart.models.identity import content_identity
+from eyechart.models.family import check_path, content_identity
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
-from eyechart.models.towers.device_options import DEVICE_OPTIONS
+from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.towers.torch_tools import describe
 from eyechart.types import ModelSpec
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
     import torch
 
 TOKENIZER = "rinna/japanese-roberta-base"
-"""The library loads it by this name, whatever the model."""
+"""Loaded by the library under this name for every model."""
 CONTEXT = 77
-"""Tokens that the library reads; the start mark comes on top."""
+"""Context length of the library, without the start token."""
 
 
 class JaClipFamily:
@@ -39,13 +38,13 @@ class JaClipFamily:
         """Refuse a missing library or folder."""
         if find_spec("japanese_clip") is None:
             raise MissingExtraError(
-                "This needs the library 'japanese_clip', which is not on the package index.",
+                "This model needs the library 'japanese_clip', which is not on PyPI.",
                 advice="Install it with: pip install git+https://github.com/rinnakk/japanese-clip.git",
             )
         check_path(source_of(spec))
 
     def identity(self, spec: ModelSpec) -> str | None:
-        """Name the content of weights and tokenizer, where they are on this machine."""
+        """Digest the local files of weights and tokenizer."""
         places = [hub.place_of(source_of(spec), spec), hub.cached_folder(TOKENIZER, spec.options.get("cache_dir"))]
         return content_identity(places, "japanese_clip", *LIBRARIES)
 
@@ -55,7 +54,7 @@ class JaClipFamily:
 
 
 class JaClipEncoder(TorchEncoder):
-    """Position ids, attention mask and ids all go to the text tower: without them it does not work."""
+    """A Japanese CLIP or CLOOB; its text tower needs token ids, position ids and the attention mask."""
 
     family = "ja_clip"
 
@@ -64,7 +63,7 @@ class JaClipEncoder(TorchEncoder):
 
         self.library = japanese_clip
         try:
-            # The library knows neither revisions nor other hubs.
+            # The library supports neither revisions nor other hubs.
             plain = hub.revision_of(spec) is None and hub.name_of(spec) == hub.HUGGINGFACE
             source = source_of(spec) if plain else hub.download(source_of(spec), spec)
             model, self.transform = japanese_clip.load(source, device="cpu", cache_dir=spec.options.get("cache_dir"))
@@ -85,12 +84,12 @@ class JaClipEncoder(TorchEncoder):
         return pixels
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - Japanese
-        """Run the library's tokenizer, which pads to full length and adds the start mark."""
+        """Run the library's tokenizer, which pads to full length and adds the start token."""
         inputs: Inputs = self.library.tokenize(list(texts), tokenizer=self.tokenizer, device="cpu")
         return inputs
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Count tokens before the cut."""
+        """Count tokens before truncation."""
         rows = self.tokenizer(list(texts), add_special_tokens=False, truncation=False)["input_ids"]
         return [len(row) for row in rows]
 

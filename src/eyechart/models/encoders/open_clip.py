@@ -1,18 +1,9 @@
-"""The ``open_clip`` family: an architecture with a tag or a checkpoint file, a hub name, or a folder.
-
-============================  ===========================================================================
-``--model``                   ``--pretrained``
-============================  ===========================================================================
-``ViT-B-32``                  a tag (``openai``), a checkpoint file, or ``""`` for random weights
-``path/to/architecture.json`` a checkpoint file: an architecture of your own, in open_clip's format
-``hf-hub:org/name``           ignored; ``--revision`` and ``--hub`` count
-``folder``, ``local-dir:...`` ignored; a folder that open_clip saved
-============================  ===========================================================================
-"""
+"""Tokenizers of open_clip: settings, token counts, languages."""
 
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -26,7 +17,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import ModelError, missing_extra, unknown_name
-from eyechart.models import hub
+from eyechart.languages import find_same
+from eyechart.messages import UserMessage
+from eyechart.models import hub, speedups
 from eyechart.models.encoders.open_clip_files import (
     FOLDER,
     HUB,
@@ -38,32 +31,69 @@ from eyechart.models.encoders.open_clip_files import (
     registered,
     tags,
 )
-from eyechart.models.encoders.open_clip_texts import count_tokens, describe_tokenizer, nllb_code
-from eyechart.models.family import check_path
-from eyechart.models.folders import OPEN_CLIP
-from eyechart.models.identity import content_identity
+from eyechart.models.family import OPEN_CLIP, check_path, content_identity
 from eyechart.models.resolve import open_clip_names
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
-from eyechart.models.towers.device_options import DEVICE_OPTIONS
-from eyechart.models.towers.fast_images import NOTE, FastImages, is_fast
-from eyechart.models.towers.last_block import shorten_images
-from eyechart.models.towers.packed import pack_images
-from eyechart.models.towers.pixel_table import PixelTable
+from eyechart.models.speedups.fast_decoder import NOTE, FastImages, is_fast
+from eyechart.models.speedups.open_clip_towers import TowerSpeedups, encode_stripped, speed_up, strip_padding
+from eyechart.models.speedups.transforms import PixelTable
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, read_json
+from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.sentencepieces import exact_tokenizer
-from eyechart.models.towers.small_files import read_json
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.towers.torch_tools import describe, no_random_start, quiet_transformers
-from eyechart.models.towers.trim import encode_trimmed, pack_texts, shorten_texts, trim, trimmable
 from eyechart.types import ModelSpec, digest_json
 
 if TYPE_CHECKING:
     import torch
 
+
+def nllb_code(language: str, tokenizer: Any) -> str:
+    """Return NLLB's code of a language; an unknown language is an error."""
+    known = [token for token in tokenizer.get_vocab() if re.fullmatch(r"[a-z]{3}_[A-Z][a-z]{3}", token)]
+    code = find_same(language, known)
+    if code is None:
+        raise ModelError(
+            "The tokenizer of this model does not support the language {language!r}.",
+            advice="Use a FLORES-200 code such as zho_Hans, or a short code such as zh.",
+            language=language,
+        )
+    return code
+
+
+def describe_tokenizer(tokenizer: Any) -> str:
+    """Describe the settings that affect tokenization: class, context length, cleaning."""
+    clean = getattr(getattr(tokenizer, "clean_fn", None), "__name__", "")
+    return f"{type(tokenizer).__name__}({getattr(tokenizer, 'context_length', None)}{clean})"
+
+
+def count_tokens(tokenizer: Any, text: str) -> int:
+    """Count the tokens of a text as open_clip's tokenizers would, before truncation."""
+    inner = getattr(tokenizer, "tokenizer", None)
+    if inner is None:
+        return len(tokenizer.encode(text)) + 2
+    clean = getattr(tokenizer, "clean_fn", None)
+    cleaned = clean(text) if clean is not None else text
+    if getattr(tokenizer, "tokenizer_mode", "") == "clips":
+        return len(inner(cleaned, add_special_tokens=False, verbose=False)["input_ids"]) + 3
+    return len(inner(cleaned, verbose=False)["input_ids"])
+
+
+# The ``open_clip`` family: an architecture with a tag or a checkpoint file, a hub name, or a folder.
+#
+# ============================ =========================================================================== ``--model``
+# ``--pretrained`` ============================
+# =========================================================================== ``ViT-B-32`` a tag (``openai``), a
+# checkpoint file, or ``""`` for random weights ``path/to/architecture.json`` a checkpoint file: a custom architecture
+# in open_clip's format ``hf-hub:org/name`` ignored; ``--revision`` and ``--hub`` apply ``folder``, ``local-dir:...``
+# ignored; a folder saved by open_clip ============================
+# ===========================================================================
+
+
 QUICK = "-quickgelu"
 NO_WEIGHTS = "No pretrained weights loaded"
-"""How open_clip says what is on our card in our own words."""
+"""Start of an open_clip warning that the card's own note replaces."""
 NAMES = ("hf_tokenizer_name", "hf_model_name")
-"""Where an architecture takes its tokenizer and text tower from; what they are is digested when they are loaded."""
+"""Sources of an architecture's tokenizer and text tower; their content is digested when they are loaded."""
 
 
 class OpenClipFamily:
@@ -80,7 +110,12 @@ class OpenClipFamily:
         folder = folder_of(spec.name)
         if folder is not None:
             if not (folder / OPEN_CLIP).is_file():
-                raise ModelError(f"{spec.name} holds no {OPEN_CLIP}.", advice="Check the path.")
+                raise ModelError(
+                    "{name} does not contain {open_clip}.",
+                    advice="Check the path.",
+                    name=spec.name,
+                    open_clip=OPEN_CLIP,
+                )
             return
         check_path(spec.pretrained)
         if not Path(spec.name).is_file() and plain_name(spec.name) not in open_clip_names():
@@ -88,11 +123,11 @@ class OpenClipFamily:
         _check_tag(spec)
 
     def places(self, spec: ModelSpec) -> list[Path | None]:
-        """Return where architecture, weights and tokenizer are on this machine; None for what is not here."""
+        """Return the local paths of architecture, weights and tokenizer; None for missing ones."""
         return places(spec)
 
     def identity(self, spec: ModelSpec) -> str | None:
-        """Name the content of architecture, weights and tokenizer, where they are on this machine."""
+        """Digest the local files of architecture, weights and tokenizer."""
         files = content_identity(self.places(spec), "open_clip_torch", "torchvision", "transformers", "tokenizers")
         added = registered(spec)
         return digest_json([files, added]) if files and added else files
@@ -114,18 +149,14 @@ class OpenClipEncoder(TorchEncoder):
             self.tokenizer.tokenizer, other = exact_tokenizer(self.tokenizer.tokenizer, cache)
             notes += other
         fast = is_fast(spec.options)
-        self.pixels = FastImages(self.transform) if fast else PixelTable(self.transform)
+        self.pixels: PixelTable | FastImages = FastImages(self.transform) if fast else PixelTable(self.transform)
         self.decode = self.pixels.decode
         notes += [NOTE] if fast else []
         super().__init__(spec, model)
-        self.trimmable = trimmable(self.model, self.tokenizer)
-        for replica in self._replicas:
-            shorten_images(replica)
-            if self.trimmable:
-                shorten_texts(replica, self.tokenizer)
-        # Weights that are laid out for a CPU are for nothing else.
-        if self.devices == ["cpu"] and self.precision == "fp32" and not self.ways.text:
-            self.packed = [pack_images(self.model), self.trimmable and pack_texts(self.model, self.tokenizer)]
+        # oneDNN weights are only supported for float32 on a CPU.
+        onednn = self.device == "cpu" and self.precision == "fp32" and not self.compute.text
+        self.applied = speed_up(self.model, self.tokenizer, onednn=onednn) if speedups.enabled() else TowerSpeedups()
+        self.speedups = self.applied.image
         size = getattr(self.model.visual, "image_size", None)
         context = getattr(self.tokenizer, "context_length", None)
         seeing = f"{'fast on bytes ' if fast else ''}{describe(self.transform)}"
@@ -137,23 +168,23 @@ class OpenClipEncoder(TorchEncoder):
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Apply the model's own evaluation transform."""
-        return self.sendable_transform(image)
+        """Apply the model's evaluation transform."""
+        return self.pixels.prepare(image)
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
-        """Run open_clip's tokenizer; NLLB's is told the language first."""
+        """Run open_clip's tokenizer, with the language set for NLLB."""
         if hasattr(self.tokenizer, "set_lang_fn"):
-            # Not open_clip's `set_language`: transformers 5 goes back to `src_lang` with every call.
+            # Not open_clip's `set_language`: transformers 5 resets to `src_lang` with every call.
             self.tokenizer.tokenizer.src_lang = nllb_code(language, self.tokenizer.tokenizer)
         return {"tokens": self.tokenizer(list(texts))}
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Count tokens with the start and end marks."""
+        """Count tokens, including the start and end tokens."""
         return [count_tokens(self.tokenizer, text) for text in texts]
 
     def text_inputs(self, tokens: Inputs) -> Inputs:
-        """Cut off the padding where the tower never looks at it."""
-        return {"tokens": trim(tokens["tokens"])} if self.trimmable else tokens
+        """Strip padding that the tower ignores."""
+        return {"tokens": strip_padding(tokens["tokens"])} if self.applied.strip_padding else tokens
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run the image tower."""
@@ -161,12 +192,12 @@ class OpenClipEncoder(TorchEncoder):
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower."""
-        encode = encode_trimmed if self.trimmable else type(model).encode_text
+        encode = encode_stripped if self.applied.strip_padding else type(model).encode_text
         return encode(model, inputs["tokens"])
 
 
 def load_parts(spec: ModelSpec) -> tuple[Any, Any, Any, list[str]]:
-    """Load a model as open_clip makes it, its evaluation transform and its tokenizer; also what is to be known."""
+    """Load an open_clip model with its evaluation transform, tokenizer and notes."""
     import open_clip
 
     name = _library_name(spec)
@@ -174,8 +205,8 @@ def load_parts(spec: ModelSpec) -> tuple[Any, Any, Any, list[str]]:
     quick, notes = _quick_gelu(name, spec)
     start = no_random_start() if _has_weights(name, spec) else nullcontext()
     try:
-        with warnings.catch_warnings(), quiet_transformers(), start, _said_by_library() as said:
-            # What the first says is on the card, what the second says is in the error that follows it.
+        with warnings.catch_warnings(), quiet_transformers(), start, _library_warnings() as warned:
+            # The first warning becomes a note on the card, the second repeats the error that follows it.
             warnings.filterwarnings("ignore", message="QuickGELU mismatch")
             warnings.filterwarnings("ignore", message=".*looks like a TorchScript archive")
             model, _, transform = open_clip.create_model_and_transforms(
@@ -190,16 +221,16 @@ def load_parts(spec: ModelSpec) -> tuple[Any, Any, Any, list[str]]:
             tokenizer = open_clip.get_tokenizer(name, cache_dir=cache)
     except LOAD_ERRORS as error:
         raise load_error(f"open_clip {spec.label}", error) from error
-    notes += [*said, *_trained_otherwise(name, spec, model.visual.preprocess_cfg)]
+    notes += [*warned, *_preprocessing_notes(name, spec, model.visual.preprocess_cfg)]
     if spec.options.get("revision") and not spec.name.startswith(HUB):
-        notes.append(f"The revision was not used: only names with {HUB} have one.")
+        notes.append(UserMessage("The revision was ignored: it only applies to names that start with {hub}.", hub=HUB))
     if not _has_weights(name, spec):
-        notes.append("The weights are random: no tag and no checkpoint was given.")
+        notes.append("The weights are random: neither a tag nor a checkpoint is given.")
     return model, transform, tokenizer, notes
 
 
 def _library_name(spec: ModelSpec) -> str:
-    """Return what open_clip calls the model: a pinned or ModelScope hub name becomes a folder, a file is registered."""
+    """Return open_clip's name of the model: pinned and ModelScope names become folders, files are registered."""
     import open_clip
 
     if spec.name.startswith(HUB) and (spec.options.get("revision") or hub.name_of(spec) != hub.HUGGINGFACE):
@@ -211,7 +242,7 @@ def _library_name(spec: ModelSpec) -> str:
         return spec.name
     file = own_place(spec)
     name = file.stem if file is not None else plain_name(spec.name)
-    # The library knows architectures by the names of their files: one of another folder may have taken this name.
+    # open_clip names architectures by file stem: a file of another folder may have taken this name.
     if file is not None and open_clip.get_model_config(name) != read_json(file):
         open_clip.add_model_config(file)
     return name
@@ -227,14 +258,14 @@ def _check_tag(spec: ModelSpec) -> None:
         return
     known = tags().get(plain_name(spec.name), {})
     if spec.pretrained.lower().replace("-", "_") not in known:
-        hint = "" if known else "This architecture has no tags: give a checkpoint file."
-        raise unknown_name(f"pretrained tag of {spec.name}", spec.pretrained, known, advice=hint)
+        hint = "" if known else "This architecture has no tags; pass a checkpoint file."
+        raise unknown_name(UserMessage("pretrained tag of {name}", name=spec.name), spec.pretrained, known, advice=hint)
 
 
 def _quick_gelu(name: str, spec: ModelSpec) -> tuple[bool, list[str]]:
-    """Decide the activation, and say so where open_clip alone would get it wrong.
+    """Choose the activation, with a note where open_clip's default is wrong or uncertain.
 
-    A tag knows with which activation its weights were trained; that one is used. A file does not.
+    A tag records the activation its weights were trained with; a file does not.
     """
     import open_clip
 
@@ -242,43 +273,48 @@ def _quick_gelu(name: str, spec: ModelSpec) -> tuple[bool, list[str]]:
     if config is None or config.get("quick_gelu") or not spec.pretrained:
         return False, []
     if open_clip.get_pretrained_cfg(name, spec.pretrained).get("quick_gelu"):
-        note = (
-            f"{spec.pretrained} was trained with QuickGELU, but {name} is defined with GELU: QuickGELU is used, "
-            f"as {name}{QUICK} has it."
+        note = UserMessage(
+            "{pretrained} was trained with QuickGELU, but {name} is defined with GELU: "
+            "QuickGELU is used, as in {name}{quick}.",
+            pretrained=spec.pretrained,
+            name=name,
+            quick=QUICK,
         )
         return True, [note]
     if Path(spec.pretrained).exists() and f"{name}{QUICK}" in open_clip.list_models():
-        note = (
-            f"{name} uses GELU. If this checkpoint was trained with QuickGELU, as OpenAI's were, the scores are "
-            f"too low: use --model {name}{QUICK}."
+        note = UserMessage(
+            "{name} uses GELU. If this checkpoint was trained with QuickGELU, as "
+            "OpenAI's were, the scores are too low: use {--model={name}{quick}}.",
+            name=name,
+            quick=QUICK,
         )
         return False, [note]
     return False, []
 
 
 @contextmanager
-def _said_by_library() -> Iterator[list[str]]:
-    """Yield what open_clip warns of while it loads: a checkpoint that is ignored, one that it chose among several."""
-    said: list[str] = []
+def _library_warnings() -> Iterator[list[str]]:
+    """Collect open_clip's warnings while loading, such as an ignored checkpoint or a choice among several."""
+    warned: list[str] = []
 
     class Notes(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             text = record.getMessage()
             if "open_clip" in record.pathname and not text.startswith(NO_WEIGHTS):
-                said.append(f"open_clip: {text}")
+                warned.append(f"open_clip: {text}")
 
     handler = Notes(logging.WARNING)
     logging.getLogger().addHandler(handler)
     try:
-        yield said
+        yield warned
     finally:
         logging.getLogger().removeHandler(handler)
 
 
-def _trained_otherwise(name: str, spec: ModelSpec, used: dict[str, Any]) -> list[str]:
-    """Say so if a checkpoint file's images are prepared otherwise than for every tag of its architecture.
+def _preprocessing_notes(name: str, spec: ModelSpec, used: dict[str, Any]) -> list[str]:
+    """Note if a checkpoint file is used with other preprocessing than every tag of its architecture.
 
-    A tag and a folder say how images are prepared. A file does not: open_clip prepares them as for OpenAI's models.
+    Tags and folders record their preprocessing. For a file, open_clip falls back to that of OpenAI's models.
     """
     import open_clip
 
@@ -287,9 +323,14 @@ def _trained_otherwise(name: str, spec: ModelSpec, used: dict[str, Any]) -> list
     known = [open_clip.get_pretrained_cfg(name, tag) for tag in open_clip.list_pretrained_tags_by_model(name)]
     if not known or any(_same_pixels(used, tag) for tag in known):
         return []
-    note = (
-        f"Images are prepared with mean {used['mean']} and std {used['std']}, as no tag of {name} was trained. If this "
-        f"checkpoint is like those, the scores are wrong: give its folder, with {OPEN_CLIP}."
+    note = UserMessage(
+        "Images are normalised with mean {mean} and std {std}, unlike for any tag of {name}. "
+        "If this checkpoint was trained like those, the scores are wrong: pass its "
+        "folder, with {open_clip}.",
+        mean=used["mean"],
+        std=used["std"],
+        name=name,
+        open_clip=OPEN_CLIP,
     )
     return [note]
 
@@ -300,13 +341,13 @@ def _same_pixels(used: dict[str, Any], tag: dict[str, Any]) -> bool:
 
 
 def _shape(spec: ModelSpec) -> str:
-    """Digest the architecture: heads, pooling and the like are no weights, but decide the vectors."""
+    """Digest the architecture: heads, pooling etc. are not weights but determine the vectors."""
     config = architecture(spec) or {}
     text = {key: value for key, value in config.get("text_cfg", {}).items() if key not in NAMES}
     return digest_json({**config, "text_cfg": text})
 
 
 def _activation(model: Any) -> str:
-    """Name the image tower's activation: QuickGELU or GELU are no weights, but decide the vectors."""
+    """Name the activation: QuickGELU or GELU is not a weight but determines the vectors."""
     kinds = {type(module).__name__ for module in model.modules()}
     return "QuickGELU" if "QuickGELU" in kinds else "GELU"

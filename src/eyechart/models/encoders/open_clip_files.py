@@ -1,4 +1,4 @@
-"""Where the files of an open_clip model are: found without its library, which takes seconds to import."""
+"""Locate the files of an open_clip model without importing its library, which takes seconds."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from typing import Any
 
 from eyechart.io.files import cache_root, write_cached
 from eyechart.models import hub
-from eyechart.models.folders import OPEN_CLIP
-from eyechart.models.towers.small_files import read_json
+from eyechart.models.family import OPEN_CLIP
+from eyechart.models.towers.checkpoints import read_json
 from eyechart.types import ModelSpec
 
 HUB, FOLDER = "hf-hub:", "local-dir:"
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 DEFAULT_WEIGHTS = "open_clip_pytorch_model.bin"
-"""What a repository without a file name holds."""
+"""Weights file of a repository that is given without a file name."""
 
 Tags = dict[str, dict[str, dict[str, str]]]
-"""By architecture and tag: ``hf_hub`` or ``url``."""
+"""``hf_hub`` or ``url`` by architecture and tag."""
 
 
 def plain_name(name: str) -> str:
-    """Return an architecture as open_clip writes it: OpenAI wrote ViT-B/32."""
+    """Return an architecture name as open_clip writes it: OpenAI's ViT-B/32 is ViT-B-32."""
     return name.replace("/", "-")
 
 
 def folder_of(name: str) -> Path | None:
-    """Return the folder that a name stands for: ``local-dir:folder``, or the folder itself."""
+    """Return the folder that a name refers to: ``local-dir:folder`` or the folder itself; else None."""
     path = Path(name.removeprefix(FOLDER))
     return path if name.startswith(FOLDER) or path.is_dir() else None
 
 
 def places(spec: ModelSpec) -> list[Path | None]:
-    """Return the files and folders that are read for a model; None for what is not on this machine."""
+    """Return the files and folders that a model is read from; None for those that are not on this machine."""
     own, config = own_place(spec), architecture(spec)
     if config is None:
         return [None]
     found: list[Path | None] = [own] if own is not None else []
     if spec.pretrained and (own is None or own.is_file()):
-        found.append(Path(spec.pretrained) if Path(spec.pretrained).exists() else _tagged(spec))
+        found.append(Path(spec.pretrained) if Path(spec.pretrained).exists() else _tag_checkpoint(spec))
     text = config.get("text_cfg", {})
     inner = [text.get("hf_model_name")]
     if own is None or not any((own / name).is_file() for name in TOKENIZERS):
@@ -52,7 +52,7 @@ def places(spec: ModelSpec) -> list[Path | None]:
 
 
 def own_place(spec: ModelSpec) -> Path | None:
-    """Return what the name stands for: a folder, or the file of an architecture."""
+    """Return the path that the name refers to: a folder, or the file of an architecture."""
     folder = folder_of(spec.name)
     if folder is not None:
         return folder
@@ -68,12 +68,12 @@ def own_place(spec: ModelSpec) -> Path | None:
 
 
 def architecture(spec: ModelSpec) -> dict[str, Any] | None:
-    """Read the architecture where it is known without a network: the library's own, a file, or a saved folder."""
+    """Read an architecture that is available offline: built into the library, a file, or a saved folder."""
     return _config(own_place(spec)) or registered(spec)
 
 
 def registered(spec: ModelSpec) -> dict[str, Any] | None:
-    """Return an architecture that was added to the library in this process, and that no file of its own describes."""
+    """Return an architecture that was added to the library in this process without a file."""
     library = sys.modules.get("open_clip")
     if library is None or own_place(spec) is not None or spec.name.startswith(HUB):
         return None
@@ -89,8 +89,8 @@ def _config(own: Path | None) -> dict[str, Any] | None:
     return dict(content.get("model_cfg", content))
 
 
-def _tagged(spec: ModelSpec) -> Path | None:
-    """Return the checkpoint of a tag in the cache of the hub, or in open_clip's own."""
+def _tag_checkpoint(spec: ModelSpec) -> Path | None:
+    """Return the checkpoint of a tag in the cache of the hub or of open_clip."""
     source = tags().get(plain_name(spec.name), {}).get(spec.pretrained.lower().replace("-", "_"), {})
     cache = spec.options.get("cache_dir")
     if source.get("hf_hub") and find_spec("huggingface_hub") is not None:
@@ -105,14 +105,14 @@ def _tagged(spec: ModelSpec) -> Path | None:
 
 
 def tags() -> Tags:
-    """Return open_clip's table of tags, remembered for each version of the library."""
+    """Return open_clip's table of tags, cached per version of the library."""
     path = cache_root() / "open_clip" / f"tags-{version('open_clip_torch')}.json"
     try:
         known: Tags = json.loads(path.read_bytes())
         if all(isinstance(source, dict) for by_tag in known.values() for source in by_tag.values()):
             return known
     except (OSError, ValueError, AttributeError):
-        pass  # not there, or damaged: asked again
+        pass  # missing or damaged: rebuilt below
     import open_clip
 
     found: Tags = {}

@@ -1,8 +1,10 @@
-"""The ``sentence-transformers`` family: CLIP-style models that see and read, and text models that only read."""
+"""Loading of sentence-transformers models: modules, prompts, context length."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -11,26 +13,162 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import ModelError, UsageError
+from eyechart.messages import UserMessage
 from eyechart.models import hub
-from eyechart.models.encoders.sentence_parts import PROMPTS, load_pipeline, own_prompts, prompt_notes, prompt_of
 from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT, source_of
-from eyechart.models.towers.device_options import DEVICE_OPTIONS
+from eyechart.models.family import MODULES
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, read_json, whole_weights
+from eyechart.models.towers.precision import DEVICE_OPTIONS
+from eyechart.models.towers.sentencepieces import disagreements
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.types import ModelSpec
 
 if TYPE_CHECKING:
     import torch
 
+
+PROMPTS = ("own", "given")
+CONFIG = "config_sentence_transformers.json"
+DEFAULT_LENGTH = 512
+DOCUMENT = ("document", "passage")
+"""Common names of the document prompt; the first non-empty one is used."""
+POOLER = "pooler."
+"""BERT's pooler. sentence-transformers pools tokens itself, and many models are saved without these weights."""
+
+
+def own_prompts(spec: ModelSpec) -> dict[str, str]:
+    """Return the prompts saved with a model by role, if its files are on this machine."""
+    saved = _saved(hub.place_of(spec.pretrained or spec.name, spec)).get("prompts") or {}
+    prompts = {str(role): text for role, text in saved.items() if isinstance(text, str)}
+    document = next((prompts[name] for name in DOCUMENT if prompts.get(name)), "")
+    return prompts | {"document": document} if document else prompts
+
+
+def prompt_of(model: Any, spec: ModelSpec) -> str:
+    """Return the prompt that is prepended to every text."""
+    if spec.options.get("prompts") == "given":
+        return ""
+    return (model.prompts or {}).get(model.default_prompt_name or "") or ""
+
+
+def prompt_notes(model: Any, spec: ModelSpec) -> list[str]:
+    """Note if prompts within the texts enter the mean although the model was trained to exclude them."""
+    leaves_out = any(not getattr(module, "include_prompt", True) for module in model)
+    if spec.options.get("prompts") != "given" or not leaves_out:
+        return []
+    return ["Prompts are part of the texts and enter the mean, but this model was trained to exclude them."]
+
+
+def load_pipeline(spec: ModelSpec, source: str) -> tuple[Any, list[str]]:
+    """Load the modules with the requested context length; also return notes on the weights."""
+    try:
+        with whole_weights(source, unused=POOLER) as notes:
+            model = (_with_pooling if spec.options.get("pooling_mode") else _as_saved)(spec, source)
+    except LOAD_ERRORS as error:
+        raise load_error(f"sentence-transformers {source}", error) from error
+    notes += _part_notes(spec, source, model)
+    if any({"query", "document"} <= set(getattr(module, "sub_modules", ())) for module in model):
+        raise ModelError(
+            "{source} encodes queries and documents with different modules, which is not supported.",
+            advice="Use a model with the same modules for both.",
+            source=source,
+        )
+    other = disagreements(model.tokenizer, spec.options.get("cache_dir"), hub.revision_of(spec))
+    if other:
+        raise ModelError(
+            "{source}: transformers tokenizes {first!r} differently from SentencePiece, which was used in training.",
+            advice="The vocabulary does not match the class of the tokenizer.",
+            source=source,
+            first=other[0],
+        )
+    if spec.options.get("max_seq_length") or (model.max_seq_length is None and _is_text_only(model)):
+        model.max_seq_length = _length(model, spec.options.get("max_seq_length"))
+    return model, notes
+
+
+def _part_notes(spec: ModelSpec, source: str, model: Any) -> Iterator[str]:
+    """Note modules dropped by another pooling, and a precision chosen by ``model_kwargs``."""
+    path = Path(hub.place_of(source, spec) or source) / MODULES
+    if spec.options.get("pooling_mode") and path.is_file():
+        kinds = [str(module["type"]).rpartition(".")[2] for module in json.loads(path.read_bytes())]
+        out = [kind for kind in kinds if kind not in ("Transformer", "Pooling")]
+        if out:
+            yield UserMessage("The changed pooling drops these modules: {out}.", out=", ".join(out))
+    types = {str(weight.dtype) for weight in model.parameters()} - {"torch.float32"}
+    if types:
+        yield UserMessage("The weights were loaded as {types}, as set by model_kwargs.", types=", ".join(sorted(types)))
+
+
+def _as_saved(spec: ModelSpec, source: str) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(
+        hub.source_for_library(source, spec),
+        device="cpu",
+        **hub.loading(spec, cache="cache_folder"),
+        **_options(spec),
+    )
+
+
+def _with_pooling(spec: ModelSpec, source: str) -> Any:
+    """Replace the pooling of the transformer; prompts and similarity are kept."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    trust = {"trust_remote_code": bool(spec.options.get("trust_remote_code"))}
+    options = {part: wished | trust for part, wished in _options(spec).items()}
+    folder = hub.download(source, spec)
+    transformer = Transformer(folder, processor_kwargs=trust, **options)
+    pooling = Pooling(transformer.get_embedding_dimension(), str(spec.options["pooling_mode"]))
+    saved = _saved(Path(folder))
+    kept = {name: saved.get(name) for name in ("prompts", "default_prompt_name", "similarity_fn_name")}
+    return SentenceTransformer(modules=[transformer, pooling], device="cpu", **kept)
+
+
+def _options(spec: ModelSpec) -> dict[str, dict[str, Any]]:
+    """Return the keyword arguments of model and config; ``torch_dtype: auto`` means float32 here."""
+    wished = {
+        ("dtype" if key == "torch_dtype" else key): value for key, value in _dict_option(spec, "model_kwargs").items()
+    }
+    if wished.get("dtype") in (None, "auto"):
+        wished["dtype"] = "float32"
+    return {"model_kwargs": wished, "config_kwargs": _dict_option(spec, "config_kwargs")}
+
+
+def _dict_option(spec: ModelSpec, option: str) -> dict[str, Any]:
+    return dict(spec.options.get(option) or {})
+
+
+def _length(model: Any, wanted: int | None) -> int:
+    """Return the context length, limited to the number of positions."""
+    config = getattr(model.transformers_model, "config", None)
+    positions = getattr(config, "max_position_embeddings", None)
+    length = int(wanted or DEFAULT_LENGTH)
+    return min(length, positions) if positions else length
+
+
+def _is_text_only(model: Any) -> bool:
+    return "image" not in (getattr(model, "modalities", None) or ["text"])
+
+
+def _saved(folder: Path | None) -> dict[str, Any]:
+    path = folder / CONFIG if folder is not None else None
+    return read_json(path) if path is not None and path.is_file() else {}
+
+
+# The ``sentence-transformers`` family: CLIP-style models for images and texts, and text-only models.
+
+
 PROMPT = "prompt_length"
-"""How many tokens the prompt has: some models leave them out of the mean."""
+"""Number of prompt tokens: some models exclude them from the mean."""
 
 
 class SentenceTransformersFamily(hub.HubFamily):
     """Loads models through sentence-transformers.
 
-    ``options``: pooling_mode (another pooling on the plain transformer), max_seq_length, model_kwargs, config_kwargs,
-    hub, revision, trust_remote_code, and prompts: ``own`` puts the model's default prompt before every text, ``given``
-    puts nothing there, because the texts come with their prompts.
+    ``options``: pooling_mode (replaces the pooling of the plain transformer), max_seq_length, model_kwargs,
+    config_kwargs, hub, revision, trust_remote_code, and prompts: ``own`` prepends the model's default prompt to every
+    text, ``given`` prepends nothing because the texts contain their prompts.
     """
 
     own_options = MappingProxyType(
@@ -52,10 +190,15 @@ class SentenceTransformersFamily(hub.HubFamily):
         return source_of(spec)
 
     def check(self, spec: ModelSpec) -> None:
-        """Refuse a missing library, folder or hub, and prompts that nobody knows."""
+        """Refuse a missing library, folder or hub, and unknown prompts."""
         super().check(spec)
         if spec.options.get("prompts", "own") not in PROMPTS:
-            raise UsageError(f"Unknown prompts: {spec.options['prompts']!r}.", advice=f"Use {' or '.join(PROMPTS)}.")
+            raise UsageError(
+                "Unknown prompts: {prompts!r}.",
+                advice="Use {names}.",
+                prompts=spec.options["prompts"],
+                names=" or ".join(PROMPTS),
+            )
 
     def load(self, spec: ModelSpec) -> SentenceTransformersEncoder:
         """Load the pipeline of modules."""
@@ -63,7 +206,7 @@ class SentenceTransformersFamily(hub.HubFamily):
 
 
 class SentenceTransformersEncoder(TorchEncoder):
-    """A SentenceTransformer: its own preprocessing, its modules in order."""
+    """A SentenceTransformer: its preprocessing, then its modules in order."""
 
     family = "sentence-transformers"
 
@@ -83,30 +226,30 @@ class SentenceTransformersEncoder(TorchEncoder):
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Let the first module prepare the image."""
-        self._need_eyes()
+        """Preprocess an image with the first module."""
+        self._require_images()
         prepared = self.pipeline.preprocess([image.convert("RGB")])
         pixels: NDArray[np.float32] = np.asarray(prepared["pixel_values"][0].cpu().numpy(), np.float32)
         return pixels
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
-        """Let the first module prepare the texts, with the prompt before each."""
+        """Preprocess texts with the first module, prepending the prompt."""
         import torch
 
         prepared = self.pipeline.preprocess(list(texts), prompt=self.prompt or None)
         inputs = {name: value for name, value in prepared.items() if hasattr(value, "shape") and value.dim() > 0}
         if PROMPT in prepared:
-            # A number for the whole batch; as a column it can be split between devices like everything else.
+            # One number for the batch; as a column it can be split by rows like every other input.
             inputs[PROMPT] = torch.full((len(texts),), int(prepared[PROMPT]))
         return inputs
 
     def written(self, texts: Sequence[str]) -> list[str]:
-        """Put the prompt before every text."""
+        """Prepend the prompt to every text."""
         return [self.prompt + text for text in texts]
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run all modules on images."""
-        self._need_eyes()
+        self._require_images()
         return model({"pixel_values": pixels, "modality": "image"})["sentence_embedding"]
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
@@ -117,26 +260,31 @@ class SentenceTransformersEncoder(TorchEncoder):
         return model(fed)["sentence_embedding"]
 
     def logit_scale(self, model: Any) -> float | None:
-        """Return the scale of a CLIP inside."""
+        """Return the logit scale of an inner CLIP."""
         return super().logit_scale(getattr(model[0], "auto_model", None))
 
     def _kind_notes(self, similarity: str) -> list[str]:
         if not self.sees:
-            return ["This model reads texts only."]
+            return ["This model encodes texts only."]
         if similarity == "cosine":
             return []
-        return [f"This model compares vectors by {similarity}; with images, they are compared by cosine."]
+        return [
+            UserMessage(
+                "This model was trained with {similarity} similarity; images and texts are compared by cosine.",
+                similarity=similarity,
+            )
+        ]
 
-    def _need_eyes(self) -> None:
+    def _require_images(self) -> None:
         if not self.sees:
             raise ModelError(
-                f"{self.spec.label} reads texts only; it cannot see images.",
+                "{name} encodes texts only, not images.",
                 advice="Use a CLIP-style model for tasks with images.",
+                name=self.spec.label,
             )
 
 
 def _describe(model: Any) -> str:
-    """Write down the modules and their settings."""
     parts = []
     for module in model:
         settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()

@@ -1,13 +1,15 @@
-"""The ``transformers`` family: dual encoders from a local folder, the Hugging Face hub or ModelScope.
+"""Text settings and output heads of transformers architectures.
 
-How each architecture reads is a table: `eyechart.models.encoders.transformers_kinds`.
+One row per architecture. Others use the settings of their tokenizer and must have ``get_image_features`` and
+``get_text_features``.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -18,12 +20,10 @@ from PIL import Image
 
 from eyechart.errors import ModelError
 from eyechart.models import hub
-from eyechart.models.encoders.transformers_kinds import HEADS, KINDS, PLAIN, ReadingKind
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
-from eyechart.models.towers.device_options import DEVICE_OPTIONS
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, broken_file, load_error, whole_weights
+from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.preprocess import check_config, check_scaled, shorter_edge
 from eyechart.models.towers.sentencepieces import exact_tokenizer
-from eyechart.models.towers.small_files import broken_file
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.towers.torch_tools import number
 from eyechart.types import ModelSpec
@@ -31,13 +31,114 @@ from eyechart.types import ModelSpec
 if TYPE_CHECKING:
     import torch
 
+
+Tower = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """Text settings of an architecture."""
+
+    padding: bool | str = True
+    """Pad to the longest text of a batch, or to full length if the text tower also attends to padding."""
+    length: int | None = None
+    """Context length used by the authors, if shorter than the number of positions."""
+    lower: bool = False
+    """Trained on lower-case texts: lower-case them if the tokenizer does not."""
+    offset: int = 0
+    """Positions that exist but cannot be used (RoBERTa counts from the padding index)."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class FeatureHead:
+    """Functions that compute the image and text vectors of a model class."""
+
+    image: Tower
+    text: Tower
+
+
+def features(output: Any) -> Any:
+    """Return the projected vectors: transformers 5 wraps them in an output object, earlier versions do not."""
+    return getattr(output, "pooler_output", output)
+
+
+def _plain_image(model: Any, inputs: Mapping[str, Any]) -> Any:
+    return features(model.get_image_features(**inputs))
+
+
+def _plain_text(model: Any, inputs: Mapping[str, Any]) -> Any:
+    return features(model.get_text_features(**inputs))
+
+
+def _blip_image(model: Any, inputs: Mapping[str, Any]) -> Any:
+    return _unit(model.vision_proj(model.vision_model(**inputs).last_hidden_state[:, 0]))
+
+
+def _blip_text(model: Any, inputs: Mapping[str, Any]) -> Any:
+    return _unit(model.text_proj(model.text_encoder(**inputs).last_hidden_state[:, 0]))
+
+
+def _blip2_image(model: Any, inputs: Mapping[str, Any]) -> Any:
+    """Average the unit vectors of the query tokens: one vector per image."""
+    seen = model.vision_model(**inputs).last_hidden_state
+    queries = model.qformer(
+        query_embeds=model.query_tokens.expand(len(seen), -1, -1), encoder_hidden_states=seen
+    ).last_hidden_state
+    return _unit(model.vision_projection(queries.to(model.vision_projection.weight.dtype))).mean(dim=1)
+
+
+def _blip2_text(model: Any, inputs: Mapping[str, Any]) -> Any:
+    read = model.qformer(
+        query_embeds=model.embeddings(input_ids=inputs["input_ids"]),
+        query_length=0,
+        attention_mask=inputs["attention_mask"],
+    ).last_hidden_state
+    return _unit(model.text_projection(read[:, 0].to(model.text_projection.weight.dtype)))
+
+
+def _unit(vectors: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.normalize(vectors, dim=-1)
+
+
+PLAIN = FeatureHead(_plain_image, _plain_text)
+HEADS: dict[str, FeatureHead] = {
+    "BlipForImageTextRetrieval": FeatureHead(_blip_image, _blip_text),
+    "Blip2ForImageTextRetrieval": FeatureHead(_blip2_image, _blip2_text),
+}
+"""Classes loaded by name because AutoModel loads another class, without these projections."""
+
+KINDS: dict[str, TextSettings] = {
+    "align": TextSettings(padding="max_length", length=64),
+    "altclip": TextSettings(length=77, offset=2),
+    "blip": TextSettings(length=35),
+    "blip-2": TextSettings(
+        length=32,
+        note="BLIP-2 scores an image by the best of its query vectors; here their mean represents the image.",
+    ),
+    "chinese_clip": TextSettings(length=52),
+    "clip": TextSettings(),
+    "clipseg": TextSettings(),
+    "siglip": TextSettings(padding="max_length", length=64, lower=True),
+    "siglip2": TextSettings(padding="max_length", length=64, lower=True),
+}
+"""By ``model_type`` of the config."""
+
+
+# The ``transformers`` family: dual encoders from a local folder, the Hugging Face hub or ModelScope.
+#
+# `eyechart.models.encoders.transformers` lists the text settings of each architecture.
+
+
 LIBRARIES = ("transformers", "torchvision", "tokenizers", "sentencepiece")
-"""They make tokens and pixels."""
+"""Libraries that produce tokens and pixels."""
 NO_LIMIT = 100_000
 """A tokenizer without a real limit reports an absurdly large one."""
 DEFAULT_LENGTH = 512
 PATCHES = "spatial_shapes"
-"""What the processor of a model for images of any shape (NaFlex) gives beside the pixels."""
+"""Extra output of the processor of a model for images of any aspect ratio (NaFlex)."""
 
 
 class TransformersFamily(hub.HubFamily):
@@ -48,7 +149,7 @@ class TransformersFamily(hub.HubFamily):
     needs, extra, read_by = ("transformers", "torch"), "transformers", LIBRARIES
 
     def source(self, spec: ModelSpec) -> str:
-        """Return ``pretrained`` if it is given, else the model's name."""
+        """Return ``pretrained`` if given, else the name of the model."""
         return source_of(spec)
 
     def load(self, spec: ModelSpec) -> TransformersEncoder:
@@ -57,12 +158,12 @@ class TransformersFamily(hub.HubFamily):
 
 
 def source_of(spec: ModelSpec) -> str:
-    """Return the folder or hub id: ``pretrained`` if it is given, else the model's name."""
+    """Return the folder or hub id: ``pretrained`` if given, else the name of the model."""
     return spec.pretrained or spec.name
 
 
 class ProcessorImages:
-    """An image processor as the transform of one image; patches of any shape get their shape as a last row."""
+    """An image processor as the transform of one image; NaFlex patches get their grid shape as a last row."""
 
     def __init__(self, processor: Any) -> None:
         self.processor = processor
@@ -85,15 +186,15 @@ class TransformersEncoder(TorchEncoder):
     """A transformers dual encoder in evaluation mode.
 
     Args:
-        spec: Which model.
-        pair: The model, its processor and notes, if they are there already; else they are loaded.
+        spec: The model.
+        pair: Model, processor and notes, if loaded already.
     """
 
     family = "transformers"
 
     def __init__(self, spec: ModelSpec, pair: tuple[Any, Any, list[str]] | None = None) -> None:
         model, self.processor, unused = pair or load_pair(spec)
-        kind = KINDS.get(model.config.model_type, ReadingKind())
+        kind = KINDS.get(model.config.model_type, TextSettings())
         self.head = HEADS.get(type(model).__name__, PLAIN)
         self.tokenizer, notes = exact_tokenizer(
             self.processor.tokenizer, spec.options.get("cache_dir"), hub.revision_of(spec)
@@ -115,18 +216,18 @@ class TransformersEncoder(TorchEncoder):
         )
 
     @property
-    def sendable_transform(self) -> ProcessorImages:
-        """Return the model's own image processor, without the model."""
+    def image_transform(self) -> ProcessorImages:
+        """The image processor, which can be pickled without the model."""
         return self._prepare
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Apply the model's own image processor."""
+        """Apply the model's image processor."""
         return self._prepare(image)
 
     def image_inputs(self, pixels: torch.Tensor) -> Inputs:
-        """Take prepared images apart: plain pixels, or patches with their mask and shape.
+        """Build the inputs of the image tower: plain pixels, or patches with their mask and shape.
 
-        Shapes are whole numbers whatever the precision.
+        Shapes are exact integers in every precision.
         """
         import torch
 
@@ -146,7 +247,7 @@ class TransformersEncoder(TorchEncoder):
         return self.head.text(model, inputs)
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
-        """Cut and pad as the architecture's authors did."""
+        """Tokenize with the truncation and padding of the original authors."""
         tokens = self.tokenizer(
             self.written(texts),
             padding=self.padding,
@@ -157,19 +258,19 @@ class TransformersEncoder(TorchEncoder):
         return {name: value for name, value in tokens.items() if self.accepted is None or name in self.accepted}
 
     def written(self, texts: Sequence[str]) -> list[str]:
-        """Write texts in lower case where the model was trained so."""
+        """Lower-case texts for models trained that way."""
         return [text.lower() for text in texts] if self.lower else list(texts)
 
     def logit_scale(self, model: Any) -> float | None:
-        """Return the scale; ALIGN divides by a temperature instead."""
+        """Return the logit scale; ALIGN divides by a temperature instead."""
         temperature = getattr(model, "temperature", None)
         return 1 / number(temperature) if temperature is not None else super().logit_scale(model)
 
 
 def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
-    """Load the model that the checkpoint was saved as, its processor, and notes of weights that are not used.
+    """Load the model as the class it was saved as, its processor, and notes on unused weights.
 
-    Weights that are missing are an error.
+    Missing weights are an error.
     """
     import transformers
 
@@ -180,7 +281,7 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
             config = transformers.AutoConfig.from_pretrained(source, **options)
             saved_as = (getattr(config, "architectures", None) or [""])[0]
             loader = getattr(transformers, saved_as) if saved_as in HEADS else transformers.AutoModel
-            # Whatever the weights were saved in: the precision that was asked for is set when they are all there.
+            # Load in float32 regardless of the saved dtype; the requested precision is set afterwards.
             model = loader.from_pretrained(source, dtype="float32", **options)
             processor = transformers.AutoProcessor.from_pretrained(source, **options)
     except LOAD_ERRORS as error:
@@ -190,8 +291,8 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
     return model, processor, notes
 
 
-def context_length(config: Any, tokenizer: Any, kind: ReadingKind, wanted: Any = None) -> int:
-    """Return how many tokens are read: the authors' length, but never more than the tower has positions for."""
+def context_length(config: Any, tokenizer: Any, kind: TextSettings, wanted: Any = None) -> int:
+    """Return the context length: that of the authors, limited to the number of positions."""
     text = getattr(config, "text_config", None) or getattr(config, "qformer_config", None) or config
     positions = getattr(text, "max_position_embeddings", None)
     offset = kind.offset or (2 if "roberta" in getattr(text, "model_type", "") else 0)
@@ -204,30 +305,39 @@ def context_length(config: Any, tokenizer: Any, kind: ReadingKind, wanted: Any =
 def _explain(source: str, error: Exception) -> ModelError:
     if "trust_remote_code" in str(error):
         return ModelError(
-            f"{source} brings its own code, which would run here with your rights.",
-            advice="If you have read and trust it: --trust-remote-code, best with a pinned --revision.",
+            "{path} contains custom code, which would run with your permissions.",
+            advice="If you have reviewed and trust it, pass {--trust_remote_code}, ideally with a pinned {--revision}.",
+            path=source,
         )
     return broken_file(Path(source)) or load_error(f"transformers {source}", error)
 
 
 def _transform_file(source: str) -> str:
-    """Name the file that says how images are prepared; one of the hub has no other name than its model's."""
+    """Return the file that configures the image processor; on a hub, the name of the model."""
     names = ("preprocessor_config.json", "processor_config.json")
     return next((str(Path(source) / name) for name in names if (Path(source) / name).is_file()), source)
 
 
 def check_pair(source: str, model: Any, processor: Any) -> None:
-    """Refuse a model that is no dual encoder, and a processor that lacks a part."""
+    """Refuse a model that is not a dual encoder, and a processor that lacks a part."""
     if type(model).__name__ not in HEADS:
         for name in ("get_image_features", "get_text_features"):
             if not hasattr(model, name):
                 raise ModelError(
-                    f"{source} is a {type(model).__name__}, which has no {name}.",
-                    advice="A dual encoder (CLIP, SigLIP, ...) is needed here.",
+                    "{path} is a {kind}, which has no {name}.",
+                    advice="Use a dual encoder (CLIP, SigLIP, ...).",
+                    path=source,
+                    kind=type(model).__name__,
+                    name=name,
                 )
     for part in ("image_processor", "tokenizer"):
         if getattr(processor, part, None) is None:
-            raise ModelError(f"{source} has no {part.replace('_', ' ')}.", advice="Copy its config files too.")
+            raise ModelError(
+                "{source} has no {part}.",
+                advice="Copy its config files as well.",
+                source=source,
+                part=part.replace("_", " "),
+            )
 
 
 def _keeps_case(tokenizer: Any) -> bool:
@@ -235,7 +345,7 @@ def _keeps_case(tokenizer: Any) -> bool:
 
 
 def _parameters(model: Any) -> frozenset[str] | None:
-    """Return the inputs that the text tower takes, or None if it takes any."""
+    """Return the input names of the text tower, or None if it accepts any."""
     method = getattr(model, "get_text_features", None)
     if method is None or type(model).__name__ in HEADS:
         return frozenset({"input_ids", "attention_mask"})

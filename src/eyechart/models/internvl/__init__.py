@@ -1,1 +1,1 @@
-"""InternVL-C and InternVL-G: one network for both forms of checkpoint, its weights, its tokens."""
+"""InternVL-C and InternVL-G: one network for both checkpoint formats, with its weights and tokenizer."""

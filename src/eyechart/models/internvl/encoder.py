@@ -1,38 +1,52 @@
-"""The encoder: images to one of InternVL's two image vectors, texts to the text vector."""
+"""The `internvl` family: InternVL-C and InternVL-G, images to one of two image vectors, texts to the text vector."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.errors import ModelError
-from eyechart.io.media import to_rgb
-from eyechart.models import hub
-from eyechart.models.internvl.loading import load_network
-from eyechart.models.internvl.tokens import CONTEXT, LlamaPieces, find_vocabulary
-from eyechart.models.towers.pixel_table import PixelTable
+from eyechart.errors import ModelError, UsageError, missing_extra, unknown_name
+from eyechart.io.images import to_rgb
+from eyechart.messages import UserMessage
+from eyechart.models import hub, speedups
+from eyechart.models.family import content_identity
+from eyechart.models.internvl.checkpoint import (
+    CONTEXT,
+    HEADS,
+    LlamaPieces,
+    files_read,
+    find_vocabulary,
+    load_network,
+    weight_files,
+)
+from eyechart.models.internvl.sizes import CONFIG
+from eyechart.models.speedups.open_clip_towers import strip_padding
+from eyechart.models.speedups.transforms import PixelTable
+from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.towers.torch_tools import describe
-from eyechart.models.towers.trim import trim
 from eyechart.types import ModelSpec, digest_json
 
 if TYPE_CHECKING:
     import torch
 
+
 PREFIX = "summarize:"
-"""Stands before every text, prompts and captions alike."""
+"""Prefix of every text, for prompts and captions alike."""
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What a name stands for."""
+    """The settings that a model name selects."""
 
     letter: str
     folder: bool
@@ -40,7 +54,7 @@ class Variant:
 
 
 class InternVLEncoder(TorchEncoder):
-    """One of the two image vectors, and the text vector at the end mark."""
+    """One of the two image vectors, and the text vector at the end token."""
 
     family = "internvl"
 
@@ -52,9 +66,10 @@ class InternVLEncoder(TorchEncoder):
         network, notes = load_network(spec, place, vocabulary)
         sizes = network.sizes
         if self.letter == "G" and not sizes.queries:
-            raise ModelError(f"{place} has no query tokens, which InternVL-G needs.")
+            raise ModelError("{place} has no query tokens, which InternVL-G needs.", place=place)
         self.transform = make_transform(sizes.image_size, crop=variant.crop)
-        self.pixels = PixelTable(self.transform)
+        self.pixels: PixelTable = PixelTable(self.transform)
+        self.strips_padding = speedups.enabled()
         super().__init__(spec, network)
         self.card = self.make_card(
             transform=f"InternVL-{self.letter} {digest_json(asdict(sizes))} | {describe(self.transform)} | "
@@ -66,37 +81,37 @@ class InternVLEncoder(TorchEncoder):
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Convert to RGB, then crop or squash."""
-        return self.sendable_transform(to_rgb(image))
+        return self.pixels.prepare(to_rgb(image))
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
-        """Prefix, tokenise with both marks, cut at 80, fill up with 0."""
+        """Add the prefix, tokenize with start and end tokens, truncate to 80, pad with 0."""
         import torch
 
         return {"ids": torch.tensor(self.tokenizer.padded(self.written(texts)))}
 
     def text_inputs(self, tokens: Inputs) -> Inputs:
-        """Cut off the padding behind the longest text: nothing looks back from there."""
-        return {"ids": trim(tokens["ids"])}
+        """Strip padding after the longest text, which causal attention never sees."""
+        return {"ids": strip_padding(tokens["ids"])} if self.strips_padding else tokens
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of each text before it is cut, marks included."""
+        """Count tokens before truncation, start and end tokens included."""
         return [len(self.tokenizer.encode(text)) for text in self.written(texts)]
 
     def written(self, texts: Sequence[str]) -> list[str]:
-        """Put the prefix before every text."""
+        """Prepend the prefix to every text."""
         return [PREFIX + text for text in texts]
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
-        """Run the image side of the variant."""
+        """Compute the image vector of the variant."""
         return model.image_g(pixels) if self.letter == "G" else model.image_c(pixels)
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
-        """Run the text tower: the same one for C and G."""
+        """Run the text tower, which C and G share."""
         return model.encode_text(inputs["ids"])
 
 
 def make_transform(size: int, *, crop: bool) -> Any:
-    """Make the transform: resize the shorter side and crop (classification), or squash (retrieval)."""
+    """Create the transform: resize the shorter side and crop (classification), or squash (retrieval)."""
     from torchvision import transforms
 
     bicubic = transforms.InterpolationMode.BICUBIC
@@ -106,15 +121,127 @@ def make_transform(size: int, *, crop: bool) -> Any:
 
 
 def _vocabulary_notes(tokenizer: LlamaPieces, words: int, vocabulary: Path) -> list[str]:
-    """Compare the vocabulary with the rows of the text tower.
+    """Compare the vocabulary with the embedding rows of the text tower.
 
     Raises:
         ModelError: If a piece has no row.
     """
     if len(tokenizer) > words:
         raise ModelError(
-            f"{vocabulary} has {len(tokenizer)} pieces, but the model has rows for {words} only.",
-            advice="It is the tokenizer of another model: give the right one with --model_option tokenizer=PATH.",
+            "{vocabulary} has {n} pieces, but the model has embeddings for {words} only.",
+            advice="The tokenizer belongs to another model: pass the right one with {--model_option=tokenizer=PATH}.",
+            vocabulary=vocabulary,
+            n=len(tokenizer),
+            words=words,
         )
-    rest = words - len(tokenizer)
-    return [f"The tokenizer has {len(tokenizer)} pieces, the model rows for {words}: is it its own?"] if rest else []
+    if len(tokenizer) == words:
+        return []
+    return [
+        UserMessage(
+            "The tokenizer has {n} pieces, but the model has embeddings for {words}: check that they belong together.",
+            n=len(tokenizer),
+            words=words,
+        )
+    ]
+
+
+# The ``internvl`` family: InternVL-C and InternVL-G under the six names of their authors' evaluation code.
+#
+# The name selects the checkpoint format (a ``.pth`` file, or with ``_hf`` a folder), the image vector (C or G), and
+# the image transform (classification crops, retrieval squashes).
+
+
+LIBRARIES = ("torchvision", "sentencepiece")
+"""Libraries that produce pixels and tokens."""
+GIVE = UserMessage(
+    "Pass the checkpoint with {--pretrained}: internvl_c_13b_224px.pth, or InternVL-14B-224px for names with _hf."
+)
+VARIANTS = {
+    f"internvl_{letter}_{task}{suffix}": Variant(letter.upper(), bool(suffix), task == "classification")
+    for letter, suffix in (("c", ""), ("c", "_hf"), ("g", "_hf"))
+    for task in ("classification", "retrieval")
+}
+
+
+class InternVLFamily:
+    """Loads both checkpoint formats."""
+
+    auto_precision = "half"
+    """The authors' choice on GPUs: float32 takes 50 GB."""
+    own_options = MappingProxyType({"tokenizer": str, **dict.fromkeys(HEADS, int), **DEVICE_OPTIONS})
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a missing library, an unknown name, and a missing checkpoint or one in the wrong format."""
+        missing = next((name for name in ("torch", *LIBRARIES) if find_spec(name) is None), None)
+        if missing:
+            raise missing_extra(missing, "transformers")
+        if spec.name not in VARIANTS:
+            raise unknown_name("InternVL model", spec.name, VARIANTS)
+        if not spec.pretrained:
+            raise UsageError("{name} needs a checkpoint.", advice=GIVE, name=spec.name)
+        (_check_folder if VARIANTS[spec.name].folder else _check_file)(spec)
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Digest the local files."""
+        here = Path(spec.pretrained)
+        if not here.exists():
+            # A snapshot in a hub's cache may still be incomplete.
+            return content_identity([hub.cached_place(spec.pretrained, spec), *_given(spec)], *LIBRARIES)
+        return content_identity(files_read(here, find_vocabulary(spec, here)), *LIBRARIES)
+
+    def load(self, spec: ModelSpec) -> InternVLEncoder:
+        """Load network and tokenizer."""
+        return InternVLEncoder(spec, VARIANTS[spec.name])
+
+
+def _given(spec: ModelSpec) -> list[Path]:
+    return [Path(spec.options["tokenizer"])] if spec.options.get("tokenizer") else []
+
+
+def _check_file(spec: ModelSpec) -> None:
+    path = Path(spec.pretrained)
+    if path.is_dir():
+        raise UsageError(
+            "{name} takes a .pth file, but {path} is a folder.",
+            advice="Use {--model={name}_hf}.",
+            name=spec.name,
+            path=path,
+        )
+    if not path.is_file():
+        raise ModelError("Checkpoint not found: {path}.", advice="Check the path in {--pretrained}.", path=path)
+    find_vocabulary(spec, path)
+
+
+def _check_folder(spec: ModelSpec) -> None:
+    path = Path(spec.pretrained)
+    given = set(HEADS) & set(spec.options)
+    if given:
+        raise UsageError(
+            "{given}: only for .pth files. A folder has them in {config}.",
+            given=", ".join(sorted(given)),
+            config=CONFIG,
+        )
+    if path.is_file():
+        raise UsageError(
+            "{name} takes a folder, but {path} is a file.",
+            advice=UserMessage("Use {--model={name}}.", name=spec.name.removesuffix("_hf"))
+            if "_c_" in spec.name
+            else "",
+            name=spec.name,
+            path=path,
+        )
+    if path.is_dir():
+        if not (path / CONFIG).is_file():
+            raise ModelError(
+                "{path} does not contain {config}.", advice="Download the whole folder.", path=path, config=CONFIG
+            )
+        weight_files(path)
+        find_vocabulary(spec, path)
+    elif spec.pretrained.startswith((".", "/", "~")) or spec.pretrained.count("/") != 1 or path.parent.is_dir():
+        raise ModelError(
+            "Folder not found: {path}.",
+            advice="Check the path in {--pretrained}, or pass a hub id.",
+            path=spec.pretrained,
+        )
+    else:
+        hub.check(spec)

@@ -1,8 +1,4 @@
-"""The network of InternVL-C and InternVL-G: InternViT, QLLaMA, and the projectors into one space.
-
-Modules and parameters have the names of the folder ``InternVL-14B-224px``; ``names.py`` says what the ``.pth`` file
-calls them. A network without query tokens is InternVL-C alone, as in the ``.pth`` file.
-"""
+"""Building blocks of InternVL's towers, with torch's attention, which selects the fastest kernel of the device."""
 
 from __future__ import annotations
 
@@ -11,16 +7,225 @@ from torch import nn
 from torch.nn import functional
 
 from eyechart.errors import ModelError, first_line
-from eyechart.models.internvl.blocks import AttentionPool, RmsNorm, TextLayer, VisionLayer, rotary
-from eyechart.models.internvl.sizes import Sizes
+from eyechart.models.internvl.sizes import Sizes, Tower
+
+POOL_EPS = 1e-5
+ROTARY_BASE = 10000.0
+ACTIVATIONS = {
+    "gelu": nn.GELU,
+    "gelu_new": lambda: nn.GELU("tanh"),
+    "gelu_pytorch_tanh": lambda: nn.GELU("tanh"),
+    "relu": nn.ReLU,
+    "silu": nn.SiLU,
+    "swish": nn.SiLU,
+}
+
+Angles = tuple[torch.Tensor, torch.Tensor]
+
+
+class RmsNorm(nn.RMSNorm):  # type: ignore[misc]  # torch is optional, so untyped
+    """RMSNorm in the dtype of its weights, even if autocast lowered that of the input."""
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Normalise the last axis."""
+        return super().forward(states.to(self.weight.dtype))
+
+
+class VisionLayer(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
+    """Pre-norm transformer block with a learned scale on each branch."""
+
+    def __init__(self, tower: Tower, qkv_bias: bool, qk_norm: bool) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = RmsNorm(tower.width, tower.eps), RmsNorm(tower.width, tower.eps)
+        self.attn = VisionAttention(tower, qkv_bias, qk_norm)
+        self.mlp = nn.ModuleDict(
+            {"fc1": nn.Linear(tower.width, tower.hidden), "fc2": nn.Linear(tower.hidden, tower.width)}
+        )
+        self.act = activation(tower.activation)
+        self.ls1, self.ls2 = nn.Parameter(torch.empty(tower.width)), nn.Parameter(torch.empty(tower.width))
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Apply attention, then the MLP."""
+        tokens = tokens + _scaled(self.attn(self.norm1(tokens)), self.ls1)
+        return tokens + _scaled(self.mlp["fc2"](self.act(self.mlp["fc1"](self.norm2(tokens)))), self.ls2)
+
+
+class VisionAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
+    """Attention whose queries and keys are normalised over all heads at once."""
+
+    def __init__(self, tower: Tower, qkv_bias: bool, qk_norm: bool) -> None:
+        super().__init__()
+        self.heads = tower.heads
+        self.qkv = nn.Linear(tower.width, 3 * tower.width, bias=qkv_bias)
+        self.q_norm, self.k_norm = (RmsNorm(tower.width, tower.eps) if qk_norm else nn.Identity() for _ in range(2))
+        self.proj = nn.Linear(tower.width, tower.width)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Attend to all tokens."""
+        query, key, value = self.qkv(tokens).chunk(3, dim=-1)
+        heads = (_split(part, self.heads) for part in (self.q_norm(query), self.k_norm(key), value))
+        return self.proj(_join(functional.scaled_dot_product_attention(*heads)))
+
+
+class TextLayer(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
+    """LLaMA's block, with cross-attention to the vision states if ``vision_width`` is not 0."""
+
+    def __init__(self, tower: Tower, vision_width: int) -> None:
+        super().__init__()
+        self.self_attn = TextAttention(tower)
+        self.cross_attn = ImageAttention(tower, vision_width) if vision_width else None
+        self.mlp = GatedMlp(tower)
+        self.input_layernorm = RmsNorm(tower.width, tower.eps)
+        self.post_attention_layernorm = RmsNorm(tower.width, tower.eps)
+
+    def forward(
+        self,
+        states: torch.Tensor,
+        angles: Angles,
+        mask: torch.Tensor | None,
+        seen: torch.Tensor | None,
+        crossed: int,
+    ) -> torch.Tensor:
+        """Apply self-attention, cross-attention for the first ``crossed`` positions, and the MLP."""
+        states = states + self.self_attn(self.input_layernorm(states), angles, mask)
+        if self.cross_attn is not None and crossed:
+            first, others = states[:, :crossed], states[:, crossed:]
+            states = torch.cat([first + self.cross_attn(first, seen), others], dim=1)
+        return states + self.mlp(self.post_attention_layernorm(states))
+
+
+class TextAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
+    """LLaMA's attention with rotary positions."""
+
+    def __init__(self, tower: Tower) -> None:
+        super().__init__()
+        self.heads = tower.heads
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (
+            nn.Linear(tower.width, tower.width, bias=False) for _ in range(4)
+        )
+
+    def forward(self, states: torch.Tensor, angles: Angles, mask: torch.Tensor | None) -> torch.Tensor:
+        """Attend to the positions allowed by the mask."""
+        query, key, value = (_split(proj(states), self.heads) for proj in (self.q_proj, self.k_proj, self.v_proj))
+        turned = _turn(query, angles), _turn(key, angles)
+        return self.o_proj(_join(functional.scaled_dot_product_attention(*turned, value, attn_mask=mask)))
+
+
+class ImageAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
+    """Cross-attention of query tokens to the vision states: separate norms, no positions, no mask."""
+
+    def __init__(self, tower: Tower, vision_width: int) -> None:
+        super().__init__()
+        self.heads = tower.heads
+        self.q_proj, self.o_proj = (nn.Linear(tower.width, tower.width, bias=False) for _ in range(2))
+        self.k_proj, self.v_proj = (nn.Linear(vision_width, tower.width, bias=False) for _ in range(2))
+        self.norm1, self.norm2 = RmsNorm(tower.width, tower.eps), RmsNorm(vision_width, tower.eps)
+
+    def forward(self, states: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        """Attend to the image."""
+        query, image = self.q_proj(self.norm1(states)), self.norm2(seen)
+        heads = (_split(part, self.heads) for part in (query, self.k_proj(image), self.v_proj(image)))
+        return self.o_proj(_join(functional.scaled_dot_product_attention(*heads)))
+
+
+class GatedMlp(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
+    """LLaMA's gated MLP."""
+
+    def __init__(self, tower: Tower) -> None:
+        super().__init__()
+        self.gate_proj, self.up_proj = (nn.Linear(tower.width, tower.hidden, bias=False) for _ in range(2))
+        self.down_proj = nn.Linear(tower.hidden, tower.width, bias=False)
+        self.act = activation(tower.activation)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Apply the MLP."""
+        return self.down_proj(self.act(self.gate_proj(states)) * self.up_proj(states))
+
+
+class AttentionPool(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
+    """Attention pooling whose query is the mean of all tokens."""
+
+    def __init__(self, width: int, out: int, heads: int) -> None:
+        super().__init__()
+        self.norm1_q, self.norm1_k, self.norm1_v = (nn.LayerNorm(width, POOL_EPS) for _ in range(3))
+        self.cross_attn = PoolAttention(width, out, heads)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return one vector for each row."""
+        query = self.norm1_q(tokens.mean(dim=1, keepdim=True))
+        pooled: torch.Tensor = self.cross_attn(query, self.norm1_k(tokens), self.norm1_v(tokens))
+        return pooled.squeeze(1)
+
+
+class PoolAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
+    """Attention with separate projections and biases."""
+
+    def __init__(self, width: int, out: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v = (nn.Linear(width, width, bias=False) for _ in range(3))
+        self.q_bias, self.k_bias, self.v_bias = (nn.Parameter(torch.empty(width)) for _ in range(3))
+        self.proj = nn.Linear(width, out)
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        """Attend from ``query`` to ``key`` and ``value``."""
+        parts = self.q(query) + self.q_bias, self.k(key) + self.k_bias, self.v(value) + self.v_bias
+        heads = (_split(part, self.heads) for part in parts)
+        return self.proj(_join(functional.scaled_dot_product_attention(*heads)))
+
+
+def activation(name: str) -> nn.Module:
+    """Return an activation by its name in configs."""
+    if name not in ACTIVATIONS:
+        raise ModelError(
+            "Unknown activation: {name!r}.",
+            advice="Known: {names}.",
+            name=name,
+            names=", ".join(ACTIVATIONS),
+        )
+    return ACTIVATIONS[name]()
+
+
+def rotary(states: torch.Tensor, head_width: int) -> Angles:
+    """Return cosine and sine of LLaMA's rotary position angles."""
+    steps = torch.arange(0, head_width, 2, dtype=torch.float32, device=states.device) / head_width
+    places = torch.arange(states.shape[1], dtype=torch.float32, device=states.device)
+    angles = torch.outer(places, ROTARY_BASE**-steps).repeat(1, 2)
+    return angles.cos().to(states.dtype), angles.sin().to(states.dtype)
+
+
+def _turn(heads: torch.Tensor, angles: Angles) -> torch.Tensor:
+    first, second = heads.chunk(2, dim=-1)
+    cosine, sine = angles
+    return heads * cosine + torch.cat([-second, first], dim=-1) * sine
+
+
+def _split(states: torch.Tensor, heads: int) -> torch.Tensor:
+    return states.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def _join(heads: torch.Tensor) -> torch.Tensor:
+    return heads.transpose(1, 2).flatten(2)
+
+
+def _scaled(branch: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """Multiply in float32, since the scales are small."""
+    return (branch.float() * scale.float()).to(branch.dtype)
+
+
+# The network of InternVL-C and InternVL-G: InternViT, QLLaMA, and the projectors into a shared space.
+#
+# Modules and parameters are named as in the folder ``InternVL-14B-224px``; ``names.py`` maps the names of the
+# ``.pth`` file. A network without query tokens is InternVL-C alone, as in the ``.pth`` file.
+
 
 CROSSED = 96
-"""Positions that look at the image. The published code fixes the number, whatever a config says; with fewer query
-tokens nothing looks at it."""
+"""Positions with cross-attention to the image. The published code hard-codes the number, whatever the config; with
+fewer query tokens there is no cross-attention."""
 
 
 class InternVLNetwork(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
-    """Two towers that end in one space."""
+    """Two towers with a shared embedding space."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -36,11 +241,11 @@ class InternVLNetwork(nn.Module):  # type: ignore[misc]  # torch is optional, so
             self.clip_projector2 = AttentionPool(text.width, sizes.embedding, sizes.pool_heads)
 
     def image_c(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Return InternVL-C's vector: the pooled states of the vision tower."""
+        """Compute InternVL-C's vector: the pooled states of the vision tower."""
         return self.clip_projector(self.vision_model(pixels))
 
     def image_g(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Return InternVL-G's vector: the sum of two unit vectors, C's and that of the query tokens."""
+        """Compute InternVL-G's vector: the sum of the unit vectors of C and of the query tokens."""
         seen = self.vision_model(pixels)
         states = self.qllama["model"](self.query_tokens.expand(len(seen), -1, -1), seen=seen)
         return functional.normalize(self.clip_projector(seen), dim=1) + functional.normalize(
@@ -48,9 +253,9 @@ class InternVLNetwork(nn.Module):  # type: ignore[misc]  # torch is optional, so
         )
 
     def encode_text(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return the state where a text ends, in the common space.
+        """Compute the projected state at the end of a text.
 
-        Id 0 is padding and is never looked at. Where a text ends is found by counting the other ids, as published.
+        Id 0 is padding and is masked. The end is found by counting the other ids, as published.
         """
         tower = self.qllama["model"]
         read = ids > 0
@@ -61,7 +266,7 @@ class InternVLNetwork(nn.Module):  # type: ignore[misc]  # torch is optional, so
 
 
 class VisionTower(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
-    """InternViT; its output are all states of the last layer, that of the class token included."""
+    """InternViT; returns all states of the last layer, including that of the class token."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -78,7 +283,7 @@ class VisionTower(nn.Module):  # type: ignore[misc]  # torch is optional, so unt
 
 
 class PatchEmbeddings(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
-    """Patches behind a class token, with learned positions."""
+    """Patches after a class token, with learned positions."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -94,7 +299,7 @@ class PatchEmbeddings(nn.Module):  # type: ignore[misc]  # torch is optional, so
 
 
 class TextTower(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
-    """QLLaMA: a LLaMA some of whose layers look at an image."""
+    """QLLaMA: a LLaMA in which some layers cross-attend to an image."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -111,9 +316,9 @@ class TextTower(nn.Module):  # type: ignore[misc]  # torch is optional, so untyp
         """Run all layers.
 
         Args:
-            states: One for each position.
-            mask: Which positions (last axis) each position may look at; None for all.
-            seen: The states of the vision tower; None for texts.
+            states: One per position.
+            mask: Positions (last axis) that each position may attend to; None for all.
+            seen: States of the vision tower; None for texts.
         """
         angles = rotary(states, self.head_width)
         crossed = CROSSED if seen is not None and states.shape[1] >= CROSSED else 0
@@ -123,10 +328,10 @@ class TextTower(nn.Module):  # type: ignore[misc]  # torch is optional, so untyp
 
 
 def empty_network(sizes: Sizes, dtype: torch.dtype) -> InternVLNetwork:
-    """Make a network whose weights are memory that nothing was written to: all of them must be filled.
+    """Create a network with uninitialised weights, all of which must be filled.
 
     Raises:
-        ModelError: If there is not that much memory.
+        ModelError: If memory is insufficient.
     """
     with torch.device("meta"):
         network = InternVLNetwork(sizes)
@@ -135,7 +340,9 @@ def empty_network(sizes: Sizes, dtype: torch.dtype) -> InternVLNetwork:
     except RuntimeError as error:
         size = sum(parameter.nbytes for parameter in network.parameters())
         raise ModelError(
-            f"The network takes {size / 1e9:.1f} GB, which this machine does not give ({first_line(error)}).",
-            advice="Use --precision fp16 or bf16, which take half of fp32.",
+            "The network needs {size:.1f} GB, which cannot be allocated ({reason}).",
+            advice="Use {--precision=fp16} or bf16, which need half the memory of fp32.",
+            size=size / 1e9,
+            reason=first_line(error),
         ) from error
     return network

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from eyechart.errors import ModelError
+from eyechart.messages import UserMessage
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -22,7 +29,7 @@ class Tower:
 
 @dataclass(frozen=True)
 class Sizes:
-    """All that the network needs to know besides its weights."""
+    """The hyperparameters of the network."""
 
     vision: Tower
     image_size: int
@@ -35,14 +42,14 @@ class Sizes:
     embedding: int
     pool_heads: int
     queries: int = 0
-    """Query tokens, with all that makes of InternVL-C InternVL-G; 0 is a network without."""
+    """Query tokens of InternVL-G; 0 for InternVL-C alone."""
     cross_every: int = 0
     lora: tuple[str, ...] = ()
-    """How the names begin of the parts that have LoRA weights beside their own."""
+    """Name prefixes of the parts with LoRA weights."""
 
 
 def checked(sizes: Sizes, source: Path) -> Sizes:
-    """Return the sizes if a network can have them.
+    """Return the sizes if they are consistent.
 
     Raises:
         ModelError: If they contradict each other.
@@ -56,16 +63,206 @@ def checked(sizes: Sizes, source: Path) -> Sizes:
     for part, (width, heads) in divided.items():
         if heads < 1 or width % heads:
             raise ModelError(
-                f"{source}: a width of {width} cannot be divided into {heads} heads ({part}).",
-                advice="A .pth file does not say how many heads it has: give them with --model_option vision_heads=N "
-                "text_heads=N pool_heads=N."
+                "{source}: the width {width} is not divisible by {heads} heads ({part}).",
+                advice=UserMessage(
+                    "A .pth file does not contain the number of heads: pass it with "
+                    "{--model_option=vision_heads=N} text_heads=N pool_heads=N."
+                )
                 if not sizes.cross_every
-                else "Is this config.json of these weights?",
+                else "Check that config.json belongs to these weights.",
+                source=source,
+                width=width,
+                heads=heads,
+                part=part,
             )
     if sizes.text.width // sizes.text.heads % 2:
         raise ModelError(
-            f"{source}: heads of {sizes.text.width // sizes.text.heads} numbers cannot be turned in pairs."
+            "{source}: rotary positions need an even head width, not {width}.",
+            source=source,
+            width=sizes.text.width // sizes.text.heads,
         )
     if sizes.image_size < sizes.patch:
-        raise ModelError(f"{source}: images of {sizes.image_size} pixels are smaller than one patch ({sizes.patch}).")
+        raise ModelError(
+            "{source}: images of {image_size} pixels are smaller than one patch ({patch}).",
+            source=source,
+            image_size=sizes.image_size,
+            patch=sizes.patch,
+        )
     return sizes
+
+
+# Read the sizes of an InternVL network from ``config.json`` or from the tensors of a ``.pth`` file.
+
+
+CONFIG = "config.json"
+VISION: dict[str, Any] = {
+    "hidden_size": 3200, "num_attention_heads": 25, "num_hidden_layers": 48, "intermediate_size": 12800,
+    "image_size": 224, "patch_size": 14, "num_channels": 3, "qkv_bias": False, "qk_normalization": True,
+    "hidden_act": "gelu", "layer_norm_eps": 1e-6,
+}  # fmt: skip
+TEXT: dict[str, Any] = {
+    "vocab_size": 32000, "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32,
+    "intermediate_size": 11008, "hidden_act": "silu", "rms_norm_eps": 1e-6,
+}  # fmt: skip
+WHOLE: dict[str, Any] = {
+    "clip_embed_dim": 768, "attn_pool_num_heads": 16, "num_query_token": 96, "cross_attention_frequency": 2,
+    "use_backbone_lora": 0, "use_qllama_lora": 0, "force_image_size": 0,
+}  # fmt: skip
+"""Defaults of the published classes for keys that a config omits."""
+FIXED = {"rope_theta": 10000, "rope_scaling": None, "attention_bias": False}
+"""LLaMA settings fixed in the published network; other values are refused."""
+MAY_BE_ZERO = frozenset({"num_query_token", "use_backbone_lora", "use_qllama_lora", "force_image_size"})
+HEAD_WIDTH = 128
+"""Head width of the published ``.pth``, which no tensor shape reveals."""
+LORA_PARTS = {"use_backbone_lora": "vision_model.", "use_qllama_lora": "qllama."}
+
+
+def sizes_of_config(config: Mapping[str, Any], source: Path) -> Sizes:
+    """Read ``config.json``.
+
+    Raises:
+        ModelError: If it is not an InternVL config, or is inconsistent.
+    """
+    for key in ("vision_config", "qllama_config"):
+        if not isinstance(config.get(key), Mapping):
+            raise ModelError(
+                "{source} is not a config of InternVL-14B-224px: {key} is missing.",
+                advice="Pass the folder InternVL-14B-224px. InternVL's chat models are generators, not encoders.",
+                source=source,
+                key=key,
+            )
+    vision = _values(config["vision_config"], VISION, f"{source}, vision_config")
+    text = _values(config["qllama_config"], TEXT, f"{source}, qllama_config")
+    whole = _values(config, WHOLE, str(source))
+    _check_llama(config["qllama_config"], source)
+    return checked(
+        Sizes(
+            vision=_tower(vision, vision["layer_norm_eps"]),
+            image_size=whole["force_image_size"] or vision["image_size"],
+            patch=vision["patch_size"],
+            channels=vision["num_channels"],
+            qkv_bias=vision["qkv_bias"],
+            qk_norm=vision["qk_normalization"],
+            text=_tower(text, text["rms_norm_eps"]),
+            words=text["vocab_size"],
+            embedding=whole["clip_embed_dim"],
+            pool_heads=whole["attn_pool_num_heads"],
+            queries=whole["num_query_token"],
+            cross_every=whole["cross_attention_frequency"],
+            lora=tuple(part for key, part in LORA_PARTS.items() if whole[key]),
+        ),
+        source,
+    )
+
+
+def sizes_of_state(state: Mapping[str, torch.Tensor], llama: Mapping[str, Any], source: Path, **heads: int) -> Sizes:
+    """Infer the sizes from the tensors of a ``.pth`` file.
+
+    Args:
+        state: The weights, by the names of the file.
+        llama: ``config.json`` of LLaMA, if found next to the tokenizer, for heads and epsilon of the text tower.
+        source: The file, for messages.
+        heads: ``vision_heads``, ``text_heads``, ``pool_heads`` if given by the user.
+
+    Raises:
+        ModelError: If it is not an InternVL-C checkpoint.
+    """
+    try:
+        width, channels, patch, _ = state["patch_embed.proj.weight"].shape
+        hidden = state["blocks.0.mlp.fc1.weight"].shape[0]
+        words, text_width = state["transformer.embed_tokens.weight"].shape
+        text_hidden = state["transformer.layers.0.mlp.gate_proj.weight"].shape[0]
+        positions, embedding = state["pos_embed"].shape[1], state["text_projection"].shape[1]
+    except (AttributeError, KeyError, IndexError, ValueError) as error:
+        raise ModelError(
+            "{source} is not an InternVL-C checkpoint: {reason} is missing.",
+            advice="Pass internvl_c_13b_224px.pth, or use a name with _hf for a folder.",
+            source=source,
+            reason=error,
+        ) from error
+    fits = llama.get("hidden_size") == text_width
+    text = _values(llama if fits else {}, TEXT, f"{source}, {CONFIG} of its tokenizer")
+    text_heads = text["num_attention_heads"] if fits else text_width // HEAD_WIDTH
+    return checked(
+        Sizes(
+            vision=Tower(
+                width,
+                heads.get("vision_heads", width // HEAD_WIDTH),
+                _count(state, "blocks."),
+                hidden,
+                VISION["hidden_act"],
+                VISION["layer_norm_eps"],
+            ),
+            image_size=patch * math.isqrt(positions - 1),
+            patch=patch,
+            channels=channels,
+            qkv_bias="blocks.0.attn.qkv.bias" in state,
+            qk_norm="blocks.0.attn.q_norm.weight" in state,
+            text=Tower(
+                text_width,
+                heads.get("text_heads", text_heads),
+                _count(state, "transformer.layers."),
+                text_hidden,
+                text["hidden_act"],
+                text["rms_norm_eps"],
+            ),
+            words=words,
+            embedding=embedding,
+            pool_heads=heads.get("pool_heads", WHOLE["attn_pool_num_heads"]),
+            lora=tuple(
+                part
+                for part, name in (("vision_model.", "blocks."), ("qllama.", "transformer."))
+                if any(key.startswith(name) and ".lora_" in key for key in state)
+            ),
+        ),
+        source,
+    )
+
+
+def _tower(values: Mapping[str, Any], eps: float) -> Tower:
+    return Tower(
+        values["hidden_size"],
+        values["num_attention_heads"],
+        values["num_hidden_layers"],
+        values["intermediate_size"],
+        values["hidden_act"],
+        eps,
+    )
+
+
+def _values(config: Mapping[str, Any], defaults: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Select the relevant keys and check that each value has the type of its default."""
+    values = {}
+    for key, default in defaults.items():
+        value = default if config.get(key) is None else config[key]
+        kinds = (int, float) if isinstance(default, float) else (type(default),)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise ModelError(
+                "{path}: invalid value of {name}: {value!r}.",
+                advice="Copy or download the config again.",
+                path=where,
+                name=key,
+                value=value,
+            )
+        if not isinstance(value, bool | str) and (value < 0 or (value == 0 and key not in MAY_BE_ZERO)):
+            raise ModelError("{where}: {key} must be positive, not {value}.", where=where, key=key, value=value)
+        values[key] = value
+    return values
+
+
+def _check_llama(config: Mapping[str, Any], source: Path) -> None:
+    wanted = FIXED | {"num_key_value_heads": config.get("num_attention_heads", TEXT["num_attention_heads"])}
+    for key, value in wanted.items():
+        if config.get(key, value) not in (value, None):
+            raise ModelError(
+                "{source}, qllama_config: {key} is {config!r}, but the published QLLaMA only supports {value!r}.",
+                source=source,
+                key=key,
+                config=config[key],
+                value=value,
+            )
+
+
+def _count(state: Mapping[str, torch.Tensor], prefix: str) -> int:
+    numbers = (name.removeprefix(prefix).partition(".")[0] for name in state if name.startswith(prefix))
+    return 1 + max(int(number) for number in numbers if number.isdigit())

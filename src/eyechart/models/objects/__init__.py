@@ -1,1 +1,1 @@
-"""Models that are handed over as objects of Python, loaded and with whatever state they have."""
+"""Encoders made from Python objects of the user: built by ``python:module:factory`` or passed in memory."""

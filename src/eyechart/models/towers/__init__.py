@@ -1,1 +1,1 @@
-"""What the torch families share: running towers, precision, checkpoints, CPU autotune."""
+"""Shared code of the torch families: running towers, precision, checkpoints, preprocessing."""

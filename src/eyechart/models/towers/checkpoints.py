@@ -1,4 +1,4 @@
-"""Weights files: read without running anything that is in them, and errors that say what is wrong with them."""
+"""Files of a model: weights, configs and tokenizers, read without executing anything, with precise errors."""
 
 from __future__ import annotations
 
@@ -16,29 +16,93 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError
 
 from eyechart.errors import EyechartError, ModelError, is_unreachable, unreachable
+from eyechart.io.safe_parse import parse_json, read_text
+from eyechart.messages import UserMessage, join
 from eyechart.models.towers.torch_tools import quiet_transformers
 
 if TYPE_CHECKING:
     import torch
 
+
+TOKENIZER = "tokenizer.json"
+LISTS = frozenset({"modules.json"})
+"""Files that contain a list; all others contain an object."""
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object."""
+    content = _parse(path)
+    if not isinstance(content, dict):
+        raise ModelError("{path} must contain a JSON object.", path=path)
+    return content
+
+
+def load_tokenizer(path: Path) -> Any:
+    """Load a ``tokenizer.json``."""
+    from tokenizers import Tokenizer
+
+    with tokenizing(str(path)):
+        return Tokenizer.from_file(str(path))
+
+
+@contextmanager
+def tokenizing(source: str) -> Iterator[None]:
+    """Convert any error of a tokenizer, including Rust panics, to a `ModelError` that names the file."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise  # an interrupt
+        raise ModelError(
+            "{source} is not a valid tokenizer ({reason}).",
+            advice="Copy or download it again.",
+            source=source,
+            reason=error,
+        ) from error
+
+
+def broken_file(folder: Path) -> ModelError | None:
+    """Find the small file that kept a library from loading a folder, if any."""
+    for path in sorted(folder.glob("*.json")):
+        try:
+            _parse(path) if path.name in LISTS else read_json(path)
+            if path.name == TOKENIZER:
+                load_tokenizer(path)
+        except ModelError as error:
+            return error
+    return None
+
+
+def _parse(path: Path) -> Any:
+    try:
+        return parse_json(read_text(path, ModelError))
+    except ValueError as error:
+        raise ModelError(
+            "{path} is not valid JSON ({reason}).", advice="Copy or download it again.", path=path, reason=error
+        ) from error
+
+
+# Checkpoints: safe reading of weights, and clear errors for unsuitable files.
+
+
 LOAD_ERRORS = (Exception,)
-"""What the libraries raise for files that do not fit: anything. An unpickler stumbles over its own stack (IndexError,
-KeyError), tokenizers raises bare exceptions."""
+"""Libraries raise anything for unsuitable files: an unpickler fails with IndexError or KeyError, tokenizers with bare
+exceptions."""
 SHOWN = 3
 _PIP_LINE = re.compile(r"pip3? install (?:-U |--upgrade )?[`'\"]?([A-Za-z0-9][\w.\[\],=<>~-]*\w\]?)")
 ADAPTER = "adapter_config.json"
 DERIVED = "position_ids"
-"""How the names of weights end that older versions saved and that say nothing."""
+"""Suffix of buffers saved by older versions, which can be ignored."""
 _ONE_AT_A_TIME = threading.Lock()
 
 
 def load_error(what: str, error: BaseException) -> ModelError:
-    """Make one clear error out of whatever a library raised while it loaded weights.
+    """Convert any error raised by a library while loading weights to a `ModelError`.
 
-    Libraries advise to load a file without protection. That advice is never passed on.
+    Some libraries advise loading the file without protection; that advice is never passed on.
 
     Raises:
-        EyechartError: The error itself, if it is one of ours.
+        EyechartError: The error itself, if it is one.
     """
     if isinstance(error, EyechartError):
         raise error
@@ -55,20 +119,25 @@ def load_error(what: str, error: BaseException) -> ModelError:
     plain = type(error) is Exception or isinstance(error, OSError | RuntimeError | ValueError)
     reason = _reason(text)
     named = reason if plain else f"{type(error).__name__}: {reason}".removesuffix(": ")
-    return ModelError(f"Cannot load {what} ({named or type(error).__name__}).")
+    return ModelError("Cannot load {what} ({reason}).", what=what, reason=named or type(error).__name__)
 
 
 def _missing_library(what: str, error: ImportError) -> ModelError:
-    """Say which library a model needs: as its own library says, else the module that could not be imported."""
-    said = _PIP_LINE.search(str(error))
-    library = said[1] if said else (error.name or "").partition(".")[0]
-    advice = f"Install it with: pip install {library}" if library else ""
-    named = f"the library {library}" if library else "a library"
-    return ModelError(f"Cannot load {what}: it needs {named}, which is not installed.", advice=advice)
+    """Name the library that a model needs: as its own library advises, else the module that could not be imported."""
+    advised = _PIP_LINE.search(str(error))
+    library = advised[1] if advised else (error.name or "").partition(".")[0]
+    if not library:
+        return ModelError("Cannot load {what}: a required library is not installed.", what=what)
+    return ModelError(
+        "Cannot load {what}: the library {library} is not installed.",
+        advice="Install it with: pip install {library}",
+        what=what,
+        library=library,
+    )
 
 
 def _reason(text: str) -> str:
-    """Return the first line that gives a reason and no advice to unpickle."""
+    """Return the first line with a reason, without advice to unpickle."""
     parts = text.rsplit("WeightsUnpickler error:", 1)[-1].strip().splitlines()
     return next((line.strip() for line in parts if line.strip() and not _UNSAFE.search(line)), "")
 
@@ -77,7 +146,7 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
     """Read a state dict from .safetensors or a torch file, tensors only; training checkpoints are unwrapped.
 
     Raises:
-        ModelError: If the file is damaged or holds anything but tensors and plain values.
+        ModelError: If the file is damaged or contains anything but tensors and plain values.
     """
     try:
         if path.suffix == ".safetensors":
@@ -89,7 +158,7 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
 
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=".*looks like a TorchScript archive")
-                warnings.filterwarnings("ignore", message="Detected pickle protocol")  # the error says enough
+                warnings.filterwarnings("ignore", message="Detected pickle protocol")  # the error is sufficient
                 state = torch.load(path, map_location="cpu", weights_only=True)
     except LOAD_ERRORS as error:
         raise load_error(str(path), error) from error
@@ -97,8 +166,8 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
         if isinstance(state, dict) and isinstance(state.get(name), dict):
             state = state[name]
     if not isinstance(state, dict) or not state or not all(isinstance(name, str) for name in state):
-        raise ModelError(f"{path} holds no state dict.")
-    # Parameters that were saved as such would bring their gradients along.
+        raise ModelError("{path} does not contain a state dict.", path=path)
+    # Detached, since saved parameters would carry gradients.
     return {
         name.removeprefix("module."): value.detach() if hasattr(value, "detach") else value
         for name, value in state.items()
@@ -107,15 +176,15 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
 
 @contextmanager
 def whole_weights(source: str, unused: str = "") -> Iterator[list[str]]:
-    """Refuse weights that do not fit or are not there, whichever library loads them through transformers meanwhile.
+    """Refuse missing or mismatched weights while a library loads a model through transformers.
 
-    transformers would go on with random ones, and say so in a report that few people read. So it would without an
-    adapter if peft is not installed, and without weights that have no place in the model: yields notes of those.
+    transformers would continue with random weights and only log it. It also ignores an adapter if peft is not
+    installed, and unexpected weights; the latter are yielded as notes.
 
     Args:
         source: The model, for messages.
-        unused: How the names of weights begin that nothing asks for. Missing ones are set to zero, not to chance: the
-            model is the same every time, and if they are asked for, it shows.
+        unused: Name prefix of weights that are never used. Missing ones are set to zero, so that the model is
+            deterministic.
     """
     from transformers import PreTrainedModel
 
@@ -123,8 +192,8 @@ def whole_weights(source: str, unused: str = "") -> Iterator[list[str]]:
     notes: list[str] = []
 
     def load(kind: Any, *args: Any, **options: Any) -> Any:
-        told = {**options, "output_loading_info": True, "ignore_mismatched_sizes": True}
-        model, info = library.__func__(kind, *args, **told)
+        reported = {**options, "output_loading_info": True, "ignore_mismatched_sizes": True}
+        model, info = library.__func__(kind, *args, **reported)
         free = {name for name in info["missing_keys"] if unused and name.startswith(unused)}
         for name in free:
             model.get_parameter(name).data.zero_()
@@ -132,7 +201,13 @@ def whole_weights(source: str, unused: str = "") -> Iterator[list[str]]:
         _check_adapter(model, source, Path(str(args[0])))
         spare = sorted(name for name in info["unexpected_keys"] if not name.endswith(DERIVED))
         if spare:
-            notes.append(f"{len(spare)} weights of the checkpoint have no place in the model ({some(spare)}).")
+            notes.append(
+                UserMessage(
+                    "{n} weights of the checkpoint are not used by the model ({spare}).",
+                    n=len(spare),
+                    spare=some(spare),
+                )
+            )
         return model
 
     with _ONE_AT_A_TIME, quiet_transformers():
@@ -146,8 +221,10 @@ def whole_weights(source: str, unused: str = "") -> Iterator[list[str]]:
 def _check_adapter(model: Any, source: str, folder: Path) -> None:
     if (folder / ADAPTER).is_file() and not getattr(model, "_hf_peft_config_loaded", False):
         raise ModelError(
-            f"{source} holds an adapter ({ADAPTER}), which was not loaded.",
-            advice="Install peft, merge the adapter into the weights, or take it out of the folder.",
+            "{source} contains an adapter ({adapter}), which was not loaded.",
+            advice="Install peft, merge the adapter into the weights, or remove it from the folder.",
+            source=source,
+            adapter=ADAPTER,
         )
 
 
@@ -155,15 +232,22 @@ def _check_loaded(source: str, kind: str, info: Mapping[str, Any]) -> None:
     if info["mismatched_keys"]:
         name, found, wanted = min(info["mismatched_keys"], key=str)
         raise ModelError(
-            f"{source}: {len(info['mismatched_keys'])} weights do not fit its config.json "
-            f"({name}: {list(found)}, the config says {list(wanted)}).",
-            advice="Config and weights are of different models.",
+            "{source}: {n} weights do not match config.json ({name}: {found}, expected {wanted}).",
+            advice="Config and weights belong to different models.",
+            source=source,
+            n=len(info["mismatched_keys"]),
+            name=name,
+            found=list(found),
+            wanted=list(wanted),
         )
     if info["missing_keys"]:
         raise ModelError(
-            f"{source} has no weights for {len(info['missing_keys'])} parts of {kind} "
-            f"({some(sorted(info['missing_keys']))}).",
-            advice="They would be random. A checkpoint with all parts of this architecture is needed.",
+            "{source} lacks the weights of {n} parts of {kind} ({missing_keys}).",
+            advice="They would be random. Use a checkpoint with all parts of this architecture.",
+            source=source,
+            n=len(info["missing_keys"]),
+            kind=kind,
+            missing_keys=some(sorted(info["missing_keys"])),
         )
 
 
@@ -174,27 +258,36 @@ def _keys(text: str, head: str) -> list[str]:
 
 
 def _other_architecture(what: str, text: str) -> ModelError:
-    """Say which keys do not fit."""
     missing, unexpected = _keys(text, "Missing key"), _keys(text, "Unexpected key")
     shapes = re.findall(
         r"size mismatch for (\S+): .*?torch.Size\((\[.*?\])\).*?torch.Size\((\[.*?\])\)", text, re.DOTALL
     )
     parts = []
     if missing:
-        parts.append(f"it lacks {some(missing)}")
+        parts.append(UserMessage("missing {keys}", keys=some(missing)))
     if unexpected:
-        parts.append(f"it has {some(unexpected)}, which the model has not")
+        parts.append(UserMessage("unexpected {keys}", keys=some(unexpected)))
     if shapes:
         name, found, wanted = shapes[0]
-        parts.append(f"{len(shapes)} weights have another shape ({name}: {found}, the model has {wanted})")
+        parts.append(
+            UserMessage(
+                "{n} weights of another shape ({name}: {found}, expected {wanted})",
+                n=len(shapes),
+                name=name,
+                found=found,
+                wanted=wanted,
+            )
+        )
     return ModelError(
-        f"{what}: the checkpoint is of another architecture: {'; '.join(parts)}.",
-        advice="Give the --model that the checkpoint was trained as.",
+        "{what}: the checkpoint belongs to another architecture: {parts}.",
+        advice="Pass the {--model} that the checkpoint was trained as.",
+        what=what,
+        parts=join(parts, "; "),
     )
 
 
 def some(names: Iterable[str]) -> str:
-    """Write the first few names of a list out."""
+    """List the first few names."""
     listed = list(names)
     more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
     return f"{', '.join(listed[:SHOWN])}{more}"
@@ -203,35 +296,43 @@ def some(names: Iterable[str]) -> str:
 def _code(what: str, text: str) -> ModelError:
     found = re.search(r"(?:GLOBAL|global:?) `?(?!GLOBAL)([\w.]+)", text)
     culprit = f" ({found.group(1)})" if found else ""
-    return ModelError(f"{what}: refused, the file would run code when it is unpickled{culprit}.", advice=SAFE)
+    return ModelError(
+        "{what}: refused, unpickling the file would run code{culprit}.",
+        advice=SAFE,
+        what=what,
+        culprit=culprit,
+    )
 
 
-def _pickle(what: str, text: str) -> ModelError:  # noqa: ARG001 - same form as the others
-    return ModelError(f"{what}: refused, this form can only be unpickled, which may run code.", advice=SAFE)
+def _pickle(what: str, text: str) -> ModelError:  # noqa: ARG001 - common signature
+    return ModelError("{what}: refused, this format requires unpickling, which may run code.", advice=SAFE, what=what)
 
 
 def _numpy(what: str, text: str) -> ModelError:  # noqa: ARG001
-    return ModelError(f"{what}: this is an archive of numpy arrays, not a checkpoint of this model.")
+    return ModelError("{what}: this is an archive of numpy arrays, not a checkpoint of this model.", what=what)
 
 
-def _script(what: str, text: str) -> ModelError:  # noqa: ARG001 - same form as the others
+def _script(what: str, text: str) -> ModelError:  # noqa: ARG001 - common signature
     return ModelError(
-        f"{what}: this is a TorchScript archive, which is a program and not weights.",
+        "{what}: this is a TorchScript archive, which contains code, not only weights.",
         advice="Use the tag (for OpenAI's models: openai), or save its state dict as .safetensors.",
+        what=what,
     )
 
 
 def _corrupt(what: str, text: str) -> ModelError:
-    reason = _reason(text) or ("it cannot be read" if text.strip() else "it is empty")
+    reason = _reason(text) or UserMessage("it cannot be read" if text.strip() else "it is empty")
     return ModelError(
-        f"{what}: the file is damaged or no weights file ({reason}).",
-        advice=f"Download it again. {SAFE}" if _UNSAFE.search(text) else "Download it again.",
+        "{what}: the file is damaged or does not contain weights ({reason}).",
+        advice=UserMessage("Download it again. {safe}", safe=SAFE) if _UNSAFE.search(text) else "Download it again.",
+        what=what,
+        reason=reason,
     )
 
 
 SAFE = (
-    "Only tensors are loaded. Get the weights as .safetensors, or convert the file to that form in a sandbox: "
-    "a container without network, keys and your files."
+    "Only tensors are loaded. Get the weights as .safetensors, or convert the file in a sandbox: "
+    "a container without network access, credentials and your files."
 )
 _UNSAFE = re.compile("weights_only|Weights only|allow_pickle|pickle.load|torch.load")
 _DAMAGE = (
@@ -244,10 +345,10 @@ _DAMAGE = (
     struct.error,
     zipfile.BadZipFile,
 )
-"""What readers raise for bytes that make no sense."""
+"""Errors that readers raise for invalid bytes."""
 _DAMAGED = (
     "PytorchStreamReader",
-    r"\[Errno 22\]",  # torch looks for the end of an archive where there is none
+    r"\[Errno 22\]",  # torch seeks the end of an archive that does not exist
     "invalid load key",
     "failed finding central directory",
     "unpickling stack",

@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import DataError, ModelError
-from eyechart.io.media import MAX_PIXELS
+from eyechart.io.images import MAX_PIXELS
 
 MAX_SIDE = 8192
-"""Pixels of a side that a model may ask for; a larger number is no size of a model's input."""
+"""Largest side of a plausible model input."""
 MAX_FACTOR = 1e6
-"""What pixels may be scaled and shifted by; neither NaN nor infinity is below it."""
+"""Limit of scale and shift factors; also excludes NaN and infinity."""
 SOURCE = "The preprocessor config"
 STEPS = ("do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb")
 OTHER_STEPS = ("rescale_offset", "include_top", "crop_pct", "size_divisor", "max_num_patches")
-"""What some transforms do besides; none of it is done here."""
+"""Further steps of some transforms, which are not supported."""
 EDGE_KINDS = ("", "CLIP", "ChineseCLIP", "Bit")
-"""Whose transforms mean the shorter side where a size is one number; those of others mean a square."""
+"""Processors that interpret a single size as the shorter side; others mean a square."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Preprocess:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], source: str = SOURCE) -> Self:
-        """Read the keys that transformers writes; an error names ``source``, the file."""
+        """Read the keys that transformers writes; errors refer to the file ``source``."""
         check_config(config, source)
         _check_steps(config, source)
         size = config.get("size") if config.get("do_resize", True) else None
         crop = config.get("crop_size") if config.get("do_center_crop") else None
         normalise = config.get("do_normalize", True)
         if normalise and not {"image_mean", "image_std"} <= config.keys():
-            raise ModelError(f"{source} has no image_mean and image_std to normalise with.")
+            raise ModelError("{source} lacks image_mean and image_std for normalisation.", source=source)
         return cls(
             resize=_size(size, source) if size is not None else None,
             crop=_pair(crop, source) if crop is not None else None,
@@ -72,7 +72,7 @@ class Preprocess:
 
 
 def check_config(config: Mapping[str, Any], source: str) -> None:
-    """Refuse sizes and numbers that no model has: an image would fill the memory, or become nothing.
+    """Refuse implausible sizes and factors, which would exhaust memory or produce empty images.
 
     Raises:
         ModelError: It names ``source`` and the key.
@@ -80,23 +80,34 @@ def check_config(config: Mapping[str, Any], source: str) -> None:
     for key, fits in _CHECKS.items():
         value = config.get(key)
         if value is not None and not fits(value):
-            raise ModelError(f"{source}: {key} cannot be {str(value)[:100]}.", advice="Copy or download it again.")
+            raise ModelError(
+                "{path}: invalid value of {name}: {value}.",
+                advice="Copy or download it again.",
+                path=source,
+                name=key,
+                value=str(value)[:100],
+            )
 
 
 def _check_steps(config: Mapping[str, Any], source: str) -> None:
-    """Refuse a step that is not done here, and a size that may mean two things: the vectors would be others."""
-    asked = [key for key, value in config.items() if value and (key.startswith("do_") or key in OTHER_STEPS)]
-    unknown = sorted(set(asked) - set(STEPS))
+    """Refuse unsupported steps and ambiguous sizes: the vectors would differ."""
+    active = [key for key, value in config.items() if value and (key.startswith("do_") or key in OTHER_STEPS)]
+    unknown = sorted(set(active) - set(STEPS))
     if unknown:
         raise ModelError(
-            f"{source} asks for {unknown[0]}, which is not done here.",
+            "{source} requires {first}, which is not supported.",
             advice="Load the model with transformers instead of its ONNX export.",
+            source=source,
+            first=unknown[0],
         )
     kind = re.sub("(ImageProcessor|FeatureExtractor).*", "", str(_kind_of(config)))
     if isinstance(config.get("size"), int) and config.get("do_resize", True) and kind not in EDGE_KINDS:
         raise ModelError(
-            f"{source}: the size {config['size']} may be the shorter side or a square for {_kind_of(config)}.",
+            "{source}: the size {size} is ambiguous for {config}: shorter side or square.",
             advice="Write it as shortest_edge, or as height and width.",
+            source=source,
+            size=config["size"],
+            config=_kind_of(config),
         )
 
 
@@ -125,11 +136,11 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "image_mean": _are_channels,
     "image_std": lambda value: _are_channels(value) and all(_channels(value)),
 }
-"""What may stand under the keys whose numbers go into the transform."""
+"""Validators of the keys that enter the transform."""
 
 
 def shorter_edge(config: Mapping[str, Any]) -> int | None:
-    """Return the length that the shorter side of an image is scaled to, if that is how the config means it."""
+    """Return the length that the shorter side is scaled to, if the config defines it this way."""
     size = config.get("size")
     edge: int | None = size.get("shortest_edge") if isinstance(size, Mapping) else size
     return edge
@@ -145,7 +156,9 @@ def _pair(size: Any, source: str) -> tuple[int, int]:
     if not isinstance(size, Mapping):
         return int(size), int(size)
     if not (size.get("height") and size.get("width")):
-        raise ModelError(f"{source}: a size cannot be {size!r}.", advice="It needs height and width.")
+        raise ModelError(
+            "{source}: invalid size {size!r}.", advice="It needs height and width.", source=source, size=size
+        )
     return int(size["width"]), int(size["height"])
 
 
@@ -163,11 +176,15 @@ def _target(image: Image.Image, resize: tuple[int, int] | int) -> tuple[int, int
 
 
 def check_scaled(image: Image.Image, edge: int) -> None:
-    """Refuse a long strip that would be gigantic once its shorter side has the model's size."""
+    """Refuse a long strip whose scaled version would be gigantic."""
     pixels = edge * edge * max(image.size) // min(image.size)
     if pixels > MAX_PIXELS:
         raise DataError(
-            f"An image of {image.width} x {image.height} pixels would have {pixels} in this model's size, more than "
-            f"the limit of {MAX_PIXELS}.",
-            advice="Cut it, or leave it out of the dataset.",
+            "An image of {width} x {height} would have {pixels} pixels when resized for this model, "
+            "more than the limit of {max_pixels}.",
+            advice="Crop it, or remove it from the dataset.",
+            width=image.width,
+            height=image.height,
+            pixels=pixels,
+            max_pixels=MAX_PIXELS,
         )

@@ -1,9 +1,9 @@
-"""SentencePiece vocabularies as SentencePiece reads them.
+"""Tokenizers that agree with SentencePiece.
 
-transformers 5 rebuilds most of them with another library. That gives the same tokens for ordinary vocabularies, but not
-for one with pieces that were appended later (Chinese behind LLaMA's, symbols of one's own), nor for one of the other
-algorithm than the class expects. Both are asked the same texts when a model is loaded. If they disagree, the tokens are
-SentencePiece's.
+transformers 5 rebuilds most SentencePiece vocabularies with another library. The tokens are the same for ordinary
+vocabularies, but not for one with pieces appended later (Chinese after LLaMA's, custom symbols), nor for one of a
+different algorithm than the class expects. Both are compared on the same texts when a model is loaded. If they
+disagree, SentencePiece's tokens are used.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ PROBES = (
     "😀",
 )
 TRIED = 1000
-"""Pieces at each end of a vocabulary that are tried: that is where others are put."""
-NOTE = "transformers would read some texts otherwise than SentencePiece does; they are read as SentencePiece does."
+"""Number of pieces compared at each end of a vocabulary, where pieces are added."""
+NOTE = "transformers tokenizes some texts differently from SentencePiece; SentencePiece's tokens are used."
 
 
 def exact_tokenizer(tokenizer: Any, cache: str | None = None, revision: str | None = None) -> tuple[Any, list[str]]:
-    """Return a tokenizer that gives SentencePiece's tokens, and a note if that is not the one that was given.
+    """Return a tokenizer that gives SentencePiece's tokens, and a note if it is not the given one.
 
     Args:
-        tokenizer: One of transformers.
-        cache: The folder of the hub's cache that it was loaded from, if not the usual one.
-        revision: The revision that it was loaded at, if one was asked for.
+        tokenizer: A tokenizer of transformers.
+        cache: The hub cache it was loaded from, if not the default.
+        revision: The revision it was loaded at, if given.
     """
     pieces = _pieces(tokenizer, cache, revision)
     if pieces is None or not any(_disagreements(tokenizer, pieces, _texts(pieces.model))):
@@ -45,13 +45,13 @@ def exact_tokenizer(tokenizer: Any, cache: str | None = None, revision: str | No
 
 
 def disagreements(tokenizer: Any, cache: str | None = None, revision: str | None = None) -> list[str]:
-    """Return the ordinary texts that a tokenizer reads otherwise than SentencePiece does; see `exact_tokenizer`."""
+    """Return the ordinary texts that a tokenizer splits differently from SentencePiece; see `exact_tokenizer`."""
     pieces = _pieces(tokenizer, cache, revision)
     return list(_disagreements(tokenizer, pieces, PROBES)) if pieces is not None else []
 
 
 class PieceTokenizer:
-    """A tokenizer of transformers whose tokens are SentencePiece's: marks, padding and the rest are its own."""
+    """A tokenizer of transformers with SentencePiece's tokens; special tokens, padding etc. are unchanged."""
 
     def __init__(self, tokenizer: Any, file: Path) -> None:
         from sentencepiece import SentencePieceProcessor
@@ -64,12 +64,12 @@ class PieceTokenizer:
 
     @property
     def sp_model(self) -> Any:
-        """Return the vocabulary."""
+        """The vocabulary."""
         return self.model
 
     @property
     def src_lang(self) -> str | None:
-        """Return the language, of a tokenizer that wants to know it."""
+        """Language of a tokenizer that depends on it."""
         return getattr(self.inner, "src_lang", None)
 
     @src_lang.setter
@@ -80,7 +80,7 @@ class PieceTokenizer:
         return getattr(self.inner, name)
 
     def body(self, text: str) -> list[int]:
-        """Return the tokens of a text, without marks."""
+        """Return the tokens of a text, without special tokens."""
         return [self.ids[i] for i in self.model.encode(text.lower() if self.lower else text)]
 
     def __call__(
@@ -94,7 +94,7 @@ class PieceTokenizer:
         return_tensors: str | None = None,
         **_: Any,
     ) -> Any:
-        """Tokenise as transformers does: cut so that the marks stay, then pad."""
+        """Tokenize like transformers: truncate but keep the special tokens, then pad."""
         before, after = self._marks() if add_special_tokens else ([], [])
         room = (max_length or self.inner.model_max_length) - len(before) - len(after) if truncation else None
         rows = [[*before, *self.body(text)[:room], *after] for text in ([texts] if isinstance(texts, str) else texts)]
@@ -103,7 +103,7 @@ class PieceTokenizer:
         return self.inner.pad(filled, padding=padding, max_length=full, return_tensors=return_tensors)
 
     def _marks(self) -> tuple[list[int], list[int]]:
-        """Return what stands before and after a text."""
+        """Return the special tokens before and after a text."""
         inside = self.inner("a", add_special_tokens=False)["input_ids"]
         whole = self.inner("a")["input_ids"]
         start = next(i for i in range(len(whole)) if whole[i : i + len(inside)] == inside)
@@ -111,7 +111,7 @@ class PieceTokenizer:
 
 
 def _pieces(tokenizer: Any, cache: str | None, revision: str | None) -> PieceTokenizer | None:
-    """Return the same tokenizer on SentencePiece, if it has such a vocabulary and does not use it itself."""
+    """Wrap a tokenizer with SentencePiece, if it has such a vocabulary and does not use it itself."""
     if find_spec("sentencepiece") is None or hasattr(tokenizer, "sp_model"):
         return None
     source = str(getattr(tokenizer, "name_or_path", ""))
@@ -123,7 +123,7 @@ def _pieces(tokenizer: Any, cache: str | None, revision: str | None) -> PieceTok
 
 
 def _texts(model: Any) -> Iterator[str]:
-    """Yield texts that would show a difference: ordinary ones, and pieces that may have been appended."""
+    """Yield texts that reveal differences: ordinary ones, and pieces that may have been appended."""
     yield from PROBES
     size = model.get_piece_size()
     for number in {*range(min(TRIED, size)), *range(max(0, size - TRIED), size)}:

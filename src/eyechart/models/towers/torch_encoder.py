@@ -1,7 +1,7 @@
-"""A torch dual encoder: what is the same in every family, once.
+"""Base class of torch dual encoders.
 
-A family says how an image is prepared, how texts become tokens, and what its two towers are called. Devices,
-precision, compilation, empty batches and running out of memory are dealt with here.
+A family defines how images are prepared, how texts are tokenized, and how its two towers are called. Devices,
+precision, compilation, empty batches and memory errors are handled here.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,24 +17,29 @@ from PIL import Image
 
 from eyechart.errors import ModelError
 from eyechart.metrics.vectors import unit
-from eyechart.models.towers.autotune import CpuAutotuner, count_rows, take
-from eyechart.models.towers.cuda_feed import BatchTuning, CudaFeed
-from eyechart.models.towers.device_options import EXACT, DeviceWays, channels_last
-from eyechart.models.towers.fast_images import FastImages
-from eyechart.models.towers.paired import PairedCheck, is_due, plain_model
-from eyechart.models.towers.pixel_table import PixelTable, look_up_there
-from eyechart.models.towers.structure import structure_digest, tokenizer_digest
+from eyechart.models.speedups.autotune import CpuAutotuner
+from eyechart.models.speedups.fast_decoder import FastImages
+from eyechart.models.speedups.transforms import PixelTable, look_up_there
+from eyechart.models.towers.precision import (
+    EXACT,
+    ComputeOptions,
+    PrecisionCheck,
+    channels_last,
+    is_due,
+    plain_model,
+)
 from eyechart.models.towers.torch_tools import (
     autocast,
     cast,
-    choose_devices,
+    choose_device,
     count_parameters,
-    device_names,
     forward_errors,
     input_type,
     number,
     precision_notes,
+    structure_digest,
     to_numpy,
+    tokenizer_digest,
     weights_digest,
 )
 from eyechart.types import ModelCard, ModelSpec, digest_json
@@ -50,14 +53,12 @@ Vectors = NDArray[np.float32]
 PROBE_TEXTS = ("a photo of a cat", "Upper Case, digits 0123456789 & marks: (.,;!?)", "ein Käfer", "一只猫", "😀", "")
 
 
-COMPANY, COARSE = 1e-4, 1e-1
-"""How far the unit vectors of one text may be apart by rounding, in float32 and in less."""
-SIZES, HALF = 1e-5, 1e-2
-"""How far those of one image may be apart in batches of two sizes, in float32 and in less, for a size to be chosen."""
+BATCH_TOLERANCE, COARSE_TOLERANCE = 1e-4, 1e-1
+"""Tolerances for unit vectors of the same text, in float32 and in lower precision."""
 
 
 class TorchEncoder(ABC):
-    """A model on one device or several: the batch is split between its replicas."""
+    """A model on one device. Several GPUs are used by one process each (`eyechart.engine.workers`)."""
 
     family: str
     tokenizer: Any
@@ -65,22 +66,23 @@ class TorchEncoder(ABC):
     card: ModelCard
     """Set by the family at the end of its loading, with `make_card`."""
     pixels: PixelTable | FastImages | None = None
-    """The image transform without the model, so that other processes can be sent it; set by families that have one."""
+    """The image transform without the model, which can be sent to other processes; set by families that have one."""
     sees = True
-    """Whether it encodes images; a family of models that only read says so before it is loaded."""
-    paired_check: PairedCheck | None = None
-    """Compares the first images with plain float32, if another way was asked for and that is not known yet."""
-    packed: Sequence[bool] = ()
-    """Which towers have their weights laid out for this CPU."""
+    """Whether it encodes images; text-only families clear it before loading."""
+    precision_check: PrecisionCheck | None = None
+    """Compares the first images with plain float32, if inexact options are used and their effect is not known yet."""
+    speedups: Sequence[str] = ()
+    """Exact speed-ups of the image tower, part of the autotuner's cache key."""
 
     def __init__(self, spec: ModelSpec, model: torch.nn.Module) -> None:
         import torch
 
         self.spec = spec
         self.precision = spec.precision
-        self.ways = DeviceWays.of(spec.options)
-        self.devices = choose_devices(spec.device)
-        # Digested as loaded: the precision is a line of its own on the card.
+        self.compute = ComputeOptions.of(spec.options)
+        self.device = choose_device(spec.device)
+        self.devices = [self.device]
+        # Digested as loaded: the precision is a separate field of the card.
         self._facts: dict[str, Any] = {
             "weights_digest": weights_digest(model),
             "parameters": count_parameters(model),
@@ -88,28 +90,26 @@ class TorchEncoder(ABC):
             "logit_bias": self.logit_bias(model),
         }
         self._structure = structure_digest(model)
-        self._plain = plain_model(model, spec, self.ways, self._facts["parameters"]) if self.sees else None
+        self._plain = plain_model(model, spec, self.compute, self._facts["parameters"]) if self.sees else None
         self.model = cast(model, spec.precision).eval()
-        if self.ways.channels_last:
+        if self.compute.channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)
-        self._replicas = [self.model.to(self.devices[0])]
-        self._replicas += [copy.deepcopy(self.model).to(device) for device in self.devices[1:]]
-        self._pool = ThreadPoolExecutor(len(self.devices)) if len(self.devices) > 1 else None
+        self.model = self.model.to(self.device)
         self._autotuner: CpuAutotuner | None = None
         self.levels = self.pixels.levels if self.pixels else None
-        self._levels: dict[str, torch.Tensor] = {}
-        self._image: Callable[..., torch.Tensor] = self.ways.compiled(self.image_features)
-        self._text: Callable[..., torch.Tensor] = self.ways.compiled(self.text_features)
+        self._levels: torch.Tensor | None = None
+        self._image: Callable[..., torch.Tensor] = self.compute.compiled(self.image_features)
+        self._text: Callable[..., torch.Tensor] = self.compute.compiled(self.text_features)
 
-    # What a family must say -----------------------------------------------------------------------------
+    # Interface of a family ------------------------------------------------------------------------------
 
     @abstractmethod
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Apply the model's own image transform."""
+        """Apply the model's image transform."""
 
     @abstractmethod
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
-        """Turn texts into the text tower's inputs, cut and padded as the model was trained."""
+        """Convert texts to inputs of the text tower, truncated and padded as in training."""
 
     @abstractmethod
     def image_features(self, model: Any, pixels: Any) -> torch.Tensor:
@@ -120,19 +120,19 @@ class TorchEncoder(ABC):
         """Run the text tower and its projection."""
 
     def written(self, texts: Sequence[str]) -> list[str]:
-        """Write texts as the tokenizer gets them: a place for a prompt, or for lower case."""
+        """Return texts as the tokenizer receives them: with a prompt, or in lower case."""
         return list(texts)
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of each text before it is cut, marks included."""
+        """Count the tokens of each text before truncation, special tokens included."""
         return [len(row) for row in self.tokenizer(self.written(texts), truncation=False, verbose=False)["input_ids"]]
 
     def image_inputs(self, pixels: torch.Tensor) -> Any:
-        """Make the image tower's input of prepared images, before they are moved and cast."""
+        """Convert prepared images to inputs of the image tower, before they are moved and cast."""
         return pixels
 
     def text_inputs(self, tokens: Inputs) -> Inputs:
-        """Make the text tower's input of tokens, before they are moved: a place to cut off padding."""
+        """Convert tokens to inputs of the text tower, before they are moved; may strip padding."""
         return tokens
 
     def logit_scale(self, model: Any) -> float | None:
@@ -141,46 +141,44 @@ class TorchEncoder(ABC):
         return number(scale.exp()) if scale is not None else None
 
     def logit_bias(self, model: Any) -> float | None:
-        """Return the summand of a sigmoid model's logit."""
+        """Return the bias of a sigmoid model's logit."""
         bias = getattr(model, "logit_bias", None)
         return number(bias) if bias is not None else None
 
-    # What all families do alike -------------------------------------------------------------------------
-
-    def encode_images(self, batch: NDArray[np.float32]) -> Vectors:
-        """Encode prepared images."""
-        return self._run("image", {"pixels": self._image_batch(batch)}) if len(batch) else self._nothing()
+    # Common to all families -----------------------------------------------------------------------------
 
     @property
-    def sendable_transform(self) -> Callable[[Any], NDArray[np.float32]]:
-        """Return what `prepare_image` does to an RGB image, without the model where that is possible."""
-        return self.pixels.prepare if self.pixels else self.prepare_image
+    def on_gpu(self) -> bool:
+        """Whether the model runs on a device other than the CPU, so that loader workers may feed it."""
+        return not self.device.startswith("cpu")
 
-    def image_device(self) -> CudaFeed | None:
-        """Return the GPUs as a device that is fed ahead; None on a CPU, which computes at once."""
-        if not all(name.startswith("cuda") for name in self.devices):
-            return None
-        pixels = self.pixels if self.levels is not None else None
-        prepare = pixels.prepare_bytes if pixels else self.sendable_transform
-        errors = partial(forward_errors, self.precision)
-        tuning = BatchTuning((self.card.fingerprint, *device_names(self.devices)), SIZES if self._is_exact else HALF)
-        return CudaFeed(self.devices, prepare, self._image_batch, self._image_vectors, errors, tuning)
+    @property
+    def image_transform(self) -> Callable[[Any], NDArray[Any]]:
+        """The transform of `prepare_image` for RGB images, without the model if possible.
+
+        A GPU receives bytes, a quarter of the data, and normalises them with the same table.
+        """
+        if self.pixels is None:
+            return self.prepare_image
+        return self.pixels.prepare_bytes if self.on_gpu and self.levels is not None else self.pixels.prepare
+
+    def encode_images(self, batch: Any) -> Vectors:
+        """Encode prepared images: an array, a tensor or a list."""
+        return self._run("image", {"pixels": self._image_batch(batch)}) if len(batch) else self._nothing()
 
     def _image_batch(self, batch: Any) -> Any:
-        """Make the image tower's input of a batch, on the host."""
+        """Build the input of the image tower on the host."""
         import torch
 
+        if isinstance(batch, torch.Tensor):  # from a loader, possibly in page-locked memory
+            return self.image_inputs(batch)
         if len({np.shape(image) for image in batch}) > 1:
             raise ModelError(
-                f"{self.spec.label} prepares images to different sizes, which it cannot encode together.",
-                advice="Does its transform resize (do_resize)? Else use --batch_size 1.",
+                "The transform of {label} produces images of different sizes, which cannot be batched.",
+                advice="Enable resizing (do_resize), or use {--batch_size=1}.",
+                label=self.spec.label,
             )
         return self.image_inputs(torch.from_numpy(np.ascontiguousarray(batch)))
-
-    def _image_vectors(self, number: int, pixels: Any) -> torch.Tensor:
-        """Compute images that are on a device; the vectors stay there."""
-        with self.ways.switched():
-            return self._features(self._replicas[number], "image", self.devices[number], {"pixels": pixels})
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Encode texts."""
@@ -189,60 +187,62 @@ class TorchEncoder(ABC):
         return self._run("text", {"inputs": self.text_inputs(self.tokenize(list(texts), language))})
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
-        """Find the texts with more tokens than the context holds."""
+        """Find the texts that exceed the context length."""
         limit = self.card.context_length
         if limit is None or not len(texts):
             return [False] * len(texts)
         return [count > limit for count in self.token_counts(list(texts))]
 
     def make_card(self, *, transform: str, context_length: int | None, **facts: Any) -> ModelCard:
-        """Fill the card with what every torch model knows of itself."""
+        """Create the card with the fields common to all torch models."""
+        together = self.encode_texts(PROBE_TEXTS[:2])
         notes = (
             *facts.pop("notes", ()),
-            *precision_notes(self.precision, self.devices[0]),
-            *self._company_notes(),
+            *precision_notes(self.precision, self.device),
+            *self._batch_invariance_notes(together),
         )
+        seeing = [transform, self._token_digest(), self._structure, self.compute.text]
         known = {
             "family": self.family,
             "name": self.spec.label,
-            "transform": " | ".join(filter(None, [transform, self._token_digest(), self._structure, self.ways.text])),
+            "transform": " | ".join(filter(None, seeing)),
             "precision": self.precision,
             "context_length": context_length,
-            "embedding_dim": int(self.encode_texts(["a"]).shape[1]),
+            "embedding_dim": int(together.shape[1]),
             "notes": notes,
         }
         card = ModelCard(**(known | self._facts | facts))
         if self._plain is not None and is_due(card):
-            way = ", ".join(filter(None, [self.precision, self.ways.text]))
-            plain = partial(self._in_plain_way, self._plain)
-            self.paired_check = PairedCheck(card, f"{way} on {self.devices[0]}", lambda: plain().encode_images)
+            way = ", ".join(filter(None, [self.precision, self.compute.text]))
+            plain = self._plain
+            self.precision_check = PrecisionCheck(
+                card, f"{way} on {self.device}", lambda: self._plain_encoder(plain).encode_images
+            )
         self._plain = None
         return card
 
-    def _in_plain_way(self, model: torch.nn.Module) -> TorchEncoder:
-        """Return this encoder as it would be in float32 without any faster way, on its first device."""
+    def _plain_encoder(self, model: torch.nn.Module) -> TorchEncoder:
+        """Return this encoder in float32 without compute options."""
         other = copy.copy(self)
-        other.precision, other.ways, other.devices = "fp32", EXACT, self.devices[:1]
-        other._replicas, other._pool, other._autotuner = [model.to(self.devices[0])], None, None
+        other.precision, other.compute = "fp32", EXACT
+        other.model, other._autotuner = model.to(self.device), None
         other._image, other._text = other.image_features, other.text_features
         return other
 
-    def _company_notes(self) -> list[str]:
-        """Say so if a text's vector changes with the texts beside it: the tower looks at the padding."""
-        together = unit(self.encode_texts(PROBE_TEXTS[:2]))[0]
+    def _batch_invariance_notes(self, together: Vectors) -> list[str]:
+        """Note if the vector of a text depends on the other texts of its batch, because padding is not masked."""
         alone = unit(self.encode_texts(PROBE_TEXTS[:1]))[0]
-        if np.abs(together - alone).max() <= (COMPANY if self._is_exact else COARSE):
+        if np.abs(unit(together)[0] - alone).max() <= (BATCH_TOLERANCE if self._is_exact else COARSE_TOLERANCE):
             return []
-        return ["The vector of a text depends on the texts that are encoded with it: its padding is read as text."]
+        return ["The vector of a text depends on the other texts of its batch: padding is not masked."]
 
     @property
     def _is_exact(self) -> bool:
-        """Tell whether everything is computed in float32."""
         kinds = {str(weight.dtype) for weight in self.model.parameters()}
-        return self.precision == "fp32" and not self.ways.tf32 and kinds == {"torch.float32"}
+        return self.precision == "fp32" and not self.compute.tf32 and kinds == {"torch.float32"}
 
     def _token_digest(self) -> str:
-        """Digest the tokenizer, and what becomes of a few texts: another vocabulary or cleaning is another model."""
+        """Digest the tokenizer and its output for a few texts, so that a changed vocabulary or cleaning is noticed."""
         inputs = {name: value.tolist() for name, value in self.tokenize(PROBE_TEXTS, "en").items()}
         return f"tokens {digest_json([inputs, tokenizer_digest(self.tokenizer)])}"
 
@@ -250,66 +250,50 @@ class TorchEncoder(ABC):
         return np.empty((0, self.card.embedding_dim or 0), np.float32)
 
     def _run(self, tower: str, inputs: Inputs) -> Vectors:
-        """Run a tower on all devices, each with its share of the rows."""
-        with self.ways.switched():
-            return self._shared(tower, inputs)
-
-    def _shared(self, tower: str, inputs: Inputs) -> Vectors:
-        if self._pool is None:
-            plain = tower == "text" or self.devices != ["cpu"] or self.ways.compile
-            return self._forward(tower, 0, inputs) if plain else self._autotuned(inputs)
-        n, rows = len(self.devices), count_rows(inputs)
-        parts = [take(inputs, rows * i // n, rows * (i + 1) // n) for i in range(n)]
-        jobs = [self._pool.submit(self._forward, tower, i, part) for i, part in enumerate(parts) if count_rows(part)]
-        return np.concatenate([job.result() for job in jobs])
+        """Run a tower; the image tower on a CPU with the autotuner."""
+        with self.compute.switched():
+            if tower == "text" or self.device != "cpu" or self.compute.compile:
+                return self._forward(self.model, tower, inputs)
+            return self._autotuned(inputs)
 
     def _autotuned(self, inputs: Inputs) -> Vectors:
-        """Run the image tower on the CPU in the way that is fastest there."""
         if self._autotuner is None:
-            way = [*self.packed, *filter(None, [self.ways.text])]
+            way = [*self.speedups, *filter(None, [self.compute.text])]
             key = [self._facts["weights_digest"], self.precision, type(self).__name__, *way]
-            self._autotuner = CpuAutotuner(
-                self._replicas[0], lambda model, part: self._forward_with(model, "image", "cpu", part), key
-            )
+            self._autotuner = CpuAutotuner(self.model, lambda model, part: self._forward(model, "image", part), key)
         return self._autotuner.run(inputs)
 
-    def _forward(self, tower: str, number: int, inputs: Inputs) -> Vectors:
-        return self._forward_with(self._replicas[number], tower, self.devices[number], inputs)
-
-    def _forward_with(self, model: torch.nn.Module, tower: str, device: str, inputs: Inputs) -> Vectors:
-        with forward_errors(self.precision):
-            return to_numpy(self._features(model, tower, device, inputs))
-
-    def _features(self, model: torch.nn.Module, tower: str, device: str, inputs: Inputs) -> torch.Tensor:
+    def _forward(self, model: torch.nn.Module, tower: str, inputs: Inputs) -> Vectors:
         import torch
 
         features = {"image": self._image, "text": self._text}[tower]
-        with torch.inference_mode(), autocast(self.precision, device), forward_errors(self.precision):
-            placed = {name: self._place(value, device) for name, value in inputs.items()}
-            if self.ways.channels_last and tower == "image":
+        with torch.inference_mode(), autocast(self.precision, self.device), forward_errors(self.precision):
+            placed = {name: self._place(value) for name, value in inputs.items()}
+            if self.compute.channels_last and tower == "image":
                 placed = channels_last(placed)
-            vectors = features(model, *placed.values())
+            vectors = to_numpy(features(model, *placed.values()))
         if vectors.ndim != 2:
             raise ModelError(
-                f"{self.spec.label} gives {vectors.ndim - 1} axes of numbers for one {tower}, not one vector.",
-                advice="A dual encoder (CLIP, SigLIP, ...) is needed here.",
+                "{label} returns an array with {ndim} axes per {tower}, not one vector.",
+                advice="Use a dual encoder (CLIP, SigLIP, ...).",
+                label=self.spec.label,
+                ndim=vectors.ndim - 1,
+                tower=tower,
             )
         return vectors
 
-    def _levels_on(self, device: str) -> torch.Tensor:
-        """Return the table on a device. It is sent there once: a copy from ordinary memory waits for what runs."""
-        import torch
+    def _place(self, value: Any) -> Any:
+        """Move tensors to the device and cast floating-point ones; image bytes are normalised there.
 
-        if device not in self._levels:
-            self._levels[device] = torch.from_numpy(self.levels).to(device)
-        return self._levels[device]
-
-    def _place(self, value: Any, device: str) -> Any:
-        """Move tensors to a device; only floating point ones change their type. Bytes of images are looked up there."""
+        The copy does not block if the tensor is in page-locked memory; reading the vectors waits for it.
+        """
         import torch
 
         if isinstance(value, Mapping):
-            return {name: self._place(inner, device) for name, inner in value.items()}
+            return {name: self._place(inner) for name, inner in value.items()}
+        value = value.to(self.device, non_blocking=True)
         if value.dtype == torch.uint8 and self.levels is not None:
-            value = look_up_there(value.to(device), self._levels_on(device))
-        return value.to(device, input_type(self.precision)) if value.is_floating_point() else value.to(device)
+            if self._levels is None:
+                self._levels = torch.from_numpy(self.levels).to(self.device)
+            value = look_up_there(value, self._levels)
+        return value.to(input_type(self.precision)) if value.is_floating_point() else value

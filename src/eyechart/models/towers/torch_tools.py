@@ -1,11 +1,12 @@
-"""What all torch families share: devices, precision, the digest of weights."""
+"""Shared torch tools: devices, precision, errors, and digests of weights, configs and tokenizers."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import ModelError, OutOfMemoryError, UsageError, first_line
+from eyechart.io.digests import code_digest, digest_bytes, is_user_code
+from eyechart.messages import UserMessage
+from eyechart.types import digest_json
 
 if TYPE_CHECKING:
     import torch
@@ -25,24 +29,48 @@ CPU_INSTRUCTIONS = {
     "bf16": ("avx512_bf16", "amx_bf16"),
     "amp": ("avx512_bf16", "amx_bf16"),
 }
-"""What makes a precision fast on an x86 CPU: any one of these."""
+"""Instruction sets that make a precision fast on an x86 CPU; any one suffices."""
 LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
-"""Which process of this machine am I: set by launchers."""
+"""Variables with the rank of this process on its machine, set by launchers."""
+LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "SLURM_STEP_TASKS_PER_NODE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+"""Variables with the number of processes on this machine; Slurm writes ``4(x2)`` for two machines of four."""
 RANDOM = ("uniform_", "normal_")
-"""How the names of torch's functions end that fill a tensor with random numbers, and of those in ``torch.nn.init``."""
+"""Suffixes of torch functions that fill a tensor with random numbers, also in ``torch.nn.init``."""
 PLAIN = (bool, int, float, str, list, tuple)
-OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|bad_alloc", re.IGNORECASE)
+OUT_OF_MEMORY = re.compile(
+    r"out of memory|can't allocate memory|not enough memory|bad_alloc|(CUBLAS|CUDNN|CUSOLVER|CUFFT)\w*_ALLOC_FAILED"
+    r"|CUBLAS_STATUS_NOT_INITIALIZED when calling .?cublasCreate",
+    re.IGNORECASE,
+)
+"""CUDA libraries allocate their own workspaces and report a failure as a status."""
+VOLATILE_SETTINGS = frozenset({"transformers_version", "dtype", "torch_dtype", "name_or_path"})
+"""Config settings for provenance or computation, which do not affect the structure."""
+TOKENIZER_SETTINGS = (
+    "padding_side",
+    "truncation_side",
+    "do_lower_case",
+    "special_tokens_map",
+    "src_lang",
+    "split_special_tokens",
+    "clean_up_tokenization_spaces",
+)
 
 
 def local_rank() -> int | None:
-    """Return this process's number on this machine; None if no launcher said so."""
+    """Return the rank of this process on this machine; None without a launcher."""
     return next((int(os.environ[name]) for name in LOCAL_RANKS if os.environ.get(name, "").isdigit()), None)
 
 
-def choose_devices(wanted: str) -> list[str]:
-    """Resolve ``--device``: ``auto`` is every GPU there is, else the CPU; several are separated by commas.
+def local_size() -> int:
+    """Return the number of processes that the launcher started on this machine."""
+    found = (re.match(r"\d+", os.environ.get(name, "")) for name in LOCAL_SIZES)
+    return max(1, next((int(count[0]) for count in found if count), 1))
 
-    A process that torchrun or Slurm started beside others takes one GPU, by its number on this machine.
+
+def choose_devices(wanted: str) -> list[str]:
+    """Resolve ``--device``: ``auto`` is every available GPU, else the CPU; several are separated by commas.
+
+    A process started by torchrun, Slurm or MPI uses one GPU, by its local rank.
     """
     import torch
 
@@ -55,29 +83,26 @@ def choose_devices(wanted: str) -> list[str]:
         try:
             kind = torch.device(name)
         except RuntimeError as error:
-            raise UsageError(f"Unknown device: {name!r}.", advice="Use auto, cpu, cuda or cuda:1.") from error
+            raise UsageError("Unknown device: {name!r}.", advice="Use auto, cpu, cuda or cuda:1.", name=name) from error
+        if kind.type == "mps" and not torch.backends.mps.is_available():
+            raise UsageError("The device mps is not available.", advice="Use {--device=auto} or {--device=cpu}.")
         if kind.type == "cuda" and (kind.index or 0) >= torch.cuda.device_count():
             raise UsageError(
-                f"There is no device {name} here ({torch.cuda.device_count()} CUDA devices).",
-                advice="Use --device auto or --device cpu.",
+                "The device {name} is not available ({n} CUDA devices).",
+                advice="Use {--device=auto} or {--device=cpu}.",
+                name=name,
+                n=torch.cuda.device_count(),
             )
     return devices
 
 
 def choose_device(wanted: str) -> str:
-    """Resolve ``--device`` for a model that lives on one device only."""
+    """Resolve ``--device`` for one model: the first of several."""
     return choose_devices(wanted)[0]
 
 
-def device_names(devices: Sequence[str]) -> list[str]:
-    """Return what kind of device each is: the name of a GPU."""
-    import torch
-
-    return [torch.cuda.get_device_name(device) for device in devices]
-
-
 def precision_notes(precision: str, device: str) -> list[str]:
-    """Say that a CPU computes a precision without instructions for it: the numbers are right, the time is not."""
+    """Note if a CPU emulates a precision: the numbers are right, but it is slow."""
     import torch
 
     if device != "cpu" or precision not in CPU_INSTRUCTIONS:
@@ -86,11 +111,17 @@ def precision_notes(precision: str, device: str) -> list[str]:
     if has.get("architecture") != "x86_64" or any(has.get(name) for name in CPU_INSTRUCTIONS[precision]):
         return []
     kind = "fp16" if precision == "fp16" else "bf16"
-    return [f"This CPU has no {kind} instructions: --precision {precision} is emulated, slower than fp32 and coarser."]
+    return [
+        UserMessage(
+            "This CPU lacks {kind} instructions: {--precision={precision}} is emulated, slower and coarser than fp32.",
+            kind=kind,
+            precision=precision,
+        )
+    ]
 
 
 def cast(model: torch.nn.Module, precision: str) -> torch.nn.Module:
-    """Convert the weights to the precision's type."""
+    """Convert the weights to the precision's dtype."""
     import torch
 
     types = {"fp16": torch.float16, "bf16": torch.bfloat16}
@@ -98,14 +129,14 @@ def cast(model: torch.nn.Module, precision: str) -> torch.nn.Module:
 
 
 def input_type(precision: str) -> torch.dtype:
-    """Return the type of the inputs for a precision."""
+    """Return the dtype of inputs for a precision."""
     import torch
 
     return {"fp16": torch.float16, "bf16": torch.bfloat16}.get(precision, torch.float32)
 
 
 def autocast(precision: str, device: str) -> AbstractContextManager[Any]:
-    """Return the context of a forward pass: autocast for ``amp``, nothing otherwise."""
+    """Return the context of a forward pass: autocast for ``amp``, else nothing."""
     import torch
 
     if precision != "amp":
@@ -119,29 +150,35 @@ def autocast(precision: str, device: str) -> AbstractContextManager[Any]:
 
 @contextmanager
 def forward_errors(precision: str) -> Iterator[None]:
-    """Turn torch's errors of a forward pass into ours: memory (a smaller batch may fit), missing half kernels."""
+    """Convert torch's errors in a forward pass: out of memory (a smaller batch may fit), missing half kernels."""
     try:
         yield
     except (IndexError, RuntimeError) as error:
         if OUT_OF_MEMORY.search(str(error)):
-            import torch
-
-            if torch.cuda.is_available():
-                # What the failed batch left behind would be in the way of the smaller one.
-                torch.cuda.empty_cache()
-            raise OutOfMemoryError(f"The batch does not fit into memory ({error}).") from error
+            raise OutOfMemoryError("The batch does not fit into memory ({reason}).", reason=error) from error
         if "not implemented for" in str(error):
             raise ModelError(
-                f"This model cannot run in {precision} here ({error}).", advice="Use --precision fp32."
+                "This model does not support {precision} on this device ({reason}).",
+                advice="Use {--precision=fp32}.",
+                precision=precision,
+                reason=error,
             ) from error
         raise ModelError(
-            f"The model cannot compute this ({first_line(error)}).",
-            advice="Do its config, its tokenizer and its length of texts belong to its weights?",
+            "The forward pass failed ({reason}).",
+            advice="Check that config, tokenizer and context length belong to the weights.",
+            reason=first_line(error),
         ) from error
 
 
+def empty_cache() -> None:
+    """Release cached GPU memory, so that a smaller batch finds a contiguous block."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
 def weights_digest(model: torch.nn.Module) -> str:
-    """Digest all parameters and buffers by name, shape and value, wherever they came from."""
+    """Digest all parameters and buffers by name, shape and value."""
     import torch
 
     state = hashlib.blake2b(digest_size=16)
@@ -153,7 +190,7 @@ def weights_digest(model: torch.nn.Module) -> str:
 
 
 def to_numpy(vectors: torch.Tensor) -> NDArray[np.float32]:
-    """Bring vectors to numpy in float32."""
+    """Convert vectors to a float32 array."""
     return np.asarray(vectors.detach().float().cpu().numpy(), np.float32)
 
 
@@ -163,14 +200,14 @@ def number(scalar: torch.Tensor | float) -> float:
 
 
 def count_parameters(model: torch.nn.Module) -> int:
-    """Count the numbers that were learned."""
+    """Count the parameters."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def describe(transform: object) -> str:
-    """Write a transform and the settings of its steps out, without the addresses that functions have in this process.
+    """Describe a transform and the settings of its steps, without memory addresses.
 
-    Some steps leave settings out of their own description: open_clip's padding its colour.
+    Some steps omit settings from their repr, such as the padding colour of open_clip.
     """
     steps = [getattr(step, "__dict__", {}) for step in getattr(transform, "transforms", ())]
     plain = [{name: value for name, value in step.items() if isinstance(value, PLAIN)} for step in steps]
@@ -179,7 +216,7 @@ def describe(transform: object) -> str:
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Keep transformers from drawing its own bars and reports while it loads; what matters is on the card."""
+    """Suppress progress bars and reports of transformers while it loads; relevant facts are on the card."""
     from transformers.utils import logging
 
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -195,9 +232,9 @@ def quiet_transformers() -> Iterator[None]:
 
 @contextmanager
 def no_random_start() -> Iterator[None]:
-    """Let torch leave weights as they are (not zero: whatever the memory held) instead of drawing numbers.
+    """Skip random initialisation: weights keep whatever the memory holds.
 
-    Only for a model whose checkpoint is loaded strictly: every weight must be replaced.
+    Only for a model whose checkpoint is loaded strictly, so that every weight is replaced.
     """
     from torch.overrides import TorchFunctionMode
 
@@ -212,3 +249,44 @@ def no_random_start() -> Iterator[None]:
 
     with Skip():
         yield
+
+
+def structure_digest(model: torch.nn.Module) -> str:
+    """Digest the configs of a model's modules and the code of user-defined ones."""
+    parts = list(model.modules())
+    configs: dict[int, Any] = {id(part.config): part.config for part in parts if hasattr(part, "config")}
+    plain = [_stable(config.to_dict()) for config in configs.values() if hasattr(config, "to_dict")]
+    own = {kind for kind in map(type, parts) if is_user_code(kind)}
+    return digest_json([plain, sorted(code_digest(kind) for kind in own)])
+
+
+def tokenizer_digest(tokenizer: Any) -> str:
+    """Digest the content of a tokenizer: vocabulary, merges, cleaning, special tokens."""
+    inner = getattr(tokenizer, "tokenizer", None)
+    content = [type(tokenizer).__name__, *(str(getattr(tokenizer, name, "")) for name in TOKENIZER_SETTINGS)]
+    return digest_json([content, *_content(tokenizer), *([tokenizer_digest(inner)] if inner is not None else [])])
+
+
+def _content(tokenizer: Any) -> Iterator[str]:
+    """Yield digests of a tokenizer's tables, for any library."""
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if hasattr(backend, "to_str"):
+        text: str = backend.to_str()
+        # Truncation and padding come before this key and change with every call.
+        yield digest_bytes(text[text.index('"added_tokens"') :].encode()).hex()
+        return
+    if hasattr(tokenizer, "sp_model"):
+        yield digest_bytes(tokenizer.sp_model.serialized_model_proto()).hex()
+    if hasattr(tokenizer, "get_vocab"):
+        yield digest_json(tokenizer.get_vocab())
+    if hasattr(tokenizer, "stop_words"):
+        yield digest_json(sorted(tokenizer.stop_words))
+    if isinstance(getattr(tokenizer, "encoder", None), Mapping):
+        yield digest_json([list(tokenizer.encoder), list(getattr(tokenizer, "bpe_ranks", ()))])
+
+
+def _stable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        kept = {key: _stable(inner) for key, inner in value.items() if not str(key).startswith("_")}
+        return {key: inner for key, inner in kept.items() if key not in VOLATILE_SETTINGS}
+    return [_stable(inner) for inner in value] if isinstance(value, list | tuple) else value

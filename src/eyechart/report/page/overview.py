@@ -1,19 +1,123 @@
-"""What the page needs to know at once: models, benchmarks and results, without their samples."""
+"""What the page shows at once: models, benchmarks, results and published numbers, within limits on size."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import json
+import math
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from eyechart.io.untrusted import is_number
-from eyechart.report.formats import metric_label
-from eyechart.report.page.limits import cut, short
-from eyechart.report.pairing import differing
-from eyechart.report.table import Column, ResultTable, lost_samples
+from eyechart.io.safe_parse import is_number
+from eyechart.report.leaderboard import LeaderboardPosition, PublishedRank, published_positions
+from eyechart.report.loader import LoadedResult
+from eyechart.report.paired_records import differing
+from eyechart.report.reference import load_publication, published_tables
+from eyechart.report.result_table import Column, ResultTable, lost_samples
+from eyechart.report.table_formats import metric_label
+from eyechart.results import to_json
+
+MAX_TEXT = 20_000
+"""Characters kept of one text."""
+MAX_THUMBNAIL = 32_768
+_THUMBNAIL = re.compile(r"data:image/(?:jpeg|png|webp|gif);base64,[A-Za-z0-9+/]+={0,2}")
+
+
+@dataclass
+class Limits:
+    """Size limits of the samples; totals over all benchmarks are decremented as benchmarks are added."""
+
+    samples: int = 50_000
+    """Samples listed per benchmark."""
+    questions: int = 3_000
+    """Samples listed with questions and answers per benchmark."""
+    images: int = 200
+    """Thumbnails per benchmark; 0 for none."""
+    image_bytes: int = 9_000_000
+    """Thumbnails in total."""
+    text_bytes: int = 24_000_000
+    """Questions, answers and captions in total, before packing."""
+
+
+def is_thumbnail(value: object) -> bool:
+    """Whether a value is a small inline image, as opposed to a URL or another type."""
+    return isinstance(value, str) and len(value) <= MAX_THUMBNAIL and _THUMBNAIL.fullmatch(value) is not None
+
+
+def cut(value: Any, most: int = MAX_TEXT) -> Any:
+    """Truncate texts, also inside lists and mappings, noting the number of missing characters."""
+    if isinstance(value, str):
+        return value if len(value) <= most else f"{value[:most]} … ({len(value) - most} more characters)"
+    if isinstance(value, Mapping):
+        return {str(key): cut(item, most) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [cut(item, most) for item in value]
+    return value
+
+
+def short(value: float | None, digits: int = 5) -> float | None:
+    """Round a number for the page; None if it is not finite."""
+    return None if value is None or not math.isfinite(value) else round(float(value), digits)
+
+
+def rounded(values: Iterable[float | None]) -> list[float | None]:
+    """Round many numbers."""
+    return [short(value, 4) for value in values]
+
+
+# Values as deflated JSON in base64, unpacked by the browser's DecompressionStream.
+
+
+LEVEL = 6
+"""Level 9 takes three times as long for a page that is 2 % smaller."""
+
+
+class PackedValues:
+    """A list of values held packed: the chunks of a large report take a fiftieth of their memory."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def append(self, value: Any) -> None:
+        """Pack a value and add it."""
+        self.texts.append(pack(value))
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, place: int) -> Any:
+        return unpack(self.texts[place])
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(unpack, self.texts)
+
+
+def pack(value: Any) -> str:
+    """Pack a value for the page."""
+    return base64.b64encode(zlib.compress(plain_json(value).encode(), LEVEL)).decode()
+
+
+def unpack(text: str) -> Any:
+    """Unpack a value as the page does: keys become texts."""
+    return json.loads(zlib.decompress(base64.b64decode(text)))
+
+
+def plain_json(value: Any) -> str:
+    """Write ASCII JSON, so that lone surrogates in hostile texts cannot break it; NaN becomes null (the slow path)."""
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return json.dumps(json.loads(to_json(value)), separators=(",", ":"))
+
+
+# The page's initial data: models, benchmarks and results, without their samples.
 
 
 def describe_model(table: ResultTable, row: int) -> dict[str, Any]:
-    """Return what is known of a row."""
+    """Return the description of a row."""
     model = table.models[row]
     results = [table.cells[row, b].result for b in range(len(table.benchmarks)) if (row, b) in table.cells]
     card: Mapping[str, Any] = next((result.model_card for result in results if result.model_card), {})
@@ -33,7 +137,7 @@ def describe_model(table: ResultTable, row: int) -> dict[str, Any]:
 
 
 def describe_benchmark(table: ResultTable, b: int, marks: Mapping[tuple[int, str], Any]) -> dict[str, Any]:
-    """Return what is known of a benchmark and of its metrics."""
+    """Return the description of a benchmark and of its metrics."""
     benchmark = table.benchmarks[b]
     results = table.by_benchmark[b].values()
     metrics = table.metrics_of(b)
@@ -59,7 +163,7 @@ def describe_benchmark(table: ResultTable, b: int, marks: Mapping[tuple[int, str
 
 
 def describe_result(table: ResultTable, m: int, b: int) -> list[Any]:
-    """One result as a row: model, benchmark, values, low ends, high ends, warnings, fewer samples, what differs."""
+    """Return a result as a row: model, benchmark, values, low ends, high ends, warnings, lost samples, differences."""
     result = table.cells[m, b].result
     found = [result.values.get(metric) for metric in table.metrics_of(b)]
     return [
@@ -72,3 +176,47 @@ def describe_result(table: ResultTable, m: int, b: int) -> list[Any]:
         lost_samples(result),
         differing(table, m, b),
     ]
+
+
+# The page's data of published numbers: their tables with the results' rows, sources, and ranks.
+
+
+def describe_published(found: Sequence[LoadedResult], references: Sequence[str]) -> dict[str, Any]:
+    """Return the data of the view, from a separate table: benchmarks only in publications are shown nowhere else."""
+    if not references:
+        return {}
+    table, standings = published_positions(found, references)
+    sources = [load_publication(name) for name in dict.fromkeys(references)]
+    return {
+        "results": sum(len(part.found) for part in sources),
+        "models": [describe_model(table, m) for m in range(len(table.models))],
+        "sources": [
+            {key: getattr(part, key) for key in ("name", "title", "source", "date", "notes")} for part in sources
+        ],
+        "tables": [
+            {"reference": part.title, **asdict(one)} for part in sources for one in published_tables(part.name, table)
+        ],
+        "standings": [_position(table, position) for position in standings],
+    }
+
+
+def _position(table: ResultTable, position: LeaderboardPosition) -> dict[str, Any]:
+    lines = []
+    for line in position.lines:
+        column = Column(line.benchmark, line.metric)
+        names = cut(table.benchmarks[line.benchmark].label, 500), metric_label(table, column)
+        lines.append(_line(*names, line.rank, percent=table.in_per_cent(column)))
+    return {
+        "model": position.model,
+        "title": position.publication.title,
+        "parameters": position.parameters,
+        "compared": position.compared,
+        "unknown": position.unknown_size,
+        "lines": lines,
+        "overall": position.overall and _line("", "", position.overall, percent=True) | {"n": position.averaged},
+        "left_out": [cut(text, 500) for text in position.left_out],
+    }
+
+
+def _line(benchmark: str, metric: str, rank: PublishedRank, *, percent: bool) -> dict[str, Any]:
+    return {"benchmark": benchmark, "metric": metric, "percent": percent, **asdict(rank)}

@@ -1,37 +1,252 @@
-"""Everything the page shows, as plain values: an overview, one chunk for each benchmark, and the comparisons."""
+"""Everything the page shows, as plain values: an overview, one chunk per benchmark, comparisons and blind controls."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from eyechart.errors import ResultError
-from eyechart.io.untrusted import DAMAGED
-from eyechart.report.averages import AVERAGES, average
-from eyechart.report.compare import Difference, compare_column, correct_for_many
-from eyechart.report.load import Found, Skipped
-from eyechart.report.page.chunks import make_chunk
-from eyechart.report.page.limits import Limits, cut, short
-from eyechart.report.page.overview import describe_benchmark, describe_model, describe_result
-from eyechart.report.page.packing import PackedValues
-from eyechart.report.page.published import describe_published
-from eyechart.report.pairing import RecordsCache, differences
-from eyechart.report.ranking import SuiteScores, tied_with_best
+from eyechart.io.safe_parse import DAMAGED
+from eyechart.report.comparison import Difference, SuiteScores, compare_column, correct_for_many, tied_with_best
+from eyechart.report.judge_summary import judge_lines, judge_table
+from eyechart.report.loader import LoadedResult, SkippedFile
+from eyechart.report.page.overview import (
+    Limits,
+    PackedValues,
+    cut,
+    describe_benchmark,
+    describe_model,
+    describe_published,
+    describe_result,
+    rounded,
+    short,
+)
+from eyechart.report.page.sample_lists import Samples, list_samples
+from eyechart.report.paired_records import AlignedRows, RecordsCache, align, differences, rows_of
+from eyechart.report.record_columns import NO_VALUE, Ints, RecordColumns, numbered
 from eyechart.report.reference import load_reference
-from eyechart.report.table import Column, ResultTable, benchmark_of, best_of, make_table
+from eyechart.report.result_table import Column, ResultTable, benchmark_of, best_of, make_table
+from eyechart.report.table_formats import AVERAGES, average
+from eyechart.results import Result
+from eyechart.stats import paired_test
+from eyechart.types import RecordForm
+
+SETTING = "blind"
+
+
+def blind_controls(results: Mapping[int, Result], columns: Mapping[int, RecordColumns]) -> list[dict[str, Any]]:
+    """Compare each control of a benchmark with its run, over all questions and by category.
+
+    ``gain`` is the accuracy added by the images, with the interval and the p-value of the paired test; ``right`` counts
+    the questions answered correctly by both, only with images, only without, and by neither.
+    """
+    found = []
+    for seeing, blind in _pairs(results, columns):
+        metric = results[seeing].values.get("accuracy")
+        if metric is None or metric.mean_of is None:
+            continue
+        aligned = align([rows_of(columns[model], metric.mean_of) for model in (seeing, blind)])
+        if aligned is None:
+            continue
+        found.append(
+            {
+                "seeing": seeing,
+                "blind": blind,
+                "how": _how(results[blind]),
+                "chance": metric.chance,
+                **_gain(aligned, np.arange(len(aligned.ids))),
+                "categories": list(_by_category(aligned, columns[seeing])),
+            }
+        )
+    return found
+
+
+def _pairs(results: Mapping[int, Result], columns: Mapping[int, RecordColumns]) -> Iterator[tuple[int, int]]:
+    """Yield each run with images together with each control of the same model and settings."""
+    for blind in columns:
+        if not _how(results[blind]):
+            continue
+        for seeing in columns:
+            if _how(results[seeing]) == "" and _identity(results[seeing]) == _identity(results[blind]):
+                yield seeing, blind
+
+
+def _how(result: Result) -> str | None:
+    settings = result.job.get("settings")
+    return str(settings[SETTING]) if isinstance(settings, Mapping) and SETTING in settings else None
+
+
+def _identity(result: Result) -> list[Any]:
+    settings = {name: value for name, value in result.job["settings"].items() if name != SETTING}
+    return [result.model_card.get("fingerprint"), settings]
+
+
+def _by_category(aligned: AlignedRows, columns: RecordColumns) -> Iterator[dict[str, Any]]:
+    own = dict(zip(columns.ids, columns.names["category"], strict=True))
+    names = [own[name] or "" for name in aligned.ids]
+    places = numbered(names)
+    for name, place in sorted(dict(zip(names, places.tolist(), strict=True)).items()):
+        if name:
+            yield {"name": cut(name), **_gain(aligned, np.flatnonzero(places == place))}
+
+
+def _gain(aligned: AlignedRows, part: Ints) -> dict[str, Any]:
+    seeing, blind = aligned.values[:, part]
+    test = paired_test(seeing, blind, None if aligned.units is None else [aligned.units[i] for i in part])
+    low, high = test.interval or (None, None)
+    can, could = seeing >= 1, blind >= 1
+    return {
+        "seeing_value": short(float(seeing.mean())),
+        "blind_value": short(float(blind.mean())),
+        "gain": short(test.difference),
+        "low": short(low),
+        "high": short(high),
+        "p": float(f"{test.p_value:.3g}"),
+        "n": len(part),
+        "right": [int(both.sum()) for both in (can & could, can & ~could, ~can & could, ~can & ~could)],
+    }
+
+
+# The page's data of one benchmark: samples as columns, figures per class, curves, and provenance.
+#
+# Each benchmark becomes one chunk that the page unpacks when it is opened. Derived figures (per class, confusions,
+# curves) are computed here from all samples; only the list of samples is truncated.
+
+
+CURVE = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 75, 100)
+"""The k at which curves are drawn."""
+MAX_CONFUSIONS = 20_000
+
+
+def make_chunk(results: Mapping[int, Result], columns: Mapping[int, RecordColumns], limits: Limits) -> dict[str, Any]:
+    """Build the chunk of one benchmark; ``columns`` holds the records of the comparable models."""
+    chunk: dict[str, Any] = {"results": {str(m): describe(result) for m, result in results.items()}}
+    for key in ("prompt_sensitivity", "calibration"):
+        found = {str(m): result.details[key] for m, result in results.items() if result.details.get(key)}
+        if found:
+            chunk[key] = found
+    names = next((r.details["classnames"] for r in results.values() if r.details.get("classnames")), None)
+    if names:
+        chunk["classnames"] = [cut(name) for name in names]
+    form: RecordForm = next((part.form for part in columns.values() if part.ids and part.form), "")
+    shown = {m: part for m, part in columns.items() if part.ids and part.form == form}
+    if form:
+        samples = Samples.align(shown, results)
+        chunk["form"] = form
+        chunk |= _DERIVED[form](samples) if form in _DERIVED else {}
+        chunk["samples"] = list_samples(samples, limits)
+    if form == "question":
+        chunk["blind"] = blind_controls(results, shown)
+    return chunk
+
+
+def describe(result: Result) -> dict[str, Any]:
+    """Return the provenance of a result for display."""
+    return {
+        "provenance": dict(result.provenance),
+        "model_card": dict(result.model_card),
+        "data": dict(result.data),
+        "counts": dict(result.counts),
+        "job": dict(result.job),
+        "judges": [cut(line) for line in judge_lines(result)],
+        "audit": (table := judge_table(result)) and asdict(table),
+        "notices": [{"count": n.get("count"), "message": cut(n.get("message", ""))} for n in result.notices],
+        "failures": [{"id": cut(f.get("id", "")), "reason": cut(f.get("reason", ""))} for f in result.failures[:200]],
+        "failed": len(result.failures),
+        "file": result.path.name if result.path else "",
+    }
+
+
+# ------------------------------------------------------------------------------------------ derived figures
+
+
+def _label_parts(samples: Samples) -> dict[str, Any]:
+    columns = samples.columns
+    classes = 1 + max(int(part.whole(name).max()) for part in columns.values() for name in ("label", "prediction"))
+    parts: dict[str, Any] = {"per_class": {}, "class_counts": {}, "confusion": {}, "curves": {}}
+    for model, part in columns.items():
+        label, rank = part.whole("label"), part.whole("rank")
+        counts = np.bincount(label, minlength=classes)
+        right = np.bincount(label[rank == 1], minlength=classes)
+        recall = np.divide(right, counts, out=np.full(classes, np.nan), where=counts > 0)
+        parts["per_class"][str(model)] = rounded(recall)
+        parts["class_counts"][str(model)] = counts.tolist()
+        parts["confusion"][str(model)] = confusions(label, part.whole("prediction"), classes)
+        parts["curves"][str(model)] = {"accuracy": curve(rank, min(classes, 20))}
+    parts["k"] = list(CURVE)
+    return parts
+
+
+def _labels_parts(samples: Samples) -> dict[str, Any]:
+    parts: dict[str, Any] = {"per_class": {}, "class_counts": {}}
+    for model, part in samples.columns.items():
+        precision = samples.results[model].details.get("per_class_ap") or {}
+        counts = part.present.sum(axis=0).tolist()
+        parts["per_class"][str(model)] = [precision.get(str(c)) for c in range(len(counts))]
+        parts["class_counts"][str(model)] = counts
+    return parts
+
+
+def _ranking_parts(samples: Samples) -> dict[str, Any]:
+    curves = {}
+    for model, part in samples.columns.items():
+        from_text, rank = part.from_text, part.whole("rank")
+        images, texts = int((~from_text).sum()), int(from_text.sum())
+        if not images:  # document retrieval
+            curves[str(model)] = {"retrieval": curve(rank, CURVE[-1])}
+            continue
+        curves[str(model)] = {
+            "image retrieval": curve(rank[from_text], images),
+            "text retrieval": curve(rank[~from_text], texts),
+        }
+    gallery = "images" if any("image retrieval" in found for found in curves.values()) else "documents"
+    return {"curves": curves, "k": list(CURVE), "gallery": gallery}
+
+
+_DERIVED: Mapping[RecordForm, Callable[[Samples], dict[str, Any]]] = {
+    "label": _label_parts,
+    "labels": _labels_parts,
+    "ranking": _ranking_parts,
+}
+
+
+def curve(ranks: Ints, most: int) -> list[float]:
+    """Return the share of ranks up to each k, as far as there is anything to find."""
+    if ranks.size == 0:
+        return []
+    return [round(float(((ranks != NO_VALUE) & (ranks <= k)).mean()), 5) for k in CURVE if k <= most]
+
+
+def confusions(label: Ints, prediction: Ints, classes: int) -> list[list[int]]:
+    """Count (label, prediction) pairs off the diagonal, limited to the `MAX_CONFUSIONS` most frequent.
+
+    Packed as two lists: differences between the sorted cell numbers, label x classes + prediction, and counts.
+    """
+    wrong = (prediction != label) & (prediction != NO_VALUE)
+    cells, counts = np.unique(label[wrong] * classes + prediction[wrong], return_counts=True)
+    if cells.size > MAX_CONFUSIONS:
+        most = np.sort(np.argsort(-counts, kind="stable")[:MAX_CONFUSIONS])
+        cells, counts = cells[most], counts[most]
+    return [np.diff(cells, prepend=0).tolist(), counts.tolist()]
+
+
+# The page's data as plain values: an overview, one chunk per benchmark, and the comparisons.
+
 
 ALL_PAIRS = 12
-"""Up to so many models every pair is compared; of more, the best by average with each other and with all."""
+"""Up to this many models all pairs are compared; of more, the best by average with each other and with all."""
 WORST = 200
-"""Mistakes of each result that are shown with what was found instead."""
+"""Mistakes of each result that are shown in detail."""
 
 
 @dataclass(frozen=True)
 class Payload:
-    """The parts of the page's data; chunks are packed as soon as they are made, and unpacked when they are needed."""
+    """The parts of the page's data; chunks are packed as soon as they are built, and unpacked on demand."""
 
     overview: dict[str, Any]
     chunks: PackedValues
@@ -40,8 +255,8 @@ class Payload:
 
 
 @dataclass
-class _Gathered:
-    """What is collected while the benchmarks are gone through."""
+class _PageParts:
+    """Data collected from one benchmark after the other."""
 
     suite: SuiteScores
     pairs: list[tuple[int, int]]
@@ -49,31 +264,34 @@ class _Gathered:
     lines: dict[tuple[int, int], list[Difference]] = field(default_factory=dict)
     chunks: PackedValues = field(default_factory=PackedValues)
     facts: list[dict[str, Any]] = field(default_factory=list)
-    """What the overview says of each chunk, which is packed."""
+    """Entries of the overview about each chunk, which is packed."""
 
 
 def make_payload(
-    found: Sequence[Found],
+    found: Sequence[LoadedResult],
     *,
-    skipped: Sequence[Skipped] = (),
+    skipped: Sequence[SkippedFile] = (),
     references: Sequence[str] = (),
     title: str = "Eyechart report",
     limits: Limits | None = None,
     version: str = "",
 ) -> Payload:
-    """Turn results, and published ones if asked, into the data of the page."""
+    """Turn results, and published ones on request, into the data of the page."""
     limits = limits or Limits()
-    table = make_table([*found, *_beside(found, references)])
+    table = make_table([*found, *_matching_published(found, references)])
     cache = RecordsCache(table, keep=WORST, strict=False)
-    gathered = _Gathered(SuiteScores(table), choose_pairs(table))
+    parts = _PageParts(SuiteScores(table), choose_pairs(table))
     for benchmark in range(len(table.benchmarks)):
         try:
-            _gather(table, benchmark, cache, gathered, limits)
+            _add_benchmark(table, benchmark, cache, parts, limits)
         except DAMAGED as error:
             files = ", ".join(sorted({str(result.path) for result in table.by_benchmark[benchmark].values()}))
             raise ResultError(
-                f"The details or records of one of {files} are damaged: {type(error).__name__}: {error}.",
-                advice="Write it again, or leave it out.",
+                "The details or records of one of {files} are damaged: {type}: {reason}.",
+                advice="Regenerate it, or leave it out.",
+                files=files,
+                type=type(error).__name__,
+                reason=error,
             ) from error
         cache.forget(benchmark)
     overview = {
@@ -83,27 +301,27 @@ def make_payload(
         "averages": [{"key": key, "heading": heading, "how": how} for key, (heading, how) in AVERAGES.items()],
         "models": [describe_model(table, m) for m in range(len(table.models))],
         "benchmarks": [
-            describe_benchmark(table, b, gathered.marks) | gathered.facts[b] for b in range(len(table.benchmarks))
+            describe_benchmark(table, b, parts.marks) | parts.facts[b] for b in range(len(table.benchmarks))
         ],
         "results": [describe_result(table, m, b) for m, b in sorted(table.cells)],
-        "ranking": (ranking := gathered.suite.ranking()) and asdict(ranking),
+        "ranking": (ranking := parts.suite.ranking()) and asdict(ranking),
         "published": list(references),
         "notices": [
             *_first([str(cut(item.reason, 300)) for item in skipped]),
             *_first(table.notices),
             *_first(cache.problems),
         ],
-        "pairs": len(gathered.lines),
+        "pairs": len(parts.lines),
     }
-    return Payload(overview, gathered.chunks, _pairs(table, gathered), describe_published(found, references))
+    return Payload(overview, parts.chunks, _model_pairs(table, parts), describe_published(found, references))
 
 
 MANY_PUBLISHED = 12
-"""So many published models alone are still a matrix; more are shown in their own view only."""
+"""Up to this many published models alone are shown as a matrix; more only in their own view."""
 
 
-def _beside(found: Sequence[Found], references: Sequence[str]) -> list[Found]:
-    """Return the published results of the benchmarks that one's own are of; a few models also without these."""
+def _matching_published(found: Sequence[LoadedResult], references: Sequence[str]) -> list[LoadedResult]:
+    """Return the published results of the benchmarks found; a few models also without any."""
     wanted = {benchmark_of(item.result) for item in found}
     published = [item for name in dict.fromkeys(references) for item in load_reference(name)]
     if wanted:
@@ -124,27 +342,27 @@ def choose_pairs(table: ResultTable) -> list[tuple[int, int]]:
     return [(a, b) for a, b in combinations(models, 2) if {a, b} <= top or order[0] in (a, b)]
 
 
-def _gather(table: ResultTable, benchmark: int, cache: RecordsCache, gathered: _Gathered, limits: Limits) -> None:
-    """Read one benchmark's records once and take from them all that is needed."""
+def _add_benchmark(table: ResultTable, benchmark: int, cache: RecordsCache, parts: _PageParts, limits: Limits) -> None:
+    """Read one benchmark's records once and derive everything from them."""
     primary = [Column(benchmark, metric) for metric in table.primary[benchmark]]
     for metric in table.metrics_of(benchmark):
-        gathered.marks[benchmark, metric] = _marks(table, Column(benchmark, metric), cache)
-    gathered.suite.add(primary, cache)
+        parts.marks[benchmark, metric] = _marks(table, Column(benchmark, metric), cache)
+    parts.suite.add(primary, cache)
     comparable = cache.comparable(primary[0]) if primary else {}
     for column in primary:
-        for pair in gathered.pairs:
+        for pair in parts.pairs:
             if comparable.keys() >= set(pair):
                 line = compare_column(table, column, pair, cache)
                 if line is not None:
-                    gathered.lines.setdefault(pair, []).append(line)
+                    parts.lines.setdefault(pair, []).append(line)
     chunk = make_chunk(table.by_benchmark[benchmark], comparable, limits)
     images = len(chunk.get("samples", {}).get("thumbnails", ()))
-    gathered.facts.append({"form": chunk.get("form", ""), "images": images})
-    gathered.chunks.append(chunk)
+    parts.facts.append({"form": chunk.get("form", ""), "images": images})
+    parts.chunks.append(chunk)
 
 
 def _marks(table: ResultTable, column: Column, cache: RecordsCache) -> dict[str, Any]:
-    """Say which models are best in a column and which cannot be told from the best, and how that is known."""
+    """Return the best models of a column, those not separable from the best, and the method."""
     lower = table.lower_is_better(column)
     contest = table.contestants(column)
     best = best_of([contest[m].value if m in contest else None for m in range(len(table.models))], lower=lower)
@@ -166,11 +384,11 @@ def _marks(table: ResultTable, column: Column, cache: RecordsCache) -> dict[str,
     return {"best": best, "tied": tied, "how": "overlap"}
 
 
-def _pairs(table: ResultTable, gathered: _Gathered) -> list[dict[str, Any]]:
+def _model_pairs(table: ResultTable, parts: _PageParts) -> list[dict[str, Any]]:
     place = {benchmark: i for i, benchmark in enumerate(table.benchmarks)}
     return [
         {"a": a, "b": b, "lines": [_difference(line, place[line.benchmark]) for line in correct_for_many(lines)]}
-        for (a, b), lines in gathered.lines.items()
+        for (a, b), lines in parts.lines.items()
     ]
 
 

@@ -1,7 +1,24 @@
-"""Published numbers, shown beside one's own: results as they were printed, and the tables they were printed in."""
+"""Published numbers for comparison: results as printed, and the tables in which they were printed."""
 
-from eyechart.report.reference.publication import Publication, load_publication, load_reference, names
-from eyechart.report.reference.tables import PublishedTable, published_tables, why_not_beside
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from eyechart.benchmarks import benchmark_name
+from eyechart.errors import unknown_name
+from eyechart.report.loader import PUBLISHED, LoadedResult
+from eyechart.report.paired_records import differences
+from eyechart.report.result_table import Column, ResultTable, benchmark_of
+from eyechart.results import Result, result_from_dict
+from eyechart.results.views import is_fraction
 
 __all__ = [
     "Publication",
@@ -10,5 +27,218 @@ __all__ = [
     "load_reference",
     "names",
     "published_tables",
-    "why_not_beside",
+    "why_not_comparable",
 ]
+
+
+# Loading of the sets of published numbers that ship with the package.
+#
+# A set is ``NAME.json`` or ``NAME.json.xz`` next to this file: ``title``, ``source``, ``date`` (of the copy),
+# ``notes``; ``decimals`` if the numbers were rounded; ``models`` (name, weights, known sizes), ``columns`` (dataset,
+# task, language, metric, whether it is the primary one), ``values`` (a row per model) and ``tables`` (their published
+# layout). ``scripts/published_numbers.py`` generates the packed ones.
+
+
+PLAIN, PACKED = ".json", ".json.xz"
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A set of published results and its source."""
+
+    name: str
+    title: str
+    source: str
+    date: str
+    notes: tuple[str, ...]
+    half_unit: float
+    """Rounding error of a published number: half a unit in the last place."""
+    found: tuple[LoadedResult, ...]
+    tables: tuple[dict[str, Any], ...]
+
+    def holds(self, item: LoadedResult) -> bool:
+        """Whether a result belongs to this set; a user's folder may have the same name."""
+        return item.origin == PUBLISHED and item.argument == self.name
+
+
+def names() -> list[str]:
+    """List the sets of published numbers that ship with the package."""
+    files = (entry.name for entry in resources.files(__package__).iterdir())
+    return sorted(name.partition(".")[0] for name in files if name.endswith((PLAIN, PACKED)))
+
+
+def load_reference(name: str) -> tuple[LoadedResult, ...]:
+    """Load the results of a set."""
+    return load_publication(name).found
+
+
+@cache
+def load_publication(name: str) -> Publication:
+    """Load a set of published results with its metadata."""
+    if name not in names():
+        raise unknown_name("reference", name, names())
+    folder = resources.files(__package__)
+    packed = folder.joinpath(f"{name}{PACKED}")
+    plain = folder.joinpath(f"{name}{PLAIN}")
+    body = json.loads(lzma.decompress(packed.read_bytes()) if packed.is_file() else plain.read_bytes())
+    decimals = body.get("decimals")
+    found = [
+        LoadedResult(result_from_dict(result, Path(f"{name}{PLAIN}")), PUBLISHED, name)
+        for model, values in zip(body["models"], body["values"], strict=True)
+        for result in _results(model, body["columns"], values)
+    ]
+    return Publication(
+        name,
+        body["title"],
+        body["source"],
+        body["date"],
+        tuple(body["notes"]),
+        0.0 if decimals is None else 0.5 * 10.0**-decimals,
+        tuple(found),
+        tuple(body["tables"]),
+    )
+
+
+def _results(
+    model: tuple[str, str, dict[str, float]], columns: Sequence[dict[str, Any]], values: Sequence[float | None]
+) -> list[dict[str, Any]]:
+    """Build the results of one model: a body per benchmark, on all samples of the test split."""
+    name, pretrained, size = model
+    bodies: dict[tuple[str, ...], dict[str, Any]] = {}
+    for column, value in zip(columns, values, strict=True):
+        if value is None:
+            continue
+        benchmark = {key: str(column[key]) for key in ("dataset", "task", "language")}
+        body = bodies.setdefault(
+            tuple(benchmark.values()),
+            {**benchmark, "model": name, "pretrained": pretrained, "metrics": {}}
+            | {"model_card": size, "data": {"split": "test"}, "job": {"limit": None}},
+        )
+        body["metrics"][column["metric"]] = value
+        if column.get("primary"):
+            body["data"]["main_metric"] = column["metric"]
+    return list(bodies.values())
+
+
+# Published tables in their original layout, with rows for the user's results.
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """A table in its published layout, as printed: per cent, with a fixed number of decimals."""
+
+    title: str
+    groups: tuple[str, ...]
+    """A heading over each column; adjacent equal headings are merged."""
+    header: tuple[str, ...]
+    metrics: tuple[str, ...]
+    """Metric of each column: the same dataset may be measured in several ways."""
+    rows: tuple[tuple[int, tuple[str, ...]], ...]
+    """Row of the table of results -> the cells as text; "" for a missing number."""
+
+
+OTHER_SAMPLES = "≠"
+"""Marks a number over other samples than the benchmark's: a subset, or the user's own data."""
+Numbers = Sequence[Decimal | None]
+_Places = dict[tuple[str, str], dict[int, Result]]
+"""(dataset, language) -> its benchmarks in the publication, by task, each with one of the published results."""
+
+
+def published_tables(name: str, table: ResultTable) -> list[PublishedTable]:
+    """Rebuild the tables of a publication from a table of results, with a row for each model that has any column.
+
+    Derived columns follow the publication: averages of the printed, rounded numbers.
+    """
+    publication, places = load_publication(name), _Places()
+    for (_, b), item in table.cells.items():
+        if publication.holds(item):
+            benchmark = table.benchmarks[b]
+            places.setdefault((benchmark.dataset, benchmark.language), {})[b] = item.result
+    return [_rebuild(spec, table, places) for spec in publication.tables]
+
+
+def why_not_comparable(table: ResultTable, b: int, mine: Result, theirs: Result) -> str:
+    """Return why a number cannot be ranked among published ones: other samples, a subset, or another scale."""
+    return _other_samples(table, b, mine, theirs) or _other_scale(mine, theirs)
+
+
+def _other_samples(table: ResultTable, b: int, mine: Result, theirs: Result) -> str:
+    benchmark, listed = table.benchmarks[b], mine.counts.get("listed")
+    other = [aspect for aspect in differences(mine, theirs) if aspect in ("dataset", "split", "samples")]
+    if other:
+        return f"other {', '.join(other)}"
+    if listed and benchmark_name(mine.dataset, samples=listed, language=benchmark.language) != benchmark.dataset:
+        return f"{listed} samples are not the benchmark's"
+    return ""
+
+
+def _other_scale(mine: Result, theirs: Result) -> str:
+    shared = set(mine.values).intersection(theirs.values)
+    other = any(is_fraction(theirs.values[name]) and not is_fraction(mine.values[name]) for name in shared)
+    return "not a fraction: divide per cent by 100" if other else ""
+
+
+def _rebuild(spec: Mapping[str, Any], table: ResultTable, places: _Places) -> PublishedTable:
+    digits = Decimal(1).scaleb(-spec["digits"])
+    columns = [_column(part, table, places) for part in spec["columns"]]
+    rows = []
+    for row in range(len(table.models)):
+        cells = [(column.values[row], row in column.other) for column in columns]
+        printed = [None if value is None else _round(Decimal(repr(100 * value)), digits) for value, _ in cells]
+        if any(value is not None for value in printed):
+            own = [None if other else value for value, (_, other) in zip(printed, cells, strict=True)]
+            derived = [_text(_DERIVED[how](own, digits)) for _, how in spec["derived"]]
+            texts = [_text(value, other=other) for value, (_, other) in zip(printed, cells, strict=True)]
+            rows.append((row, (*texts, *derived)))
+    return PublishedTable(
+        title=spec["title"],
+        groups=(*(part.get("group", "") for part in spec["columns"]), *("" for _ in spec["derived"])),
+        header=(*(part["label"] for part in spec["columns"]), *(label for label, _ in spec["derived"])),
+        metrics=(*(part["metric"] for part in spec["columns"]), *("" for _ in spec["derived"])),
+        rows=tuple(rows),
+    )
+
+
+@dataclass(frozen=True)
+class _PublishedColumn:
+    """The values of a published column by row, and which of them are over other samples."""
+
+    values: Sequence[Any]
+    other: frozenset[int] = frozenset()
+
+
+def _column(part: Mapping[str, str], table: ResultTable, places: _Places) -> _PublishedColumn:
+    """Return a published column including the user's numbers; those on another scale are left out."""
+    wanted = benchmark_of(Result(part["dataset"], "", "", "", part["language"], {}))
+    for b, theirs in places.get((wanted.dataset, wanted.language), {}).items():
+        if part["metric"] in theirs.values:
+            values = list(table.values(Column(b, part["metric"])))
+            mine = {m: one for m, one in table.by_benchmark[b].items() if table.models[m].origin != PUBLISHED}
+            for m, result in mine.items():
+                values[m] = None if _other_scale(result, theirs) else values[m]
+            return _PublishedColumn(values, frozenset(m for m in mine if _other_samples(table, b, mine[m], theirs)))
+    return _PublishedColumn([None] * len(table.models))
+
+
+def _text(value: Decimal | None, *, other: bool = False) -> str:
+    if value is None:
+        return ""
+    return f"{value} {OTHER_SAMPLES}" if other else str(value)
+
+
+def _average(values: Numbers, digits: Decimal) -> Decimal | None:
+    """Average complete rows only: a mean over different columns would mislead."""
+    present = [value for value in values if value is not None]
+    return _round(sum(present, Decimal(0)) / len(present), digits) if len(present) == len(values) else None
+
+
+def _first_minus_average(values: Numbers, digits: Decimal) -> Decimal | None:
+    mean = _average(values, digits)
+    return None if mean is None or values[0] is None else values[0] - mean
+
+
+_DERIVED = {"average": _average, "first minus average": _first_minus_average}
+
+
+def _round(value: Decimal, digits: Decimal) -> Decimal:
+    return value.quantize(digits, ROUND_HALF_UP)

@@ -1,13 +1,19 @@
-"""Judges: a second generator that reads or grades answers, what it is asked (data), and how its replies are read."""
+"""Judges: a second generator that reads or grades answers, its prompts (data), and the parsers of its replies."""
 
-from eyechart.scorers.judging.forms import JudgeForm, option_block
-from eyechart.scorers.judging.judge import JUDGE_SETTINGS, Ask, Judge
-from eyechart.scorers.judging.prompts import JudgePrompts, read_prompts
-from eyechart.scorers.judging.vlmeval import VLMEVAL, vlmeval_prompts
+from eyechart.scorers.judging.judge_forms import JudgeForm, option_block
+from eyechart.scorers.judging.judges import (
+    JUDGE_SETTINGS,
+    VLMEVAL,
+    Ask,
+    Judge,
+    JudgePrompts,
+    read_prompts,
+    vlmeval_prompts,
+)
 
 
 def load_prompts(name: str) -> JudgePrompts:
-    """Return the judge prompts of a setting: ours (empty), a file's, or those of an installed VLMEvalKit."""
+    """Return the judge prompts of a setting: built-in (empty), from a file, or of an installed VLMEvalKit."""
     return vlmeval_prompts() if name == VLMEVAL else read_prompts(name)
 
 

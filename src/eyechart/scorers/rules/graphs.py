@@ -1,4 +1,4 @@
-"""Hard problems on graphs (NPMM): an answer is valid or not, and as good as its size is near the best one."""
+"""Hard graph problems (NPMM): whether a solution is valid, and how close its size is to the optimum."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, pairwise
 
-from eyechart.metrics.cells import Row, as_text
-from eyechart.metrics.texts.literals import read_literal
-from eyechart.scorers.rules import Reading
+from eyechart.metrics.cell_values import Row, as_text, read_literal
+from eyechart.scorers.rule import RuleResult
 
 Graph = Mapping[int, Mapping[int, float]]
-"""The weights of edges by both ends."""
+"""Edge weights by their endpoints."""
 _MAX_NODES = 2000
 
 
-def graph_answer(row: Row, text: str) -> Reading:
-    """Check what stands after "Answer:"; the score is the ratio of the best and the found size."""
+def graph_answer(row: Row, text: str) -> RuleResult:
+    """Check the text after "Answer:"; the score is the ratio between the optimal and the found size."""
     task = as_text(row["data_source"]).rpartition("/")[2]
     if task not in _PROBLEMS:
-        raise ValueError(f"{task!r} is no problem of NPMM")
+        raise ValueError(f"{task!r} is not a problem of NPMM")
     value_of, smaller = _PROBLEMS[task]
     said = text.rpartition("Answer:")[2].strip() if "Answer:" in text else ""
     value = value_of(_graph(as_text(row["graph"])), said) if said else None
     if value is None or value <= 0:
-        return Reading(said or None, 0.0, {"valid": float(value == 0 and not smaller)}, {"task": task})
+        return RuleResult(said or None, 0.0, {"valid": float(value == 0 and not smaller)}, {"task": task})
     best = float(as_text(row["ground_truth"]))
-    return Reading(said, best / value if smaller else value / best, {"valid": 1.0}, {"task": task})
+    return RuleResult(said, best / value if smaller else value / best, {"valid": 1.0}, {"task": task})
 
 
 def _graph(text: str) -> Graph:
@@ -90,7 +89,7 @@ def _feedback_set(graph: Graph, text: str) -> float | None:
     edges = {(min(a, b), max(a, b)) for a, near in graph.items() for b in near if not {a, b} & removed}
     for a, b in edges:
         if root(a) == root(b):
-            return None  # a cycle is left
+            return None  # a cycle remains
         parent[root(a)] = root(b)
     return len(removed)
 
@@ -174,4 +173,4 @@ _PROBLEMS: Mapping[str, tuple[Callable[[Graph, str], float | None], bool]] = {
     "NpHamiltonianCycle": (_cycle, False),
     "NpMaximumCut": (_cut, False),
 }
-"""How an answer's size is found, None for an invalid one, and whether smaller is better."""
+"""Computes the size of a solution, None for an invalid one, and whether smaller is better."""

@@ -1,4 +1,4 @@
-"""Answers about long documents: numbers, dates, lists and texts by their format, as LongDocURL and its kin compare."""
+"""Answers about long documents and pages: LongDocURL and related benchmarks, FoxBench."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Callable
 from math import isclose
 
-from eyechart.metrics.cells import Row, as_text, finite_number, text_list
-from eyechart.metrics.texts.literals import numbers, read_literal
-from eyechart.metrics.texts.open_answers import edit_distance
-from eyechart.scorers.rules import Reading
+from eyechart.metrics.captions import common_length
+from eyechart.metrics.cell_values import Row, as_text, finite_number, numbers, read_literal, text_list
+from eyechart.metrics.long_texts import rouge_l, word_scores
+from eyechart.metrics.open_answers import likeness
+from eyechart.scorers.rule import RuleResult
 
 _UNITS = ("kg", "mm", "meters", "minutes", "miles", "mile", "acres", "million", "thousand", "billion", "m")
 _EXACT = re.compile(
@@ -21,24 +22,25 @@ _EXACT = re.compile(
 )
 
 
-def page_answer(row: Row, text: str, *, lists: str = "greedy", units: bool = True) -> Reading:
+def page_answer(row: Row, text: str, *, lists: str = "greedy", units: bool = True) -> RuleResult:
     """Compare by the row's ``answer_format``: Integer, Float, String or None, else a list.
 
-    ``lists``: each right item finds its best match (``greedy``), or items are sorted and the worst pair counts.
+    ``lists``: each right item is matched with its best counterpart (``greedy``), or items are sorted and the worst pair
+    counts.
     """
     kind, target = as_text(row.get("answer_format")), as_text(row["answer"])
     said, wanted = _clean(text, units=units), _clean(target, units=units)
     if kind in {"Integer", "Int"}:
         found, right = finite_number(said), finite_number(wanted)
         same = found == right if None not in (found, right) else said == wanted
-        return Reading(text, float(bool(said) and same))
+        return RuleResult(text, float(bool(said) and same))
     if kind == "Float":
         found, right = finite_number(said), finite_number(wanted)
-        return Reading(text, float(found is not None and right is not None and _near(found, right)))
+        return RuleResult(text, float(found is not None and right is not None and _near(found, right)))
     if kind in {"String", "Str", "None"}:
-        return Reading(text, _text(said, wanted))
+        return RuleResult(text, _text(said, wanted))
     compare = _greedy if lists == "greedy" else _in_order
-    return Reading(text, compare(_items(text, units=units), _items(target, units=units)))
+    return RuleResult(text, compare(_items(text, units=units), _items(target, units=units)))
 
 
 def _clean(text: str, *, units: bool) -> str:
@@ -63,8 +65,7 @@ def _text(said: str, wanted: str) -> float:
 
 
 def _likeness(said: str, wanted: str) -> float:
-    longest = max(len(said), len(wanted))
-    near = 1 - edit_distance(said, wanted) / longest if longest else 1.0
+    near = likeness(said, wanted)
     return near if near > 0.5 else 0.0
 
 
@@ -92,12 +93,12 @@ def _in_order(said: list[str], wanted: list[str]) -> float:
     return min(_likeness(found, target) for found, target in zip(sorted(said), sorted(wanted), strict=True))
 
 
-def page_text(row: Row, text: str) -> Reading:
-    """Compare texts by likeness, equality and common words; a missing answer is "Not answerable" (DUDE, SlideVQA)."""
+def page_text(row: Row, text: str) -> RuleResult:
+    """Compare texts by ANLS, equality and common words; a missing answer is "Not answerable" (DUDE, SlideVQA)."""
     wanted = (as_text(row.get("answer")) or "Not answerable").replace("\n", "").lower()
     said = text.lower()
     grades = {"same": float(said.strip() == wanted.strip()), "words": _common_words(said, wanted)}
-    return Reading(text, _likeness(said, wanted), grades)
+    return RuleResult(text, _likeness(said, wanted), grades)
 
 
 def _common_words(said: str, wanted: str) -> float:
@@ -111,18 +112,18 @@ def _plain(text: str, *, marks: bool = False) -> str:
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", low).split())
 
 
-def long_context(row: Row, text: str) -> Reading:
-    """Compare by the row's ``task`` and ``source_dataset`` (MMLongBench); the better of the text and what it states."""
+def long_context(row: Row, text: str) -> RuleResult:
+    """Compare by ``task`` and ``source_dataset``; the better of the text and its stated answer (MMLongBench)."""
     task, source = as_text(row["task"]), as_text(row.get("source_dataset"))
     prefix = {"summ": "Summary:", "ICL": "label:"}.get(task, "Answer:")
     if task == "NIAH" and source.startswith("vh_"):
-        return Reading(text, _yes_no(text, as_text(row["answer"])))
+        return RuleResult(text, _yes_no(text, as_text(row["answer"])))
     rule = _CONTEXT.get(task) or _needle(source)
     stated = re.search(f"{prefix}(.*)", text, re.IGNORECASE | re.DOTALL)
     parts = [text, re.sub(f"^{prefix}", "", stated[1].strip(), flags=re.IGNORECASE).strip()] if stated else [text]
     extra = read_literal(as_text(row.get("extra_info")))
     answer = extra.get("answer", row["answer"]) if isinstance(extra, dict) else row["answer"]
-    return Reading(parts[-1], max(rule(part, answer) for part in parts) if text.strip() else 0.0)
+    return RuleResult(parts[-1], max(rule(part, answer) for part in parts) if text.strip() else 0.0)
 
 
 def _yes_no(text: str, answer: str) -> float:
@@ -159,14 +160,10 @@ def _label(text: str, answer: object) -> float:
 
 
 def _summary(text: str, answer: object) -> float:
-    """Return ROUGE-L of words, without stems."""
+    """Return ROUGE-L of words, without stemming."""
     said, wanted = (re.findall(r"[a-z0-9]+", part.lower())[:4000] for part in (text, as_text(answer)))
-    row = [0] * (len(wanted) + 1)
-    for word in said:
-        before = 0
-        for i, other in enumerate(wanted, 1):
-            before, row[i] = row[i], before + 1 if word == other else max(row[i], row[i - 1])
-    return 2 * row[-1] / (len(said) + len(wanted)) if row[-1] else 0.0
+    shared = common_length(said, wanted)
+    return 2 * shared / (len(said) + len(wanted)) if shared else 0.0
 
 
 _CONTEXT: dict[str, Callable[[str, object], float]] = {"vrag": _holds, "ICL": _label, "summ": _summary}
@@ -176,3 +173,27 @@ def _needle(source: str) -> Callable[[str, object], float]:
     if "counting" in source:
         return _counts
     return _letter if "image" in source else _holds
+
+
+_KINDS = {
+    "which page's box contains more characters": "qa",
+    "what is this in the box": "qa",
+    "summarize": "summary",
+    "translate": "translation",
+}
+"""Maps the last line of a question to its kind of task; the default is reading."""
+
+
+def page_task(row: Row, text: str) -> RuleResult:
+    """Compare by the kind of question: literally, by ROUGE-L, or word by word (the score is that of characters)."""
+    lines = [line.strip() for line in as_text(row["question"]).split("\n") if line.strip()]
+    asked, target = (lines[-1] if lines else "").lower(), as_text(row["answer"])
+    kind = next((kind for words, kind in _KINDS.items() if words in asked), "ocr")
+    if kind == "qa":
+        grades, needs = {"accuracy": float(text == target)}, ""
+    elif kind == "summary":
+        grades, needs = rouge_l(text, target), ""
+    else:
+        grades, needs = word_scores(text, target)
+    score = grades[{"qa": "accuracy", "summary": "rouge_l_f"}.get(kind, "near")]
+    return RuleResult(text, score, grades, {"kind": kind, "needs": needs})

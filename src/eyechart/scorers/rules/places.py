@@ -8,10 +8,9 @@ import io
 import re
 from collections.abc import Sequence
 
-from eyechart.metrics.cells import Row, as_text
-from eyechart.metrics.structures.geometry import Box, in_box, in_polygon, overlap
-from eyechart.metrics.texts.literals import numbers, read_literal, unfenced
-from eyechart.scorers.rules import Reading
+from eyechart.metrics.cell_values import Row, as_text, numbers, read_literal, unfenced
+from eyechart.metrics.structures import Box, in_box, in_polygon, overlap
+from eyechart.scorers.rule import RuleResult
 
 _NUMBER = r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?"
 _BRACKETED = re.compile(rf"\[\s*({_NUMBER})" + rf"(?:\s*,\s*|\s+)({_NUMBER})" * 3 + r"\s*\]")
@@ -29,12 +28,12 @@ def _size(row: Row) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def centre(row: Row, text: str) -> Reading:
-    """Look whether the middle of the only box of the answer, in parts of the image, lies in the right one (TDBench)."""
+def centre(row: Row, text: str) -> RuleResult:
+    """Whether the centre of the answer's only box, in fractions of the image, lies in the right one (TDBench)."""
     said, wanted = (_relative_box(value) for value in (text, as_text(row["answer"])))
     if said is None or wanted is None:
-        return Reading(None, 0.0)
-    return Reading(str(said), float(in_box((said[0] + said[2]) / 2, (said[1] + said[3]) / 2, wanted)))
+        return RuleResult(None, 0.0)
+    return RuleResult(str(said), float(in_box((said[0] + said[2]) / 2, (said[1] + said[3]) / 2, wanted)))
 
 
 def _relative_box(text: str) -> list[float] | None:
@@ -45,10 +44,10 @@ def _relative_box(text: str) -> list[float] | None:
         return None
 
 
-def click(row: Row, text: str, *, box: str = "corners", unit: str = "image") -> Reading:
-    """Look whether a click ``x=1, y=2`` hits the row's ``bbox``: two corners, or a corner and a size.
+def click(row: Row, text: str, *, box: str = "corners", unit: str = "image") -> RuleResult:
+    """Whether a click ``x=1, y=2`` hits the row's ``bbox``: two corners, or a corner and a size.
 
-    ``unit``: of the click, parts of the image or pixels (``image``), or thousandths.
+    ``unit``: of the click: fractions of the image or pixels (``image``), or thousandths.
     """
     width, height = _size(row)
     target = numbers(row["bbox"] if isinstance(row["bbox"], list) else read_literal(as_text(row["bbox"])))
@@ -61,24 +60,24 @@ def click(row: Row, text: str, *, box: str = "corners", unit: str = "image") -> 
     try:
         x, y = (float(found[1]), float(found[2])) if found else (0.0, 0.0)
     except ValueError:
-        return Reading(None, 0.0, facts={"unread": 1.0})
+        return RuleResult(None, 0.0, facts={"unread": 1.0})
     if unit == "thousandths":
         x, y = x / 1000, y / 1000
     elif x > 1 or y > 1:
         x, y = x / width, y / height
     left, upper, right, lower = (0.0 if edge == -1 else edge for edge in target)
     hit = in_box(x, y, (left / width, upper / height, right / width, lower / height))
-    return Reading(f"{x}, {y}" if found else None, float(hit), facts={"unread": 0.0})
+    return RuleResult(f"{x}, {y}" if found else None, float(hit), facts={"unread": 0.0})
 
 
-def box_overlap(row: Row, text: str, *, threshold: float = 0.5) -> Reading:
-    """Compare boxes of parts, thousandths or pixels of the image by overlap; from the threshold on it is a hit."""
+def box_overlap(row: Row, text: str, *, threshold: float = 0.5) -> RuleResult:
+    """Compare boxes in fractions, thousandths or pixels of the image by IoU; from the threshold on it is a hit."""
     size = _row_size(row)
     said, wanted = _four_numbers(text), _wanted_box(row, size)
     if said is None or wanted is None:
-        return Reading(None, 0.0, {"overlap": 0.0})
+        return RuleResult(None, 0.0, {"overlap": 0.0})
     shared = overlap(_in_pixels(said, size), wanted)
-    return Reading(str(said), float(shared >= threshold), {"overlap": shared})
+    return RuleResult(str(said), float(shared >= threshold), {"overlap": shared})
 
 
 def _row_size(row: Row) -> tuple[float, float]:
@@ -113,8 +112,8 @@ def _in_pixels(box: Sequence[float], size: tuple[float, float]) -> list[float]:
 NOWHERE = [0.0, 0.0, 0.0, 0.0]
 
 
-def referred(row: Row, text: str) -> Reading:
-    """Compare the box of an object, or that there is none (``subtask_l1`` Rejection), by overlap (GroundingME)."""
+def referred(row: Row, text: str) -> RuleResult:
+    """Compare the box of an object, or its absence (``subtask_l1`` Rejection), by IoU (GroundingME)."""
     width, height = float(as_text(row["width"])), float(as_text(row["height"]))
     wanted = numbers(read_literal(as_text(row["answer"])))
     if len(wanted) != 4 or as_text(row["subtask_l1"]) == "Rejection":
@@ -124,7 +123,7 @@ def referred(row: Row, text: str) -> Reading:
     scaled = [edge / unit * side for edge, side in zip(said, (width, height) * 2, strict=True)]
     shared = max(_same_box(wanted, said), _same_box(wanted, scaled))
     grades = {f"acc_{int(100 * limit)}": float(shared >= limit) for limit in (0.5, 0.75, 0.9)}
-    return Reading(str(said), shared, grades)
+    return RuleResult(str(said), shared, grades)
 
 
 def _same_box(wanted: Box, said: Box) -> float:
@@ -142,18 +141,18 @@ def _named_box(text: str) -> list[float]:
     return [float(edge) for edge in last[-1]] if last else NOWHERE
 
 
-def in_mask(row: Row, text: str) -> Reading:
-    """Look whether one of the points lies where the row's ``mask``, a base64 image, is not black (RefSpatial)."""
+def in_mask(row: Row, text: str) -> RuleResult:
+    """Whether one of the points lies where the row's ``mask``, a base64 image, is not black (RefSpatial)."""
     points = _points(text)
     if not points:
-        return Reading(None, 0.0)
+        return RuleResult(None, 0.0)
     pixels, width, height = _mask(row)
     places = [(min(max(int(x * width), 0), width - 1), min(max(int(y * height), 0), height - 1)) for x, y in points]
-    return Reading(str(points), float(any(pixels[y * width + x] for x, y in places)))
+    return RuleResult(str(points), float(any(pixels[y * width + x] for x, y in places)))
 
 
 def _mask(row: Row) -> tuple[bytes, int, int]:
-    from eyechart.io.media import open_image
+    from eyechart.io.images import open_image
 
     where = f"the mask of row {as_text(row.get('index'))!r}"
     try:
@@ -164,7 +163,7 @@ def _mask(row: Row) -> tuple[bytes, int, int]:
 
 
 def _points(text: str) -> list[tuple[float, float]]:
-    """Read points as parts of the image: JSON, ``<points x1=.. y1=..>`` in per cent, or pairs in brackets."""
+    """Parse points as fractions of the image: JSON, ``<points x1=.. y1=..>`` in percent, or pairs in brackets."""
     value = read_literal(unfenced(text))
     items = value if isinstance(value, list) else [value]
     found = [point for item in items if (point := _json_point(item))]
@@ -185,7 +184,7 @@ def _json_point(item: object) -> tuple[float, float] | None:
         key = next((name for name in ("point_2d", "point") if name in item), "")
         pair = numbers(item.get(key))
         if len(pair) == 2:
-            x, y = pair if key == "point_2d" else pair[::-1]  # "point" is y, x
+            x, y = pair if key == "point_2d" else pair[::-1]  # "point" is (y, x)
             return _parts(x, y, 1000)
         return None
     pair = numbers(item)
@@ -196,16 +195,16 @@ def _parts(x: float, y: float, whole: float) -> tuple[float, float]:
     return (x / whole, y / whole) if x > 1 or y > 1 else (x, y)
 
 
-def pointed(row: Row, text: str) -> Reading:
-    """Compare yes or no at the start, or look whether the first point lies in the right polygon (RoboSpatial)."""
+def pointed(row: Row, text: str) -> RuleResult:
+    """Compare yes or no at the start, or whether the first point lies in the right polygon (RoboSpatial)."""
     target, said = as_text(row["answer"]).strip(), text.strip()
     if target.lower() in {"yes", "no"}:
-        return Reading(said, float(said.lower().startswith(target.lower())), facts={"unread": float(not said)})
+        return RuleResult(said, float(said.lower().startswith(target.lower())), facts={"unread": float(not said)})
     corners = [pair for item in _list(read_literal(target)) if len(pair := numbers(item)) == 2]
     point = _first_point(said, _size(row))
     if point is None or len(corners) < 3:
-        return Reading(None, 0.0, facts={"unread": 1.0})
-    return Reading(str(point), float(in_polygon(*point, corners)), facts={"unread": 0.0})
+        return RuleResult(None, 0.0, facts={"unread": 1.0})
+    return RuleResult(str(point), float(in_polygon(*point, corners)), facts={"unread": 0.0})
 
 
 def _list(value: object) -> list[object]:

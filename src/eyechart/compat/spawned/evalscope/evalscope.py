@@ -1,5 +1,5 @@
-"""How a spawned process finds ``evalscope``: its folder is on the ``sys.path`` that the process gets."""
+"""Entry point for ``evalscope`` in spawned processes, which have this folder on their ``sys.path``."""
 
-from eyechart.compat.acting import take_over
+from eyechart.compat.import_shim import take_over
 
 take_over(__name__)

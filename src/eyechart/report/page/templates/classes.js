@@ -21,7 +21,7 @@ function classesSection(view) {
       .sort((a, b) => (state.down ? b.value - a.value : a.value - b.value) || a.i - b.i);
     const shown = state.all ? found : found.slice(0, CLASSES_SHOWN);
     replace(list, shown.map((row) => classBar(view, row)));
-    replace(more, found.length > shown.length && button(t("Show all {n}", { n: found.length }), () => { state.all = true; draw(); }), !found.length && h("p", { class: "empty" }, t("No class fits.")));
+    replace(more, found.length > shown.length && button(t("Show all {n}", { n: found.length }), () => { state.all = true; draw(); }), !found.length && h("p", { class: "empty" }, t("No class matches.")));
   };
   draw();
   const order = select(t("Order"), [["up", t("weakest first")], ["down", t("strongest first")]], "up", (value) => { state.down = value === "down"; draw(); });

@@ -39,7 +39,7 @@ function drawPair(target, pairs, a, b) {
   if (a === b) return replace(target, h("p", { class: "empty" }, t("Choose two different models.")));
   const pair = pairs.find((part) => (part.a === a && part.b === b) || (part.a === b && part.b === a));
   if (!pair) {
-    return replace(target, h("p", { class: "empty" }, t("These two are not compared here: they have no samples of a benchmark in common, or there are so many models that only the best are. Run: ")), h("code", { class: "command" }, "eyechart compare RESULTS_OF_A RESULTS_OF_B"));
+    return replace(target, h("p", { class: "empty" }, t("These two are not compared here: they have no samples of a benchmark in common, or only the best of many models are compared. Run: ")), h("code", { class: "command" }, "eyechart compare RESULTS_OF_A RESULTS_OF_B"));
   }
   const lines = pair.lines.map((line) => readLine(line, pair.a !== a));
   const better = lines.filter((line) => line.verdict === "better").length;
@@ -59,7 +59,7 @@ function drawPair(target, pairs, a, b) {
         all: lines.length,
       }),
     ),
-    rows.length > 0 && dotPlot(t("Difference of B and A by benchmark, in points of a per cent"), rows, { zero: true }),
+    rows.length > 0 && dotPlot(t("Difference between B and A by benchmark, in percentage points"), rows, { zero: true }),
     h("div", { class: "toolbar" }, copyMenu(() => pairGrid(lines, a, b, title))),
     h(
       "div",
@@ -90,7 +90,7 @@ function drawPair(target, pairs, a, b) {
         ),
       ),
     ),
-    h("p", { class: "note" }, t("Intervals and p are of one paired test, in which the captions of an image count as one (for rights and wrongs its statistic is McNemar's); p is corrected by Holm over the benchmarks of this pair. Detectable: the smallest true difference that so many samples find in 4 of 5 cases.")),
+    h("p", { class: "note" }, t("Intervals and p come from one paired test, in which the captions of an image count as one (for binary scores its statistic is McNemar's); p is corrected by Holm over the benchmarks of this pair. Detectable: the smallest true difference found in 4 of 5 cases with this many samples.")),
   );
 }
 
@@ -117,7 +117,7 @@ function rankingSection() {
     "section",
     {},
     h("h2", {}, t("Ranks over the suite")),
-    h("p", {}, t("Over {count} on which all {models} models could be paired. A bar spans the ranks a model may have; all bars hold together with 95 % confidence.", { count: count(ranking.benchmarks.length, "benchmark"), models })),
+    h("p", {}, t("Over {count} on which all {models} models could be paired. A bar spans the possible ranks of a model; all bars hold simultaneously with 95 % confidence.", { count: count(ranking.benchmarks.length, "benchmark"), models })),
     chart(t("Rank intervals"), (width) => {
       const left = Math.min(width * 0.42, 14 + 7 * Math.max(...labels.map((label) => label.length)));
       const step = 26;

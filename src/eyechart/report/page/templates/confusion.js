@@ -43,7 +43,7 @@ function confusionImage(view, cells, classes) {
   const nOf = (label, prediction) => (label === prediction ? Math.round((recall[label] ?? 0) * counts[label]) : byCell.get(label * classes + prediction) || 0);
   const window = { x: 0, y: 0, size: classes };
   const cursor = { label: 0, prediction: 0 };
-  const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": t("Confusion matrix of {n} classes; rows are true classes, columns predictions. Arrow keys move, Enter shows the samples, plus and minus zoom. The most frequent confusions are listed beside it.", { n: classes }) });
+  const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": t("Confusion matrix of {n} classes; rows are true classes, columns predictions. Arrow keys move, Enter shows the samples, plus and minus zoom. The most frequent confusions are listed next to it.", { n: classes }) });
   const status = h("p", { class: "note status", role: "status" }, t("Rows are true classes, columns predictions."));
   const say = () => {
     const n = nOf(cursor.label, cursor.prediction);

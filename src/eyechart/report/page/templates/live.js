@@ -14,7 +14,7 @@ function startLive() {
       if (version !== null && status.version !== version) return location.reload();
       version = status.version;
     } catch {
-      replace(target, h("p", { class: "live-line" }, t("The server does not answer; this page shows what was known last.")));
+      replace(target, h("p", { class: "live-line" }, t("The server does not respond; this page shows the last known state.")));
     }
     return setTimeout(ask, LIVE_EVERY);
   };

@@ -114,7 +114,7 @@ function drawFrame() {
 
 function drawFooter() {
   const made = DATA.made.replace("T", " ").replace("+00:00", " UTC");
-  replace(document.getElementById("footer"), h("p", {}, t("Made by Eyechart {version} on {date}. This file is complete in itself: it loads nothing and sends nothing.", { version: DATA.version, date: made })));
+  replace(document.getElementById("footer"), h("p", {}, t("Made by Eyechart {version} on {date}. This file is self-contained: it loads nothing and sends nothing.", { version: DATA.version, date: made })));
 }
 
 loadState();

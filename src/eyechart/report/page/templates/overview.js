@@ -90,7 +90,7 @@ function drawOverview({ focus = "" } = {}) {
   const average = averageOf(models, columns, STATE.average);
   average.byModel = new Map(models.map((m, j) => [m, average.values[j]]));
   const sorted = sortedModels(models, columns, average);
-  const empty = !models.length ? t("No model fits the filter.") : !columns.length ? t("No benchmark is chosen.") : "";
+  const empty = !models.length ? t("No model matches the filter.") : !columns.length ? t("No benchmark is chosen.") : "";
   replace(
     target,
     empty ? h("p", { class: "empty" }, empty) : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("Models by benchmarks") }, matrixTable(sorted, columns, average)),
@@ -109,11 +109,11 @@ function legend(columns) {
     { class: "legend" },
     h("li", {}, h("span", { class: "mark" }, "●"), " ", t("best of the column")),
     ways.has("paired") && h("li", {}, h("span", { class: "mark" }, "○"), " ", t("not separable from the best (paired test on the same samples, 95 %, Holm over the column)")),
-    ways.has("overlap") && h("li", {}, h("span", { class: "mark" }, "○"), " ", t("where there are no samples to pair: the interval reaches that of the best")),
+    ways.has("overlap") && h("li", {}, h("span", { class: "mark" }, "○"), " ", t("without samples to pair: the interval overlaps that of the best")),
     h("li", {}, t("± or − +: how far the 95 % interval reaches")),
     columns.some(lowerIsBetter) && h("li", {}, t("↓ lower is better")),
     columns.some((column) => modelsOf(column.b).some((m) => resultOf(m, column.b).fewer.length)) && h("li", {}, h("span", { class: "mark" }, "*"), " ", t("with lost samples")),
-    h("li", {}, t("A cell opens its metrics, settings and the command to repeat it.")),
+    h("li", {}, t("A cell opens its metrics, settings and the command to reproduce it.")),
   );
 }
 

@@ -202,8 +202,8 @@ function standingsSection(published) {
   return h(
     "section",
     {},
-    h("h2", {}, t("Where am I")),
-    h("p", { class: "lead" }, t("The rank among published models of at most the same size. ~ marks a rank that the published rounding or your interval leave open: from - to is possible.")),
+    h("h2", {}, t("Where do I rank")),
+    h("p", { class: "lead" }, t("The rank among published models of at most the same size. ~ marks a rank that rounding or your interval leaves open: from - to is the possible range.")),
     models.length > 1 && h("div", { class: "toolbar" }, select(t("Model"), models.map((m) => [m, published.models[m].label]), models[0], (value) => draw(Number(value)))),
     target,
   );

@@ -49,7 +49,7 @@ function retrievalDetails(chunk, access, m, i) {
     fromText && target >= 0 && image(chunk, target, 144) && h("figure", {}, image(chunk, target, 144), h("figcaption", {}, t("the right image"))),
     own && h("h3", {}, t("Found instead")),
     own && h("ol", { class: "found" }, own.top.map((place, k) => foundItem(chunk, place, own.names[k], fromText ? place === target && place >= 0 : place >= 0 && samples.images[place] === i))),
-    !own && h("p", { class: "note" }, t("What was found is kept for the hardest queries only.")),
+    !own && h("p", { class: "note" }, t("Retrieved items are kept for the hardest queries only.")),
   ];
 }
 

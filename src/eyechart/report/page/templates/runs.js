@@ -25,7 +25,7 @@ function resultsView(main, params) {
   replace(
     main,
     h("h1", {}, t("Results")),
-    h("p", { class: "lead" }, t("Every number with its settings, and the command to repeat it.")),
+    h("p", { class: "lead" }, t("Every number with its settings, and the command to reproduce it.")),
     h(
       "div",
       { class: "toolbar" },
@@ -90,8 +90,8 @@ async function openResult(m, b) {
       h("tbody", {}, rows.map(({ name, i }) => h("tr", {}, h("th", { scope: "row" }, data(name), lowerIsBetter({ b, i }) && " ↓"), h("td", {}, h("b", {}, number(result.values[i], 2, columnPercent({ b, i })))), h("td", {}, range(result.low[i], result.high[i], 2, columnPercent({ b, i })) || "–"), [benchmark.chance, ...(reachable ? [benchmark.reachable] : [])].map((levels) => h("td", {}, number(levels[i], 2, columnPercent({ b, i })) || "–"))))),
     )),
     described.judges.length > 0 && [h("h3", {}, t("Judges and tokens")), h("ul", {}, described.judges.map((line) => h("li", {}, data(told(line)))))],
-    provenance.command && [h("h3", {}, t("To repeat it")), h("div", { class: "command-box" }, h("code", { class: "command", tabindex: "0" }, data(String(provenance.command))), button(t("Copy"), () => copyText(String(provenance.command), t("Command")), { class: "quiet", "aria-label": t("Copy the command") }))],
-    h("h3", {}, t("Where it came from")),
+    provenance.command && [h("h3", {}, t("To reproduce it")), h("div", { class: "command-box" }, h("code", { class: "command", tabindex: "0" }, data(String(provenance.command))), button(t("Copy"), () => copyText(String(provenance.command), t("Command")), { class: "quiet", "aria-label": t("Copy the command") }))],
+    h("h3", {}, t("Provenance")),
     facts([
       [t("Samples"), Object.entries(counts).map(([name, n]) => `${n} ${t(name)}`).join(t(", "))],
       [t("Split"), source.split],

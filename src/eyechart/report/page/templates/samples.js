@@ -132,8 +132,8 @@ function samplesNote(chunk, found) {
   const { samples } = chunk;
   const parts = [
     t("{count}.", { count: count(found, "sample") }),
-    chunk.form === "labels" && t("Of several labels, the worst mistakes are listed."),
-    samples.total > samples.ids.length && t("The page lists the {n} most missed of {total}; all numbers are of all.", { n: samples.ids.length.toLocaleString("en"), total: samples.total.toLocaleString("en") }),
+    chunk.form === "labels" && t("For multi-label data, the worst mistakes are listed."),
+    samples.total > samples.ids.length && t("The page lists the {n} most missed of {total} samples; all numbers are over all samples.", { n: samples.ids.length.toLocaleString("en"), total: samples.total.toLocaleString("en") }),
   ];
   return parts.filter(Boolean).join(" ");
 }

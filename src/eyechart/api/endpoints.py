@@ -1,0 +1,289 @@
+"""Endpoints of OpenAI-compatible servers: request bodies and response parsers.
+
+POST /chat/completions takes messages with images; POST /embeddings takes texts as OpenAI defines it, and images in
+vendor-specific forms; POST /rerank has two forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.api.budget import read_usage
+from eyechart.api.client import ApiClient
+from eyechart.api.errors import BadAnswerError
+from eyechart.api.image_payloads import EncodedImage, encode_image
+from eyechart.api.requests import Json, Request, excerpt, field_of, list_of, whole
+from eyechart.errors import UsageError
+from eyechart.io.images import ImageRef
+from eyechart.io.safe_parse import is_number
+from eyechart.types import Answer, Message, Part
+
+Vectors = NDArray[np.float32]
+ImageForm = Literal["vllm", "infinity", "jina"]
+RerankForm = Literal["jina", "tei"]
+_DOCUMENTS: dict[RerankForm, str] = {"jina": "documents", "tei": "texts"}
+"""Field name of the documents: Cohere and Jina (followed by vLLM and others), and Text Embeddings Inference."""
+_OURS = frozenset({"messages", "model", "n", "stream"})
+"""Chat options that are set by Eyechart."""
+
+
+# -------------------------------------------------------------------------------------------------- chat
+
+
+def user(*parts: Part) -> Message:
+    """Make a user message."""
+    return Message("user", parts)
+
+
+def encode_ref(image: ImageRef, max_edge: int | None = None) -> EncodedImage:
+    """Encode an image that a message refers to."""
+    # Bytes may be sent unchanged; a crop must be decoded first.
+    content = image.decode() if image.box else image.read()
+    return encode_image(content, max_edge=max_edge, source=image.source)
+
+
+def chat_body(
+    model: str,
+    messages: Sequence[Message],
+    *,
+    options: Mapping[str, Any] | None = None,
+    encode: Callable[[ImageRef], EncodedImage] = encode_ref,
+) -> Json:
+    """Build the body of POST /chat/completions.
+
+    Args:
+        model: Its name on the server.
+        messages: The conversation.
+        options: Further request fields: temperature, max_tokens, seed, chat_template_kwargs, ...
+        encode: Encodes images.
+    """
+    taken = _OURS & set(options or {})
+    if taken:
+        raise UsageError("Chat options reserved by Eyechart: {taken}.", taken=", ".join(sorted(taken)))
+    return {"model": model, "messages": [_turn(message, encode) for message in messages], **(options or {})}
+
+
+def chat_request(
+    request_id: str, model: str, messages: Sequence[Message], *, options: Mapping[str, Any] | None = None
+) -> Request[Answer]:
+    """Make a chat request; see `chat_body`."""
+    return Request(request_id, "chat/completions", chat_body(model, messages, options=options), parse_chat)
+
+
+def parse_chat(body: Json) -> Answer:
+    """Read the first choice of a chat completion; the text is empty if the server sent none.
+
+    Raises:
+        BadAnswerError: If there is no choice.
+    """
+    choices = list_of(body, "choices", "chat completion")
+    choice = choices[0] if choices and isinstance(choices[0], Mapping) else {}
+    message = field_of(choice, "message", dict, "chat completion", body)
+    usage = read_usage(body)
+    return Answer(
+        text=_content(message.get("content")),
+        thinking=_text(message.get("reasoning_content")) or _text(message.get("reasoning")),
+        finish_reason=_text(choice.get("finish_reason")),
+        refusal=_text(message.get("refusal")),
+        usage={"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens},
+    )
+
+
+def _turn(message: Message, encode: Callable[[ImageRef], EncodedImage]) -> Json:
+    if all(isinstance(part, str) for part in message.parts):
+        # Plain text as a string: servers of text-only models do not accept parts.
+        return {"role": message.role, "content": "\n".join(str(part) for part in message.parts)}
+    return {"role": message.role, "content": [_part(part, encode) for part in message.parts]}
+
+
+def _part(part: Part, encode: Callable[[ImageRef], EncodedImage]) -> Json:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image_url", "image_url": {"url": encode(part).data_url}}
+
+
+def _content(content: object) -> str:
+    if not isinstance(content, list):
+        return _text(content)
+    texts = [
+        part["text"]
+        for part in content
+        if isinstance(part, Mapping) and part.get("type", "text") in ("text", "output_text") and _text(part.get("text"))
+    ]
+    return whole("".join(texts))
+
+
+def _text(value: object) -> str:
+    return whole(value) if isinstance(value, str) else ""
+
+
+# -------------------------------------------------------------------------------------------- embeddings
+
+
+def embed_texts(
+    client: ApiClient, model: str, texts: Sequence[str], *, batch_size: int = 64, dimension: int | None = None
+) -> Vectors:
+    """Embed texts, in their order. Any failed request raises its error.
+
+    Raises:
+        BadAnswerError: If the server returns a wrong number of vectors, or vectors of unequal size or not of
+            `dimension`.
+    """
+    fields = {"model": model, "encoding_format": "float"}
+    return _embed(client, texts, batch_size, dimension, lambda batch: {**fields, "input": list(batch)})
+
+
+def embed_images(
+    client: ApiClient,
+    model: str,
+    images: Sequence[EncodedImage],
+    *,
+    form: ImageForm,
+    batch_size: int = 16,
+    dimension: int | None = None,
+) -> Vectors:
+    """Embed images, in their order, with the request form of this kind of server; see `embed_texts`."""
+    build, whole_batches = _IMAGE_FORMS[form]
+    size = batch_size if whole_batches else 1
+    return _embed(client, images, size, dimension, lambda batch: build(model, batch))
+
+
+def parse_embeddings(body: Json, count: int, dimension: int | None = None) -> Vectors:
+    """Read `count` vectors in the order of their `index`, or as they come if a server omits it."""
+    rows = list_of(body, "data", "list of embeddings")
+    if len(rows) != count:
+        raise BadAnswerError("Expected {count} embeddings, the server returned {n}.", count=count, n=len(rows))
+    ordered: list[Any] = [None] * count
+    for place, row in enumerate(rows):
+        if not isinstance(row, Mapping) or not isinstance(index := row.get("index", place), int):
+            raise BadAnswerError("The response is not a list of embeddings: {body}", body=excerpt(body))
+        if not 0 <= index < count or ordered[index] is not None:
+            raise BadAnswerError(
+                "Index {index} of the {count} returned embeddings is repeated or out of range.",
+                count=count,
+                index=index,
+            )
+        ordered[index] = row.get("embedding")
+    return _matrix(ordered, dimension)
+
+
+def _matrix(rows: list[Any], dimension: int | None) -> Vectors:
+    sizes = {len(row) if isinstance(row, list) else None for row in rows}
+    if None in sizes or 0 in sizes:
+        raise BadAnswerError("The server returned an embedding that is not a list of numbers.")
+    if len(sizes) > 1:
+        raise BadAnswerError(
+            "The server returned embeddings of different sizes: {sizes}.", sizes=sorted(map(str, sizes))
+        )
+    try:
+        vectors = np.array(rows, dtype=np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadAnswerError("The server returned an embedding that is not a list of numbers.") from error
+    if vectors.ndim != 2:
+        raise BadAnswerError("The server returned several vectors for one input; expected one.")
+    if not np.isfinite(vectors).all():
+        raise BadAnswerError("The server returned an embedding with NaN or infinite values.")
+    if dimension is not None and vectors.shape[1] != dimension:
+        raise BadAnswerError(
+            "The server returned embeddings of size {n}, expected {dimension}.", n=vectors.shape[1], dimension=dimension
+        )
+    return vectors
+
+
+def _embed(
+    client: ApiClient,
+    items: Sequence[Any],
+    batch_size: int,
+    dimension: int | None,
+    build: Callable[[Sequence[Any]], Json],
+) -> Vectors:
+    if not items:
+        return np.empty((0, dimension or 0), dtype=np.float32)
+
+    def request(start: int) -> Request[Vectors]:
+        batch = items[start : start + batch_size]
+        return Request(
+            str(start),
+            "embeddings",
+            lambda: build(batch),
+            lambda body: parse_embeddings(body, len(batch), dimension),
+        )
+
+    replies = client.map(request(start) for start in range(0, len(items), batch_size))
+    parts = {int(reply.id): reply.result() for reply in replies}
+    sizes = sorted({part.shape[1] for part in parts.values()})
+    if len(sizes) > 1:
+        raise BadAnswerError("The server returned embeddings of different sizes: {sizes}.", sizes=sizes)
+    return np.concatenate([parts[start] for start in sorted(parts)])
+
+
+def _vllm(model: str, images: Sequence[EncodedImage]) -> Json:
+    """Chat form: one user message that holds only the image, so one image per request."""
+    [image] = images
+    content = [{"type": "image_url", "image_url": {"url": image.data_url}}]
+    return {"model": model, "messages": [{"role": "user", "content": content}], "encoding_format": "float"}
+
+
+def _infinity(model: str, images: Sequence[EncodedImage]) -> Json:
+    """Data URLs as input, with the modality."""
+    urls = [image.data_url for image in images]
+    return {"model": model, "input": urls, "modality": "image", "encoding_format": "float"}
+
+
+def _jina(model: str, images: Sequence[EncodedImage]) -> Json:
+    """Objects with the image in base64."""
+    return {"model": model, "input": [{"image": image.base64} for image in images]}
+
+
+_IMAGE_FORMS: dict[str, tuple[Callable[[str, Sequence[EncodedImage]], Json], bool]] = {
+    "vllm": (_vllm, False),
+    "infinity": (_infinity, True),
+    "jina": (_jina, True),
+}
+
+
+# ------------------------------------------------------------------------------------------------ rerank
+
+
+def rerank_request(
+    request_id: str, model: str, query: str, documents: Sequence[str], form: RerankForm = "jina"
+) -> Request[list[float]]:
+    """Request the scores of all documents, in the order of the documents.
+
+    TEI serves a single model and does not take its name; it is asked for raw scores because good scores tie between 0
+    and 1.
+    """
+    count = len(documents)
+    others = {"raw_scores": True} if form == "tei" else {"model": model}
+    body = {**others, "query": query, _DOCUMENTS[form]: list(documents)}
+    return Request(request_id, "rerank", body, lambda answer: parse_rerank(answer, count))
+
+
+def parse_rerank(body: Json, count: int) -> list[float]:
+    """Read `results[{index, relevance_score}]`; older servers and TEI (a bare list) use `data` and `score`.
+
+    Raises:
+        BadAnswerError: Unless every document has exactly one finite score.
+    """
+    rows = list_of(body, "results" if "results" in body else "data", "rerank response")
+    scores: list[float | None] = [None] * count
+    for row in rows:
+        entry = row if isinstance(row, Mapping) else {}
+        index, score = entry.get("index"), entry.get("relevance_score", entry.get("score"))
+        if not isinstance(index, int) or not is_number(score):
+            raise BadAnswerError("The response is not a rerank response: {body}", body=excerpt(body))
+        if not 0 <= index < count or scores[index] is not None:
+            raise BadAnswerError(
+                "Index {index} of the {count} returned scores is repeated or out of range.", count=count, index=index
+            )
+        scores[index] = float(score)
+    missing = scores.count(None)
+    if missing:
+        raise BadAnswerError(
+            "Requested scores for {count} documents, the server omitted {missing}.", count=count, missing=missing
+        )
+    return [score for score in scores if score is not None]

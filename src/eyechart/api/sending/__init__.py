@@ -1,1 +1,0 @@
-"""Many requests at a time to one server: how many, in which order, and when to stop."""

@@ -1,1 +1,0 @@
-"""What people call from Python: evaluate, score, load a model, compare."""

@@ -1,0 +1,243 @@
+"""Inputs of `eyechart eval` besides flags: config files, and which positional words are data or models."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from eyechart.cli.flags.parser import LISTS, CommandParser
+from eyechart.datasets.catalogue import Catalogue, load_catalogue, user_files
+from eyechart.datasets.questions.question_reader import find_questions, question_names
+from eyechart.datasets.resolve import DEMO, TABLES, is_dataset, is_path, no_such_path
+from eyechart.demo import MODELS
+from eyechart.errors import UnknownNameError, UsageError, nearest, unknown_name
+from eyechart.io.config_files import PARSERS, read_file
+from eyechart.messages import UserMessage, join
+from eyechart.models.family import families_in
+from eyechart.models.registry import FAMILIES, OWN_GENERATORS
+from eyechart.models.resolve import CHECKPOINTS, HUB_ID, PREFIXES, collection_names, expand_collection, open_clip_names
+from eyechart.plugins import PYTHON
+from eyechart.settings.declare import Setting
+from eyechart.settings.tasks import task_flags
+
+OPTIONS = ("model_options", "task_options")
+"""Settings that are tables in a file and KEY=VALUE on the command line."""
+QUESTIONS = "questions"
+"""A nested table of flags, as in `Config`."""
+NOT_IN_FILES = frozenset({"help", "help_all", "config", "targets", "not", "negated"})
+
+
+def read_config(parser: CommandParser, file: str) -> dict[str, Any]:
+    """Read a config file: settings by their names in the command's namespace.
+
+    Raises:
+        UsageError: If it is not a mapping of known settings.
+    """
+    path = Path(file).expanduser()
+    content = read_file(path, PARSERS)
+    if not isinstance(content, Mapping):
+        raise UsageError("{path} contains a list.", advice="It must map names of flags to values.", path=path)
+    words: list[str] = []
+    unparsed: dict[str, Any] = {}
+    seen: set[str] = set()
+    flags = _flags(parser)
+    for name, value in _settings(content):
+        if name not in flags:
+            raise unknown_name(
+                UserMessage("setting in {path}", path=path), name, flags, advice="See eyechart eval --help-all"
+            )
+        if value is None:
+            continue
+        if flags[name].dest in seen - set(OPTIONS):
+            raise UsageError(
+                "{path} sets {name!r} twice.", advice="Check for an alias of the same setting.", path=path, name=name
+            )
+        seen.add(flags[name].dest)
+        said = _words(flags[name], name, value, path)
+        if said is None:
+            unparsed[flags[name].dest] = value
+        else:
+            words += said
+    return {**parser.values(words, str(path)), **unparsed}
+
+
+def _flags(parser: CommandParser) -> dict[str, argparse.Action]:
+    """Return the flags by every spelling, with underscores."""
+    named = {option.lstrip("-"): action for option, action in parser._option_string_actions.items()}
+    by_name = {name.replace("-", "_"): action for name, action in named.items() if len(name) > 1}
+    by_setting = {action.dest: action for action in parser._actions if action.option_strings}
+    return {name: action for name, action in {**by_setting, **by_name}.items() if name not in NOT_IN_FILES}
+
+
+def _settings(content: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield names and values; entries of nested tables are flags, or become KEY=VALUE."""
+    for key, value in content.items():
+        name = str(key).removeprefix("--").replace("-", "_")
+        if name == QUESTIONS and isinstance(value, Mapping):
+            yield from _settings(value)
+        elif name in OPTIONS and isinstance(value, Mapping):
+            own = {inner: one for inner, one in value.items() if name == "model_options" or inner not in task_flags()}
+            yield from ((inner, one) for inner, one in value.items() if inner not in own)
+            if own:
+                yield name, [f"{inner}={json.dumps(one)}" for inner, one in own.items()]
+        else:
+            yield name, value
+
+
+def _words(action: argparse.Action, name: str, value: Any, path: Path) -> list[str] | None:
+    """Return a setting as command-line arguments; None if it has no such form and `Config` validates it."""
+    flag = action.option_strings[0]
+    if isinstance(value, Mapping) or (isinstance(value, str) and action.nargs == 0 and _declared(action).words):
+        return None
+    if action.nargs == 0:
+        return _switch(action, name, value, path)
+    if isinstance(value, list):
+        if action.nargs not in LISTS:
+            raise UsageError("{path}: {name} takes one value, not a list.", path=path, name=name)
+        return [flag, *(str(_plain(item, action, name, path)) for item in value)] if value else []
+    if value is False and not _declared(action).default:
+        return []
+    return [f"{flag}={_plain(value, action, name, path)}"]
+
+
+def _declared(action: argparse.Action) -> Setting:
+    """Return the declaration that a flag is derived from."""
+    return getattr(action, "declared", Setting())
+
+
+def _switch(action: argparse.Action, name: str, value: Any, path: Path) -> list[str]:
+    if not isinstance(value, bool):
+        raise UsageError("{path}: {name} takes true or false.", path=path, name=name)
+    if isinstance(action, argparse.BooleanOptionalAction):
+        return [action.option_strings[0 if value else 1]]
+    # `xlsx: false` is the flag --no-xlsx, whose const is the value of the setting.
+    wanted = value == action.const if name == action.dest and isinstance(action.const, bool) else value
+    return [action.option_strings[0]] if wanted else []
+
+
+def _plain(value: Any, action: argparse.Action, name: str, path: Path) -> Any:
+    """Return a value in command-line form; YAML parses bare yes, no, on and off as booleans."""
+    if not isinstance(value, bool):
+        return value
+    if action.choices and {"yes", "no"} <= set(action.choices):
+        return "yes" if value else "no"
+    if action.nargs == argparse.OPTIONAL:
+        return action.const if value and not isinstance(action.const, bool) else str(value).lower()
+    raise UsageError(
+        "{path}: {name} cannot be {value}.",
+        advice="Quote words such as no and on, which YAML parses as booleans.",
+        path=path,
+        name=name,
+        value=str(value).lower(),
+    )
+
+
+# Classification of positional arguments, as in ``eyechart eval photos/ ViT-B-32:openai``: datasets or models.
+
+
+BY_FLAGS = "Specify which: {--dataset={word}} or {--model={word}}."
+BY_LIST = "Specify which: {--dataset={word}} or {--pretrained_model={word}}."
+
+
+def sort_targets(words: Sequence[str], catalogue_files: Sequence[str] = ()) -> dict[str, list[str]]:
+    """Sort positional arguments into values of ``dataset`` and ``model``; a setting without values is left out.
+
+    Raises:
+        UsageError: If an argument could be both, or is neither.
+    """
+    catalogue = load_catalogue(user_files(catalogue_files))
+    sorted_words: dict[str, list[str]] = {"dataset": [], "model": []}
+    for word in words:
+        data, model = _is_data(word, catalogue), _is_model(word, catalogue)
+        if data and model:
+            advice = BY_LIST if Path(word).is_file() else BY_FLAGS
+            raise UsageError("{word} could be a dataset or a model.", advice=advice, word=word)
+        if not data and not model:
+            raise _unknown(word, catalogue)
+        # Shells complete the name of a folder with a slash, which is not part of a dataset's name.
+        sorted_words["dataset" if data else "model"] += [word.rstrip("/") or word] if data else _models(word)
+    return {kind: names for kind, names in sorted_words.items() if names}
+
+
+def kinds_of(word: str, catalogue_files: Sequence[str] = ()) -> list[str]:
+    """Return what a word may name: ``dataset``, ``model``, both or neither."""
+    catalogue = load_catalogue(user_files(catalogue_files))
+    return ["dataset"] * _is_data(word, catalogue) + ["model"] * _is_model(word, catalogue)
+
+
+def _is_data(word: str, catalogue: Catalogue) -> bool:
+    path = Path(word).expanduser()
+    if is_dataset(word, catalogue) or word.startswith(PYTHON):
+        return True
+    if path.is_dir():
+        return not _is_model_folder(path)
+    if path.is_file():
+        return not _is_model_file(path)
+    return find_questions(word) is not None
+
+
+def _is_model(word: str, catalogue: Catalogue) -> bool:
+    path = Path(word).expanduser()
+    if path.is_dir() and _is_model_folder(path):
+        return True
+    if path.is_file():
+        return _is_model_file(path) or path.suffix.lower() == ".txt"  # a list of datasets or models
+    if word.startswith((PYTHON, *PREFIXES)) or word in MODELS or word in collection_names():
+        return True
+    name, colon, tag = word.partition(":")
+    if colon and len(name) > 1 and tag and not tag.startswith("//"):
+        return True
+    if word.replace("/", "-") in open_clip_names() or word in _registered():
+        return True
+    return _is_hub_id(word, catalogue)
+
+
+def _is_hub_id(word: str, catalogue: Catalogue) -> bool:
+    """Whether a word is ``owner/name`` and neither a path below an existing folder nor a dataset."""
+    owner = word.partition("/")[0]
+    return (
+        HUB_ID.fullmatch(word) is not None
+        and is_path(word, catalogue)
+        and not is_dataset(word, catalogue)
+        and not Path(owner).exists()
+        and Path(word).suffix.lower() not in TABLES
+    )
+
+
+def _is_model_folder(folder: Path) -> bool:
+    return any(families_in(folder, role) for role in FAMILIES)
+
+
+def _is_model_file(path: Path) -> bool:
+    return path.suffix in (".onnx", ".json", *CHECKPOINTS)
+
+
+def _registered() -> list[str]:
+    """List the models that plugins register."""
+    plugins = (name for families in FAMILIES.values() for name in families.names() if name not in families.built_in)
+    return [*plugins, *OWN_GENERATORS.names()]
+
+
+def _models(word: str) -> list[str]:
+    """Expand a collection; any other model stays as it is."""
+    pairs = expand_collection(word)
+    return [word] if pairs is None else [f"{name}:{weights}" for name, weights in pairs]
+
+
+def _unknown(word: str, catalogue: Catalogue) -> UsageError:
+    if is_path(word, catalogue):
+        return no_such_path(word)
+    here = [item.name for item in Path().iterdir()]
+    near = nearest(word, (*here, *DEMO, *catalogue.spellings(), *question_names(), *MODELS, *open_clip_names()))
+    name, comma, weights = word.partition(",")
+    if comma and name in open_clip_names():  # the syntax of --pretrained-model
+        near = [f"{name}:{weights}"]
+    hint = UserMessage("Did you mean {names}?", names=" or ".join(near)) if near else ""
+    return UnknownNameError(
+        "Unknown dataset, model or path: {word!r}.",
+        advice=join((hint, UserMessage(BY_FLAGS, word=word))),
+        word=word,
+    )

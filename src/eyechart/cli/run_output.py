@@ -1,0 +1,167 @@
+"""Output of a run: a line per finished job, then the table, the notes and the next command."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eyechart.io.stopwatch import JobClock, duration
+from eyechart.io.terminal import make_console, translate, visible, width_of, wrap, write_message
+from eyechart.io.text_tables import columns_of, lay_out, one_line
+from eyechart.messages import UserMessage
+
+if TYPE_CHECKING:
+    from eyechart.results import Result
+    from eyechart.run import JobReport
+    from eyechart.types import Metric
+
+
+MOST = 200
+"""Maximum number of results in the table; laying out ten thousand takes half a minute."""
+TEXT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10", "recall_at_1", "recall_at_5", "recall_at_10", "recall_at_100")
+USUAL_LANGUAGE = "en"
+WORTH_SAYING = 5.0
+"""Remaining seconds below which no estimate is shown."""
+
+
+def job_line(report: JobReport, jobs: JobClock) -> str:
+    """Format a finished job: its number, primary metrics and time, and the estimated time left."""
+    from eyechart.results.views import with_unit
+
+    job = report.job
+    model, language = job.label or job.model.label, job.dataset.language
+    title = f"{jobs.done}/{jobs.total} {model} on {job.dataset.name}"
+    title += "" if language == USUAL_LANGUAGE else f" ({language})"
+    if report.result is None:
+        return f"{title}: {'failed' if report.error else 'skipped, done before'}"
+    result = report.result
+    numbers = [f"{name} {with_unit(result.values[name])}" for name in result.primary] or [job.task]
+    if report.skipped:
+        numbers.append("skipped, done before")
+    elif "seconds" in result.provenance:
+        numbers.append(duration(result.provenance["seconds"]))
+    if report.error:
+        numbers.append("failed")
+    left = jobs.left or 0
+    return f"{title}: {', '.join(numbers)}" + (f" (about {duration(left)} left)" if left >= WORTH_SAYING else "")
+
+
+def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
+    """Print results with intervals and chance levels; unless quiet, also notes and the report command."""
+    done = sorted(
+        (report for report in reports if report.result or not report.error), key=lambda report: report.skipped
+    )
+    results = [report.result for report in done[:MOST] if report.result is not None]
+    if not results:
+        return
+    width = width_of(sys.stdout)
+    console = make_console(soft_wrap=True)
+    for line in result_lines(results, width):
+        console.print(line, style="" if line.startswith("  ") else "bold")
+    if quiet:
+        return
+    if len(done) > len(results):
+        more = len(done) - len(results)
+        write_message(
+            UserMessage(
+                "and {n} more results: `eyechart build` and `eyechart report` show all results of a folder\n", n=more
+            ),
+            sys.stdout,
+        )
+    for note in dict.fromkeys(_notes(results)):
+        for line in wrap(visible(translate(note)), width):
+            console.print(line, style="yellow")
+    outputs = dict.fromkeys(report.job.output for report in done if report.job)
+    write_message(_where(list(outputs)), sys.stderr)
+
+
+def _where(outputs: Sequence[Path]) -> UserMessage:
+    command = report_command(outputs)
+    if len(outputs) == 1:
+        return UserMessage("The result is {path}. To see it: `{command}`\n", path=outputs[0], command=command)
+    folders = ", ".join(dict.fromkeys(f"{output.parent}/" for output in outputs))
+    text = "{n} results are in {folders}. To see them: `{command}`\n"
+    return UserMessage(text, n=len(outputs), folders=folders, command=command)
+
+
+def report_command(outputs: Sequence[Path]) -> str:
+    """Return the `report` command for results: of their folders, or of the files in the working folder."""
+    folders = list(dict.fromkeys(f"{output.parent}/" for output in outputs))
+    if folders == ["./"] and len(outputs) <= 3:
+        return shlex.join(["eyechart", "report", *map(str, outputs), "-o", "report.html"])
+    return shlex.join(["eyechart", "report", *folders, "-o", "report.html"])
+
+
+def show_profiles(results: Sequence[Result]) -> None:
+    """Print the timing breakdown of each job, in seconds."""
+    from eyechart.io.stopwatch import PHASES
+
+    profiles = [result.provenance.get("profile", {}) for result in results]
+    phases = [phase for phase in (*PHASES, "total") if any(phase in profile for profile in profiles)]
+    columns = columns_of("seconds", *phases, right=phases, below=phases[:-1])
+    rows = [
+        [_heading(result), *("" if phase not in profile else f"{profile[phase]:.3f}" for phase in phases)]
+        for result, profile in zip(results, profiles, strict=True)
+    ]
+    lines = [line for part in lay_out(columns, rows, width_of(sys.stdout)) for line in part]
+    write_message("".join(f"{line}\n" for line in lines), sys.stdout)
+
+
+def result_lines(results: Sequence[Result], width: int | None = None) -> list[str]:
+    """Lay out a heading per result and a line per metric; names are never truncated."""
+    from eyechart.report.judge_summary import judge_lines
+    from eyechart.report.result_table import AS_WRONG, lost_samples
+    from eyechart.results.views import level, with_unit
+
+    shown = [(result, _brief(result)) for result in results]
+    rows = []
+    for result, metrics in shown:
+        fewer = ", ".join(translate(text) for text in lost_samples(result) if not text.startswith(AS_WRONG))
+        for name, metric in metrics.items():
+            interval = "" if metric.low is None else f"{level(metric, metric.low)} - {level(metric, metric.high)}"
+            n = result.counts.get("scored", "") if metric.n is None else metric.n
+            lost = (
+                ""
+                if metric.best_case is None
+                else f"{level(metric, metric.worst_case)} - {level(metric, metric.best_case)}"
+            )
+            levels = (level(metric, metric.chance), level(metric, metric.best))
+            rows.append((name, with_unit(metric), interval, *levels, str(n), lost, fewer))
+    used = [i for i in range(len(HEADS)) if i not in IF_ANY or any(row[i] for row in rows)]
+    heads = [HEADS[i] for i in used]
+    columns = columns_of(*heads, right=heads[1:-1], below=heads[2:])
+    inner = None if width is None else width - len(MARGIN)
+    head, *laid_out = lay_out(columns, [[row[i] for i in used] for row in rows], inner)
+    left = iter(laid_out)
+    lines = [f"{MARGIN}{line}" for line in head]
+    for result, metrics in shown:
+        lines += wrap(visible(_heading(result)), width, indent=MARGIN)
+        lines += [f"{MARGIN}{line}" for _ in metrics for line in next(left)]
+        lines += [line for text in judge_lines(result) for line in wrap(f"{MARGIN}{translate(text)}", width)]
+    return lines
+
+
+MARGIN = "  "
+HEADS = ("metric", "value", "95 % interval", "chance", "best", "n", "lost: wrong - right", "")
+IF_ANY = (4, 6)
+"""Columns that are omitted if empty."""
+
+
+def _heading(result: Result) -> str:
+    pretrained = "" if result.pretrained in ("", result.model) else f" {result.pretrained}"
+    return one_line(f"{result.model}{pretrained} on {result.dataset} ({result.language}, {result.task})")
+
+
+def _brief(result: Result) -> Mapping[str, Metric]:
+    """Return the metrics to show: the main ones of text retrieval, otherwise all."""
+    chosen = [name for name in TEXT_METRICS if name in result.values] if result.task == "text_retrieval" else []
+    return {name: result.values[name] for name in chosen} or result.values
+
+
+def _notes(results: Sequence[Result]) -> Iterator[str]:
+    for result in results:
+        for notice in result.notices:
+            yield UserMessage("note on {name}: {reason}", name=result.dataset, reason=notice["message"])

@@ -1,0 +1,370 @@
+"""``clip_benchmark.datasets.builder`` and ``webdataset_builder``: datasets for torch loaders, and their export."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eyechart.compat.clip_benchmark.stream import TarStream, open_stream
+from eyechart.datasets.catalogue import load_catalogue, user_files
+from eyechart.datasets.registry import open_dataset
+from eyechart.datasets.resolve import plain_name, resolve_dataset
+from eyechart.datasets.row_dataset import RowDataset
+from eyechart.datasets.tar_shards import IMAGE_EXTENSIONS
+from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.webdataset_export import FORMATS, MAX_COUNT, MAX_SIZE, export_webdataset
+from eyechart.errors import DataError, UsageError, unknown_name
+from eyechart.io.images import ImageRef, to_rgb
+from eyechart.manifest import iter_samples
+from eyechart.tasks.registry import TASK_OF_KIND
+from eyechart.types import Dataset, DatasetInfo, DatasetSpec, Kind, Sample
+
+__all__ = [
+    "PIL_to_bytes",
+    "build_dataset",
+    "build_tfds_dataset",
+    "build_vtab_dataset",
+    "build_wds_dataset",
+    "convert_dataset",
+    "convert_retrieval_dataset",
+    "dataset_collection",  # noqa: F822 - created on first use
+    "default_collate",  # noqa: F822
+    "get_dataset_collate_fn",
+    "get_dataset_collection_from_file",
+    "get_dataset_default_task",
+    "image_captions_collate_fn",
+    "path_to_bytes",
+    "value_from_first_key_found",
+]
+WITH_TEXTS = ("zeroshot_retrieval", "image_caption_selection")
+
+
+def build_dataset(
+    dataset_name: str,
+    root: str = "root",
+    transform: Callable[[Any], Any] | None = None,
+    split: str = "test",
+    download: bool = True,
+    annotation_file: str | None = None,
+    language: str = "en",
+    task: str = "zeroshot_classification",  # determined by the dataset
+    wds_cache_dir: str | None = None,
+    custom_classname_file: str | None = None,
+    custom_template_file: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Open a dataset by name: a stream for ``wds/NAME``, an indexed dataset otherwise.
+
+    ``classes`` and ``templates`` come from the dataset, the user's files or the prompt pack.
+    """
+    if kwargs:
+        raise UsageError("build_dataset does not support {name!r}.", advice="Omit it.", name=min(kwargs))
+    options = {
+        "allow_blank_classnames": True,  # DataComp's copy of CLEVR has one
+        "classname_file": custom_classname_file,
+        "template_file": custom_template_file,
+        "annotation_file": annotation_file,
+        "cache_dir": wds_cache_dir,
+        "catalogue": user_files(),
+    }
+    spec = resolve_dataset(
+        dataset_name,
+        root,
+        split=split,
+        language=language,
+        options={key: value for key, value in options.items() if value},
+    )
+    if dataset_name.startswith("wds/") and spec.reader == "wds":
+        return _stream(spec, transform)
+    if not download and spec.reader == "torchvision":
+        spec = replace(spec, options={**spec.options, "source": {**spec.options["source"], "download": False}})
+    dataset = open_dataset(spec)
+    _warn(dataset.info)
+    return ImageSet(dataset, transform)
+
+
+def _warn(info: DatasetInfo) -> None:
+    """Warn about what a result would report as a notice."""
+    blank = [place for place, name in enumerate(info.classnames) if not name.strip()]
+    said = [f"{info.name}: class {place} has no name." for place in blank]
+    for message in (*said, *(note.message for note in info.notes)):
+        warnings.warn(message, stacklevel=3)
+
+
+def _stream(spec: DatasetSpec, transform: Callable[[Any], Any] | None) -> TarStream:
+    # Column definitions of the catalogue are for our readers: here class names are as in the file.
+    raw = replace(spec, options={key: value for key, value in spec.options.items() if key != "source"})
+    dataset = open_webdataset(raw)
+    info = dataset.info
+    _warn(info)
+    stream = open_stream(dataset.files, [shard.file for shard in dataset.shards()])
+    target = {"retrieval": "txt", "multilabel": "npy"}.get(info.kind, "cls")
+    split_lines = str.splitlines if info.kind == "retrieval" else None
+    stream = stream.to_tuple(list(IMAGE_EXTENSIONS), target).map_tuple(transform, split_lines)
+    if info.kind != "retrieval":
+        stream.classes = list(info.classnames)
+        stream.templates = {name: list(texts) for name, texts in info.class_prompts.items()} or list(info.templates)
+    return stream
+
+
+def build_wds_dataset(
+    dataset_name: str,
+    transform: Callable[[Any], Any] | None,
+    split: str = "test",
+    data_dir: str = "root",
+    cache_dir: str | None = None,
+) -> TarStream:
+    """Open a webdataset from a folder or a URL."""
+    stream: TarStream = build_dataset(
+        f"wds/{dataset_name}", root=data_dir, transform=transform, split=split, wds_cache_dir=cache_dir
+    )
+    return stream
+
+
+def build_vtab_dataset(
+    dataset_name: str,
+    transform: Callable[[Any], Any] | None,
+    download: bool = True,
+    split: str = "test",
+    data_dir: str = "root",
+    classnames: Sequence[str] = (),  # taken from the catalogue
+) -> Any:
+    """Open a VTAB dataset by its name there."""
+    return build_dataset(f"vtab/{dataset_name}", data_dir, transform, split, download)
+
+
+def build_tfds_dataset(
+    name: str,
+    transform: Callable[[Any], Any] | None,
+    download: bool = True,
+    split: str = "test",
+    data_dir: str = "root",
+    classes: Sequence[str] | None = None,
+) -> Any:
+    """Open a dataset from tensorflow_datasets."""
+    found = build_dataset(f"tfds/{name}", data_dir, transform, split, download)
+    if classes is not None:
+        found.classes = list(classes)
+    return found
+
+
+def get_dataset_default_task(dataset: str) -> str:
+    """Return the task of a dataset; classification if the catalogue does not list it."""
+    entry = load_catalogue(user_files()).find(dataset)
+    return TASK_OF_KIND[entry.kind] if entry and entry.kind in TASK_OF_KIND else "zeroshot_classification"
+
+
+def get_dataset_collate_fn(dataset_name: str) -> Callable[[Any], Any]:
+    """Return the collate function of a dataset: torch's default, or one that keeps captions as lists."""
+    from torch.utils.data import default_collate
+
+    takes_texts = get_dataset_default_task(plain_name(dataset_name)) in WITH_TEXTS
+    return image_captions_collate_fn if takes_texts else default_collate
+
+
+def image_captions_collate_fn(batch: Iterable[tuple[Any, Sequence[str]]]) -> tuple[Any, tuple[Sequence[str], ...]]:
+    """Stack images into one tensor and keep the captions of each as a list."""
+    from torch.utils.data import default_collate
+
+    images, texts = zip(*batch, strict=True)
+    return default_collate(list(images)), texts
+
+
+def get_dataset_collection_from_file(path: str) -> list[str]:
+    """Read dataset names, one per line."""
+    return [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+
+
+def value_from_first_key_found(dic: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    """Return the value of the first key that exists, or None."""
+    return next((dic[key] for key in keys if key in dic), None)
+
+
+class ImageSet:
+    """Transformed images with a label, a multi-hot vector, or captions."""
+
+    def __init__(self, dataset: Dataset, transform: Callable[[Any], Any] | None) -> None:
+        info = dataset.info
+        self.dataset, self.transform, self.kind = dataset, transform, info.kind
+        if info.classnames:
+            self.classes = list(info.classnames)
+            self.templates = {name: list(texts) for name, texts in info.class_prompts.items()} or list(info.templates)
+        self._rows = _questions(dataset) if info.kind == "selection" else _rows(dataset)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        row = self._rows[index]
+        if isinstance(row, list):
+            return self._question(row)
+        sample: Sample = self.dataset.make(row) if isinstance(self.dataset, RowDataset) else row
+        return self._image(sample), self._target(sample)
+
+    def _image(self, sample: Sample) -> Any:
+        image = to_rgb(sample.need_image().decode())
+        return image if self.transform is None else self.transform(image)
+
+    def _target(self, sample: Sample) -> Any:
+        if self.kind == "retrieval":
+            return list(sample.texts)
+        if self.kind == "multilabel":
+            import torch
+
+            present = torch.zeros(len(self.classes), dtype=torch.int64)
+            present[list(sample.labels)] = 1
+            return present
+        return sample.label
+
+    def _question(self, samples: Sequence[Sample]) -> tuple[Any, list[str]]:
+        """Return the images and texts of a question: first the texts that match its images, in their order."""
+        images = [self._image(sample) for sample in samples]
+        texts = [sample.texts[0] for sample in samples if sample.texts]
+        texts += [text for sample in samples for text in sample.texts[1:]]
+        if len(images) == 1:
+            return images[0], texts
+        if self.transform is None:
+            return images, texts
+        import torch
+
+        return torch.stack(images), texts
+
+
+def _rows(dataset: Dataset) -> Sequence[Any]:
+    return dataset.rows if isinstance(dataset, RowDataset) else list(iter_samples(dataset))
+
+
+def _questions(dataset: Dataset) -> list[list[Sample]]:
+    found: dict[str, list[Sample]] = {}
+    for sample in iter_samples(dataset):
+        found.setdefault(str(sample.meta.get("question", sample.id)), []).append(sample)
+    return list(found.values())
+
+
+def PIL_to_bytes(image_format: str) -> Callable[[Any], bytes]:  # noqa: N802 - the name that scripts import
+    """Return a transform that encodes an image as webp (lossless), png or jpg."""
+    if image_format not in FORMATS:
+        raise unknown_name("image format", image_format, FORMATS)
+
+    def transform(image: Any) -> bytes:
+        stream = io.BytesIO()
+        image.save(stream, **FORMATS[image_format])
+        return stream.getvalue()
+
+    return transform
+
+
+def path_to_bytes(filepath: str) -> bytes:
+    """Return the bytes of a file."""
+    return Path(filepath).read_bytes()
+
+
+def convert_dataset(
+    dataset: Any,
+    split: str,
+    output_folder: str,
+    *,
+    transform: Callable[[Any], Any] | None = None,
+    image_format: str = "webp",
+    max_count: int = MAX_COUNT,
+    max_size: int = MAX_SIZE,
+    multilabel: bool = False,
+    verbose: bool = True,  # nothing is printed here
+) -> None:
+    """Write pairs of image and label, an integer or (``multilabel``) a multi-hot vector.
+
+    Images are paths with ``transform=path_to_bytes``, PIL images with ``transform=PIL_to_bytes(...)``, or bytes. Class
+    names and templates are the dataset's ``classes`` and ``templates``, if present.
+    """
+    kind: Kind = "multilabel" if multilabel else "classification"
+    _write(_Pairs(dataset, split, kind, transform or _format(image_format)), output_folder, max_count, max_size)
+
+
+def convert_retrieval_dataset(
+    dataset: Any,
+    split: str,
+    output_folder: str,
+    *,
+    transform: Callable[[Any], Any] | None = None,
+    image_format: str = "webp",
+    max_count: int = MAX_COUNT,
+    max_size: int = MAX_SIZE,
+    verbose: bool = True,  # nothing is printed here
+) -> None:
+    """Write pairs of image and list of captions; images are as in `convert_dataset`."""
+    _write(_Pairs(dataset, split, "retrieval", transform or _format(image_format)), output_folder, max_count, max_size)
+
+
+def _write(pairs: _Pairs, folder: str, max_count: int, max_size: int) -> None:
+    export_webdataset([pairs], Path(folder), max_count=max_count, max_size=max_size, overwrite=True)
+
+
+def _format(image_format: str) -> Callable[[Any], Any]:
+    """Return a transform that passes bytes through and encodes PIL images."""
+    write = PIL_to_bytes(image_format)
+    return lambda image: image if isinstance(image, bytes) else write(image)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """A script's dataset as an Eyechart dataset with a single shard."""
+
+    pairs: Any
+    split: str
+    kind: Kind
+    transform: Callable[[Any], Any]
+    name: str = "dataset"
+
+    @property
+    def info(self) -> DatasetInfo:
+        classes = tuple(getattr(self.pairs, "classes", None) or ())
+        if self.kind == "multilabel" and not classes:
+            raise DataError("A multilabel dataset needs class names.", advice="Set its attribute `classes`.")
+        templates = tuple(getattr(self.pairs, "templates", None) or ())
+        named = self.kind != "retrieval"
+        return DatasetInfo(
+            self.name, self.kind, self.split, classnames=classes if named else (), templates=templates if named else ()
+        )
+
+    def shards(self) -> list[_Pairs]:
+        return [self]
+
+    def signature(self) -> str:
+        return ""
+
+    def __iter__(self) -> Iterator[Sample]:
+        for number, (image, target) in enumerate(_each(self.pairs)):
+            ref = ImageRef(f"image {number}", data=self.transform(image))
+            if self.kind == "retrieval":
+                yield Sample(str(number), ref, texts=tuple(target))
+            elif self.kind == "multilabel":
+                yield Sample(str(number), ref, labels=tuple(int(i) for i in np.flatnonzero(np.asarray(target))))
+            else:
+                yield Sample(str(number), ref, label=int(target))
+
+
+def _each(pairs: Any) -> Iterable[Any]:
+    """Iterate over a dataset, or over the items of one that only has a length."""
+    return pairs if hasattr(pairs, "__iter__") else (pairs[i] for i in range(len(pairs)))
+
+
+@cache
+def _collections() -> dict[str, list[str]]:
+    return {name: list(members) for name, members in load_catalogue(user_files()).collections.items()}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "dataset_collection":
+        return _collections()
+    if name == "default_collate":
+        from torch.utils.data import default_collate
+
+        return default_collate
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

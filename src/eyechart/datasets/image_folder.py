@@ -1,0 +1,433 @@
+"""Folders of images: one subfolder per class, and the layouts of ImageNet's family, ObjectNet, Birdsnap and VOC."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from eyechart.datasets import prompt_pack
+from eyechart.datasets.class_texts import (
+    N_CLASSES,
+    ClassTexts,
+    check_order,
+    class_info,
+    read_class_texts,
+    subset_indices,
+    wnids,
+)
+from eyechart.datasets.image_finder import ImageFinder, from_pixels
+from eyechart.datasets.locations import (
+    COMMON_SPLITS,
+    ONLY_SPLIT,
+    check_only_split,
+    existing,
+    first_existing,
+    need_file,
+    no_such_split,
+    source_of,
+    source_split,
+)
+from eyechart.datasets.row_dataset import MappedDataset, RowDataset, in_memory
+from eyechart.datasets.webdataset import open_webdataset
+from eyechart.errors import DataError, import_extra
+from eyechart.io.files import by_name, file_name, shown
+from eyechart.io.images import ImageRef, to_rgb
+from eyechart.io.safe_parse import read_json, read_text, split_lines
+from eyechart.messages import UserMessage
+from eyechart.types import Dataset, DatasetInfo, DatasetSpec, Notice, Sample, digest_json
+
+EXTENSIONS = frozenset({
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".avif", ".gif", ".bmp", ".dib", ".tif", ".tiff",
+    ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k",
+})  # fmt: skip
+"""Image file suffixes, in lower case: all formats that can be decoded."""
+_CLUTTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+"""Files created by file managers."""
+
+
+def open_folder(spec: DatasetSpec) -> RowDataset[Sample]:
+    """Read class folders: those in the folder of the split, or those in the root, which are the split "test".
+
+    Class names are the sorted folder names with underscores as spaces; they are replaced by ``classnames.txt`` in the
+    root (one name per folder, in that order), the catalogue or ``--custom_classname_file``.
+    """
+    root = Path(spec.root)
+    if not root.is_dir():
+        raise DataError("There is no folder {path}.", advice="Check {--dataset_root}.", path=root)
+    base = _base(root, spec)
+    folders = class_folders(base)
+    if not folders:
+        raise DataError(
+            "{path} contains no folders with images.", advice="Put images into one folder per class.", path=base
+        )
+    names = tuple(file_name(folder).replace("_", " ") for folder in folders)
+    texts = read_class_texts(root, spec, names)
+    if texts.classnames and len(texts.classnames) != len(folders):
+        raise DataError(
+            "{name}: {n} class names for {folders} folders in {path}.",
+            name=spec.name,
+            n=len(texts.classnames),
+            folders=len(folders),
+            path=base,
+        )
+    check_order(f"{spec.name}: the folders in {base}", names, texts.classnames)
+    samples = [sample for label, folder in enumerate(folders) for sample in folder_samples(folder, label)]
+    return in_memory(with_unread(class_info(spec, "classification", texts, base), base), samples)
+
+
+def _base(root: Path, spec: DatasetSpec) -> Path:
+    """Return the folder of class folders: the catalogue's, else the split's folder, else the root."""
+    candidates = source_of(spec).get("folders")
+    split = source_split(spec)
+    if candidates is None:
+        return root / split if (root / split).is_dir() else _undivided(root, spec)
+    found = first_existing(root, candidates, split=split)
+    if found is None:
+        raise DataError(
+            "{name}: {path} contains none of {list}.",
+            advice="Check {--dataset_root}.",
+            name=spec.name,
+            path=root,
+            list=", ".join(candidates),
+        )
+    return found
+
+
+def _undivided(root: Path, spec: DatasetSpec) -> Path:
+    """Return the root if it contains classes and no splits, and its split is requested."""
+    known = [name for name in COMMON_SPLITS if (root / name).is_dir() and class_folders(root / name)]
+    if known:
+        raise no_such_split(spec.name, spec.split, known)
+    check_only_split(spec, "Splits are subfolders such as train and test, each with all classes.")
+    return root
+
+
+def class_folders(base: Path) -> list[Path]:
+    """Return the subfolders with images, sorted by name, without hidden ones."""
+    return by_name(folder for folder in subfolders(base) if any(_images(folder)) and not folder.name.startswith("."))
+
+
+def folder_samples(folder: Path, label: int) -> Iterator[Sample]:
+    """Yield the images of a class folder, sorted by name, without opening them."""
+    for path in by_name(_images(folder)):
+        yield Sample(f"{file_name(folder)}/{file_name(path)}", ImageRef.from_path(path), label=label)
+
+
+def with_unread(info: DatasetInfo, base: Path) -> DatasetInfo:
+    """Add notices about files and folders that are not read: a class may be incomplete or missing."""
+    folders = class_folders(base)
+    empty = list({*subfolders(base)}.difference(folders))
+    deep = [inner for folder in subfolders(base) for inner in subfolders(folder) if any(_images(inner))]
+    strange = [
+        path for folder in folders for path in _files(folder) if not _is_image(path) and path.name not in _CLUTTER
+    ]
+    found = (
+        ("unread_images", list(_images(base)), "{n} images are in no class folder and are not read, such as {path}."),
+        ("unread_folders", deep, "{n} folders of images are nested in class folders and are not read, such as {path}."),
+        ("folders_without_images", empty, "{n} folders are hidden or have no images and are ignored, such as {path}."),
+        ("unread_files", strange, "{n} files in class folders have no image suffix and are not read, such as {path}."),
+    )
+    notes = [
+        Notice(kind, len(paths), UserMessage(template, n=len(paths), path=shown(by_name(paths)[0])))
+        for kind, paths, template in found
+        if paths
+    ]
+    return replace(info, notes=(*info.notes, *notes))
+
+
+def subfolders(base: Path) -> list[Path]:
+    """List the subfolders of a folder."""
+    with os.scandir(base) as entries:
+        return [Path(entry.path) for entry in entries if entry.is_dir()]
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    with os.scandir(folder) as entries:
+        yield from (Path(entry.path) for entry in entries if not entry.is_dir())
+
+
+def _images(folder: Path) -> Iterator[Path]:
+    return filter(_is_image, _files(folder))
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in EXTENSIONS
+
+
+# ImageNet and its variants: one folder per class, named by WordNet id (or, for ImageNet-V2, by class number).
+#
+# Labels come from the folder's name, not from its position, so that a folder with a subset of classes has correct
+# labels. Classes and images are sorted, as in torchvision's ImageFolder.
+
+
+def open_imagenet(spec: DatasetSpec) -> RowDataset[Sample]:
+    """Read class folders: in the split's folder, another one that the catalogue names, or the root."""
+    settings = source_of(spec)
+    root = Path(spec.root)
+    split = source_split(spec)
+    candidates = settings.get("folders", ["{split}", "."] if spec.split == ONLY_SPLIT else ["{split}"])
+    base = first_existing(root, candidates, split=split) if root.is_dir() else None
+    if base is None:
+        raise DataError(
+            "{name}: there is no folder {path}.",
+            advice="Check {--split} and {--dataset_root}.",
+            name=spec.name,
+            path=root / split if root.is_dir() else root,
+        )
+    subset = subset_indices(spec.options.get("prompts", {}).get("subset", ""))
+    label_of = _labels(settings, subset)
+    folders = class_folders(base)
+    unknown = [folder.name for folder in folders if folder.name not in label_of]
+    if unknown or not folders:
+        raise DataError(
+            "{name}: {base} has folders that are not classes, such as {folder!r}."
+            if unknown
+            else "{name}: {base} has no folders with images.",
+            advice="It must have one folder per class, such as {label}.",
+            name=spec.name,
+            base=base,
+            folder=unknown[0] if unknown else "",
+            label=next(iter(label_of)),
+        )
+    samples = [sample for folder in folders for sample in folder_samples(folder, label_of[folder.name])]
+    info = class_info(spec, "classification", read_class_texts(None, spec), base)
+    return in_memory(with_unread(info, base), samples)
+
+
+def _labels(settings: Mapping[str, Any], subset: tuple[int, ...]) -> dict[str, int]:
+    names = [str(i) for i in range(N_CLASSES)] if settings.get("labels") == "number" else list(wnids())
+    return {names[index]: label for label, index in enumerate(subset)}
+
+
+# Babel-ImageNet: the ImageNet classes with a name in a given language, and machine-translated prompts.
+
+
+BASES: Mapping[str, Callable[[DatasetSpec], Dataset]] = {"imagenet": open_imagenet, "wds": open_webdataset}
+
+
+def _relabelled(sample: Sample, label_of: Mapping[int | None, int]) -> Sample | None:
+    """Keep the samples of some classes, with new class indices."""
+    label = label_of.get(sample.label)
+    return None if label is None else replace(sample, label=label)
+
+
+def open_babel_imagenet(spec: DatasetSpec) -> MappedDataset:
+    """Read ImageNet's images of the classes that the language has."""
+    offline = bool(spec.options.get("offline"))
+    found = prompt_pack.babel_classes(spec.language, offline=offline)
+    if found is None:
+        raise DataError(
+            "{name} has no class names in {language!r}.",
+            advice="See `eyechart info babel_imagenet`.",
+            name=spec.name,
+            language=spec.language,
+        )
+    indices, names = found
+    texts = _texts(spec, names, offline=offline)
+    base = open_base(spec)
+    info = class_info(spec, "classification", texts, base.info.source)
+    change = partial(_relabelled, label_of={index: label for label, index in enumerate(indices)})
+    return MappedDataset(base, info, change, digest_json(list(indices)))
+
+
+def open_base(spec: DatasetSpec) -> Dataset:
+    """Open ImageNet itself, in English: only its images and labels are used."""
+    options = {key: value for key, value in spec.options.items() if key not in ("classname_file", "template_file")}
+    options["prompts"] = {"classnames": "imagenet1k", "templates": "imagenet1k"}
+    return BASES[spec.options["base"]](replace(spec, reader=spec.options["base"], language="en", options=options))
+
+
+def _texts(spec: DatasetSpec, names: tuple[str, ...], *, offline: bool) -> ClassTexts:
+    if spec.options.get("template_file"):
+        own = read_class_texts(None, replace(spec, options={**spec.options, "prompts": {}, "classname_file": ""}))
+        return replace(own, classnames=names)
+    templates = prompt_pack.babel_templates(spec.language, offline=offline)
+    if templates is None:
+        raise DataError(
+            "{name} has class names but no prompts in {language!r}.",
+            advice="Set your own with {--custom_template_file}.",
+            name=spec.name,
+            language=spec.language,
+        )
+    return ClassTexts(names, templates)
+
+
+# ImageNet-W: ImageNet with the watermark that models mistake for cardboard boxes.
+
+
+SIDE = 224
+"""Image size before watermarking, since the watermark has a fixed size in pixels."""
+
+
+def open_imagenet_w(spec: DatasetSpec) -> MappedDataset:
+    """Draw the watermark of the package ``imagenet-w`` on ImageNet's images."""
+    import_extra("imagenet_w", "imagenet-w")  # fail early, not in the middle of a run
+    base = open_base(spec)
+    texts = read_class_texts(None, spec)
+    info = class_info(spec, "classification", texts, base.info.source)
+    return MappedDataset(base, info, _watermarked, f"watermark at {SIDE}")
+
+
+@cache
+def _watermark() -> Any:
+    from imagenet_w import AddWatermark
+
+    return AddWatermark(SIDE)
+
+
+def _watermarked(sample: Sample) -> Sample:
+    from torchvision.transforms import functional
+
+    image = to_rgb(sample.need_image().decode())
+    image = functional.resize(image, SIDE, functional.InterpolationMode.BICUBIC)
+    tensor = functional.to_tensor(functional.center_crop(image, [SIDE, SIDE]))
+    marked = functional.to_pil_image(_watermark()(tensor).clamp(0, 1))
+    return replace(sample, image=from_pixels(marked, f"{sample.need_image().source} with watermark"))
+
+
+IMAGES = ["objectnet-1.0/images", "images"]
+MAPPINGS = ["objectnet-1.0/mappings", "mappings", "."]
+FOLDERS = "folder_to_objectnet_label.json"
+OVERLAP = "objectnet_to_imagenet_1k.json"
+
+
+def open_objectnet(spec: DatasetSpec) -> RowDataset[Sample]:
+    """Read the folders that the mappings match with ImageNet, sorted by name; class names are lower-cased labels."""
+    source_split(spec)
+    root = Path(spec.root)
+    images = existing(spec, IMAGES, "Unpack objectnet-1.0.zip there.")
+    label_of_folder = _mapping(root, FOLDERS)
+    overlap = _mapping(root, OVERLAP)
+    folders = sorted(folder for folder, label in label_of_folder.items() if label in overlap)
+    samples = [
+        sample
+        for label, folder in enumerate(folders)
+        if (images / folder).is_dir()
+        for sample in folder_samples(images / folder, label)
+    ]
+    names = tuple(label_of_folder[folder].lower() for folder in folders)
+    texts = read_class_texts(None, spec, names)
+    return in_memory(class_info(spec, "classification", texts, images), samples)
+
+
+def _mapping(root: Path, file: str) -> dict[str, str]:
+    path = next((root / folder / file for folder in MAPPINGS if (root / folder / file).is_file()), None)
+    if path is None:
+        raise DataError(
+            "{root} does not contain mappings/{file}.", advice="It is part of objectnet-1.0.zip.", root=root, file=file
+        )
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise DataError("{path} must contain a JSON object.", path=path)
+    return {key: str(value) for key, value in content.items()}
+
+
+LIST = "test_images_valid.txt"
+SPECIES = "species.txt"
+
+
+def open_birdsnap(spec: DatasetSpec) -> RowDataset[Sample]:
+    """Read ``species.txt`` (tab-separated: id, common name, ..., folder) and the image list; both have a header."""
+    source_split(spec)
+    root = existing(spec, [SPECIES, f"birdsnap/{SPECIES}"]).parent
+    species = [line.split("\t") for line in _lines(root / SPECIES)]
+    if any(len(row) < 2 for row in species):
+        raise DataError("{root} must have tab-separated columns of ids, names and folders.", root=root / SPECIES)
+    label_of = {row[-1].lower(): label for label, row in enumerate(species)}
+    finder = ImageFinder(root, ["{image}", "images/{image}"])
+    samples = []
+    for name in _lines(root / LIST):
+        folder = name.split("/")[0].lower()
+        if folder not in label_of:
+            raise DataError(
+                "{root}: the folder of {name!r} is not listed in {species}.",
+                root=root / LIST,
+                name=name,
+                species=SPECIES,
+            )
+        samples.append(Sample(name, finder.find(name), label=label_of[folder]))
+    finder.raise_if_missing(root / LIST)
+    texts = read_class_texts(None, spec, tuple(row[1] for row in species))
+    return in_memory(class_info(spec, "classification", texts, root), samples)
+
+
+def _lines(path: Path) -> list[str]:
+    need_file(path, UserMessage("See `eyechart info birdsnap`."))
+    return [line for line in split_lines(read_text(path))[1:] if line.strip()]
+
+
+# Pascal VOC: one crop per bounding box with one label, or whole images with several labels.
+
+
+CLASSES = (
+    "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog",
+    "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
+)  # fmt: skip
+
+Corners = tuple[int, int, int, int]
+
+
+def open_voc(spec: DatasetSpec) -> RowDataset[Sample]:
+    """Read ``VOCdevkit/VOC2007``. Difficult objects are included, as in published scores."""
+    settings = source_of(spec)
+    base = Path(spec.root) / "VOCdevkit" / f"VOC{settings.get('year', '2007')}"
+    names = _image_names(base, source_split(spec))
+    texts = read_class_texts(None, spec, CLASSES)
+    if settings.get("crops", True):
+        samples = [
+            Sample(f"{name}/{i}", _image(base, name).crop(*corners), label=label)
+            for name in names
+            for i, (corners, label) in enumerate(_objects(base, name))
+        ]
+        return in_memory(class_info(spec, "classification", texts, base), samples)
+    samples = [
+        Sample(name, _image(base, name), labels=tuple(sorted({label for _, label in _objects(base, name)})))
+        for name in names
+    ]
+    return in_memory(class_info(spec, "multilabel", texts, base), samples)
+
+
+def _image(base: Path, name: str) -> ImageRef:
+    return ImageRef.from_path(base / "JPEGImages" / f"{name}.jpg")
+
+
+def _image_names(base: Path, split: str) -> list[str]:
+    path = need_file(
+        base / "ImageSets" / "Main" / f"{split}.txt", UserMessage("Unpack the archives of Pascal VOC there.")
+    )
+    names = [line.split()[0] for line in split_lines(read_text(path)) if line.strip()]
+    if not all(name.replace("_", "").isalnum() for name in names):
+        raise DataError("{path} must contain one image name per line.", path=path)
+    return names
+
+
+def _objects(base: Path, name: str) -> Iterator[tuple[Corners, int]]:
+    path = base / "Annotations" / f"{name}.xml"
+    try:
+        tree = ET.parse(path)  # noqa: S314 - Expat limits entity expansion and loads nothing from outside
+        for item in tree.iterfind("object"):
+            corners = tuple(int(float(item.findtext(f"bndbox/{side}") or "")) for side in _SIDES)
+            yield (corners[0], corners[1], corners[2], corners[3]), CLASSES.index(item.findtext("name") or "")
+    except (OSError, ET.ParseError, ValueError, OverflowError) as error:
+        raise DataError("{path} is not a Pascal VOC annotation ({reason}).", path=path, reason=error) from error
+
+
+_SIDES = ("xmin", "ymin", "xmax", "ymax")
+
+
+DUMMY_SIDE = 224
+
+
+def open_dummy(spec: DatasetSpec) -> RowDataset[Sample]:
+    """Create the image; its class is the first one."""
+    from PIL import Image
+
+    image = from_pixels(Image.new("RGB", (DUMMY_SIDE, DUMMY_SIDE)), "black image")
+    return in_memory(
+        class_info(spec, "classification", read_class_texts(None, spec), "built in"), (Sample("0", image, label=0),)
+    )

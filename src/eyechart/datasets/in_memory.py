@@ -1,0 +1,302 @@
+"""In-memory datasets passed by the caller: torch datasets, Hugging Face datasets, lists and mappings of splits."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any
+
+from eyechart.datasets.image_table import CAPTIONS, READ_AS, TableColumns
+from eyechart.datasets.in_memory_rows import FIELDS, ObjectDataset, ObjectRow, ObjectRows, make_dataset, read_lists
+from eyechart.errors import DataError, UsageError, unknown_name
+from eyechart.messages import UserMessage
+from eyechart.types import DatasetSpec, Kind
+
+IMAGE_KEYS, LABEL_KEYS, CAPTION_KEYS = (
+    ("image", "img", "jpg", "png"),
+    ("label", "target", "cls"),
+    ("captions", "caption", "text"),
+)
+"""Common keys of dict items."""
+
+
+def read_iterable(name: str, data: Any, columns: TableColumns, *, classnames: Sequence[str] = ()) -> ObjectRows:
+    """Detect the form of items from the first one.
+
+    Args:
+        name: Name of the dataset.
+        data: An object with ``__len__`` and ``__getitem__``, or one that can be iterated repeatedly.
+        columns: Keys of image, label or captions in dict items; by default the common ones.
+        classnames: Names of the classes; by default the dataset's ``classes``.
+    """
+    if hasattr(data, "to_dict") and hasattr(data, "columns"):  # a pandas table, which iterates over columns
+        data = data.to_dict("records")
+    if not hasattr(data, "__len__") and iter(data) is iter(data):
+        raise DataError(
+            "{name} can be iterated only once.", advice="Convert it to a list: data are read more than once.", name=name
+        )
+    first = next(_items(data), None)
+    if first is None:
+        raise DataError("{path} is empty.", path=name)
+    if isinstance(first, Mapping):
+        keys: tuple[Any, Any] = (
+            _key(name, first, columns.image, IMAGE_KEYS),
+            _key(name, first, columns.label or "".join(columns.captions[:1]), (*LABEL_KEYS, *CAPTION_KEYS)),
+        )
+    elif isinstance(first, list | tuple) and len(first) >= 2:
+        keys = (0, 1)
+    else:
+        raise DataError(
+            "The items of {name} are {type} objects.",
+            advice="An item must be (image, label) or (image, captions).",
+            name=name,
+            type=type(first).__name__,
+        )
+
+    def rows() -> Iterator[ObjectRow]:
+        for item in _items(data):
+            yield ObjectRow(item[keys[0]], item[keys[1]])
+
+    target = first[keys[1]]
+    if isinstance(target, str) or (isinstance(target, list | tuple) and all(isinstance(one, str) for one in target)):
+        if classnames and isinstance(target, str):
+            return ObjectRows("classification", rows, tuple(classnames), by_name=True)
+        return ObjectRows("retrieval", rows)
+    return ObjectRows("classification", rows, tuple(classnames) or _classes(name, data))
+
+
+def is_item(thing: Any) -> bool:
+    """True for an item, False for a dataset: a pair, or a dict with an image."""
+    if isinstance(thing, Mapping):
+        return any(key in thing for key in IMAGE_KEYS)
+    return isinstance(thing, list | tuple) and not (thing and isinstance(thing[0], list | tuple))
+
+
+def _items(data: Any) -> Iterator[Any]:
+    """Yield the items, by index if possible: iterating an indexable dataset may not end."""
+    if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
+        return (data[i] for i in range(len(data)))
+    return iter(data)
+
+
+def _key(name: str, item: Mapping[str, Any], wanted: str, usual: Sequence[str]) -> str:
+    found = wanted or next((key for key in usual if key in item), None)
+    if found not in item:
+        raise DataError(
+            "{name}: the keys of its items are: {keys}.",
+            advice="Specify the keys: image_column=..., label_column=... or caption_column=...",
+            name=name,
+            keys=", ".join(map(str, item)),
+        )
+    return str(found)
+
+
+def _classes(name: str, data: Any) -> tuple[str, ...]:
+    """Return the names of the classes; for a subset, those of the whole dataset."""
+    names = getattr(data, "classes", None)
+    inner = getattr(data, "dataset", None)
+    if names is None and inner is not None:
+        return _classes(name, inner)
+    if names is None:
+        raise DataError(
+            "{name} has no class names.", advice="Pass classnames=[...], in the order of labels.", name=name
+        )
+    if isinstance(names, Mapping | Set):
+        raise DataError(
+            "The classes of {name} are a {type}, not a list.",
+            advice="Pass classnames=[...], in the order of labels.",
+            name=name,
+            type=type(names).__name__,
+        )
+    return tuple(str(one[0] if isinstance(one, list | tuple) else one) for one in names)
+
+
+# Hugging Face datasets: their features identify the columns of images, labels and captions.
+
+
+PLAIN = (str, int, float, bool)
+"""Types of further columns that become metadata."""
+
+
+def read_hugging_face(name: str, data: Any, columns: TableColumns, read_as: str = "") -> ObjectRows:
+    """Select the columns and read rows; images stay encoded, and no transform is applied.
+
+    Args:
+        name: Name of the dataset.
+        data: A Dataset or IterableDataset.
+        columns: Columns that the caller specified. Defaults: the only image column; the only column of class labels, or
+            without one the only text column, as captions.
+        read_as: What the task reads: class labels, or captions even if there are labels.
+    """
+    from datasets import Image
+
+    features: Mapping[str, Any] | None = data.features
+    if features is None:
+        raise DataError("{name} has no features that describe its columns.", advice="Set its features.", name=name)
+    for column in sorted(columns.used):
+        if column not in features:
+            raise unknown_name(UserMessage("column of {name}", name=name), column, features)
+    found = [key for key, kind in features.items() if _is(kind, "Image")]
+    image = columns.image or _only(name, found, "images", "image")
+    chosen = _with_target(name, features, replace(columns, image=image), read_as)
+    raw = data.with_format(None).cast_column(image, Image(decode=False))
+
+    def rows() -> Iterator[ObjectRow]:
+        for row in raw:
+            meta = {key: row[key] for key in row if key not in chosen.used and isinstance(row[key], PLAIN)}
+            target = row[chosen.label] if chosen.label else list(_texts(row, chosen.captions))
+            yield ObjectRow(row[image], target, meta, str(row[chosen.id]) if chosen.id else "")
+
+    if chosen.captions:
+        return ObjectRows("retrieval", rows)
+    target, feature = chosen.label, _inner(features[chosen.label])
+    several = feature is not features[target]
+    kind: Kind = "multilabel" if several else "classification"
+    names = getattr(feature, "names", None)
+    if names is None and getattr(feature, "dtype", "") == "string":
+        texts = {text for row in raw.select_columns([target]) for text in _texts(row, (target,))}
+        return ObjectRows(kind, rows, tuple(sorted(texts)), by_name=True)
+    return ObjectRows(kind, rows, tuple(names or ()))
+
+
+def _texts(row: Mapping[str, Any], columns: Sequence[str]) -> Iterator[Any]:
+    """Yield the texts of some columns, one or several per column."""
+    for column in columns:
+        yield from row[column] if isinstance(row[column], list) else (row[column],)
+
+
+def _with_target(name: str, features: Mapping[str, Any], columns: TableColumns, read_as: str) -> TableColumns:
+    """Find the column of labels or captions if none is specified."""
+    if columns.label or columns.captions:
+        return columns
+    labels = [key for key, kind in features.items() if _is(_inner(kind), "ClassLabel")]
+    if labels and read_as != CAPTIONS:
+        return replace(columns, label=_only(name, labels, "labels", "label"))
+    texts = [key for key, kind in features.items() if getattr(_inner(kind), "dtype", "") == "string"]
+    texts = [key for key in texts if key != columns.id]
+    return replace(columns, captions=(_only(name, texts, "class labels or captions", "label_column=... or caption"),))
+
+
+def _only(name: str, columns: Sequence[str], what: str, argument: str) -> str:
+    if len(columns) == 1:
+        return columns[0]
+    raise DataError(
+        "{name} has several columns of {what}: {columns}." if columns else "{name} has no column of {what}.",
+        advice="Specify the column: {argument}_column=...",
+        name=name,
+        what=what,
+        columns=", ".join(columns),
+        argument=argument,
+    )
+
+
+def _is(kind: Any, name: str) -> bool:
+    return type(kind).__name__ == name
+
+
+def _inner(kind: Any) -> Any:
+    """Return the feature inside a list."""
+    inner = kind[0] if isinstance(kind, list) and kind else getattr(kind, "feature", kind)
+    return kind if isinstance(inner, dict) else inner
+
+
+# The ``object`` reader: selects the split of an object and detects its kind of dataset.
+
+
+ACCEPTED = (
+    'A dataset must be a name, a path, a Hugging Face or torch Dataset, {"images": [...], "labels": [...], '
+    '"classnames": [...]}, {"images": [...], "captions": [...]}, or one of these for each split: {"train": ..., '
+    '"test": ...}.'
+)
+
+
+@dataclass(frozen=True)
+class DataParts:
+    """A dataset passed by the caller, with its class names and templates."""
+
+    data: Any
+    classnames: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
+
+
+def open_object(spec: DatasetSpec) -> ObjectDataset:
+    """Open a split of an object."""
+    given = spec.given
+    if given is None:
+        raise UsageError("{name} was not passed as an object.", name=spec.name)
+    parts: DataParts = given.thing if isinstance(given.thing, DataParts) else DataParts(given.thing)
+    rows = read_rows(spec, _split_of(spec, parts.data), parts)
+    named = replace(rows, classnames=parts.classnames or rows.classnames, templates=parts.templates or rows.templates)
+    return make_dataset(spec, named, given.kind, given.token)
+
+
+def read_rows(spec: DatasetSpec, data: Any, parts: DataParts) -> ObjectRows:
+    """Detect the kind of a dataset and return its rows."""
+    name, columns = spec.name, _columns(spec)
+    if is_hugging_face(data):
+        return read_hugging_face(name, data, columns, spec.options.get(READ_AS, ""))
+    if isinstance(data, Mapping):
+        if columns.used:
+            named = ", ".join(sorted(columns.used))
+            raise UsageError(
+                "{name} is a dict of lists and has no columns {named}.", advice=ACCEPTED, name=name, named=named
+            )
+        return read_lists(name, data)
+    if hasattr(data, "__getitem__") or hasattr(data, "__iter__"):
+        return read_iterable(name, data, columns, classnames=parts.classnames)
+    raise DataError("{name}: a {type} is not a dataset.", advice=ACCEPTED, name=name, type=type(data).__name__)
+
+
+def _columns(spec: DatasetSpec) -> TableColumns:
+    """Return the columns that the caller specified; empty means detect."""
+    image, label, key = (spec.options.get(f"{what}_column", "") for what in ("image", "label", "id"))
+    captions = tuple(spec.options.get("caption_column", ()))
+    if label and captions:
+        raise UsageError(
+            "{name}: {--label_column} and {--caption_column} cannot be combined.",
+            advice="Set either {--label_column} or {--caption_column}.",
+            name=spec.name,
+        )
+    return TableColumns(image, label, captions, key)
+
+
+def is_hugging_face(thing: Any) -> bool:
+    """True for a Hugging Face dataset, in memory or streamed."""
+    library: Any = sys.modules.get("datasets")
+    return library is not None and isinstance(thing, library.Dataset | library.IterableDataset)
+
+
+def is_split_mapping(thing: Any) -> bool:
+    """True for a mapping from split names to datasets."""
+    return isinstance(thing, Mapping) and not FIELDS & thing.keys()
+
+
+def _split_of(spec: DatasetSpec, data: Any) -> Any:
+    """Return the data of the selected split; an object without splits has one, under any name."""
+    if is_split_mapping(data):
+        names = [str(name) for name in data if name != "name"]
+        wanted = spec.split
+        if wanted not in names and len(names) == 1 and wanted == spec.options["only_split"]:
+            (wanted,) = names
+        if wanted not in names:
+            known = ", ".join(names) or "none"
+            raise DataError(
+                "{name} has no split {wanted!r}.",
+                advice="Available: {known}. {accepted}",
+                name=spec.name,
+                wanted=wanted,
+                known=known,
+                accepted=ACCEPTED,
+            )
+        return data[wanted]
+    if spec.split != spec.options["only_split"]:
+        own = spec.options["only_split"]
+        raise DataError(
+            "{name} is a single object and has no split {split!r}.",
+            advice='Pass all splits that the task reads: {{"{split}": ..., "{own}": ...}}.',
+            name=spec.name,
+            split=spec.split,
+            own=own,
+        )
+    return data

@@ -1,0 +1,326 @@
+"""Rows of in-memory datasets: images as PIL objects, arrays, paths or bytes, with labels or captions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from eyechart.datasets.class_texts import DEFAULT_TEMPLATES, ClassTexts, as_names, class_info, read_class_texts
+from eyechart.datasets.image_finder import from_pixels
+from eyechart.datasets.row_dataset import describe, digest_info
+from eyechart.errors import DataError, UsageError, first_line, unknown_name
+from eyechart.io.images import ImageRef, known_range, to_rgb
+from eyechart.types import DatasetInfo, DatasetSpec, Kind, Sample, digest_json
+
+ADVICE = "An image must be a PIL image, a uint8 array (height, width, 3), a path, or the bytes of an image file."
+
+MODES = ("1", "L", "LA", "I;16", "P", "RGB", "RGBA")
+"""Modes that PNG supports."""
+
+
+def image_of(thing: Any, source: str) -> ImageRef:
+    """Create a reference to an image in any supported form; pixels become PNG, which is lossless.
+
+    Raises:
+        DataError: If it is not an image, or an array with an unknown value range.
+    """
+    if isinstance(thing, Image.Image):
+        return _encoded(thing, source)
+    if isinstance(thing, str | Path):
+        return ImageRef.from_path(Path(thing))
+    if isinstance(thing, bytes | bytearray):
+        return ImageRef(source, data=bytes(thing))
+    if isinstance(thing, Mapping) and thing.keys() & {"bytes", "path"}:  # the form of Hugging Face datasets
+        return image_of(thing["bytes"] if thing.get("bytes") else thing.get("path"), source)
+    if hasattr(thing, "detach") or isinstance(thing, np.ndarray):
+        return _encoded(Image.fromarray(_pixels(thing, source)), source)
+    raise DataError("{source}: a {type} is not an image.", advice=ADVICE, source=source, type=type(thing).__name__)
+
+
+def _encoded(image: Image.Image, source: str) -> ImageRef:
+    """Encode an image in a mode that PNG supports; other modes are converted as if read from a file."""
+    try:
+        if not all(image.size):
+            raise DataError("the image has {width} x {height} pixels.", width=image.width, height=image.height)
+        return from_pixels(image if image.mode in MODES else to_rgb(known_range(image, source)), source)
+    except DataError as error:
+        raise DataError("{source}: {reason}", advice=error.advice, source=source, reason=error.message) from error
+    except (OSError, ValueError) as error:  # lazily read from a closed or truncated file
+        raise DataError("{file}: cannot read the image ({reason}).", file=source, reason=first_line(error)) from error
+
+
+def _pixels(thing: Any, source: str) -> NDArray[np.uint8]:
+    """Return an array or tensor as height x width x channels; tensors have their channels first."""
+    array = thing.numpy(force=True) if hasattr(thing, "detach") else thing
+    if array.dtype != np.uint8:
+        raise DataError(
+            "{source}: the value range of a {dtype} image is unknown.",
+            advice="Pass uint8 arrays or PIL images: the model preprocesses them itself. Omit ToTensor and Normalize.",
+            source=source,
+            dtype=array.dtype,
+        )
+    if array.ndim == 3 and array.shape[0] in (1, 3) and (hasattr(thing, "detach") or array.shape[2] not in (1, 3, 4)):
+        array = array.transpose(1, 2, 0)
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[:, :, 0]
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)):
+        raise DataError(
+            "{source}: an array of shape {shape} is not an image.", advice=ADVICE, source=source, shape=array.shape
+        )
+    return np.ascontiguousarray(array)
+
+
+# The common form of in-memory datasets: rows with an image and a target, re-iterated on every pass.
+
+
+@dataclass(frozen=True)
+class ObjectRow:
+    """One row of the source."""
+
+    image: Any
+    target: Any
+    """A label (an index or a class name), several labels, a caption, or several captions."""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class ObjectRows:
+    """All rows of a dataset, and the form of their targets."""
+
+    kind: Kind
+    rows: Callable[[], Iterator[ObjectRow]]
+    classnames: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
+    by_name: bool = False
+    """True if labels are class names, False if they are indices."""
+
+
+@dataclass(frozen=True)
+class ObjectDataset:
+    """A dataset read from the caller's object on every pass, with an identity unique to this call."""
+
+    info: DatasetInfo
+    source: ObjectRows
+    token: str
+
+    def shards(self) -> Sequence[ObjectShard]:
+        """Return the only shard."""
+        return [ObjectShard(self.info.name, self)]
+
+    def signature(self) -> str:
+        """Return a signature unique to this call: the object may change afterwards."""
+        return digest_json([digest_info(self.info), self.token])
+
+
+@dataclass(frozen=True)
+class ObjectShard:
+    """All rows as samples."""
+
+    name: str
+    dataset: ObjectDataset
+
+    def __iter__(self) -> Iterator[Sample]:
+        source, name = self.dataset.source, self.dataset.info.name
+        numbers = {text: number for number, text in enumerate(source.classnames)}
+        for position, row in enumerate(source.rows()):
+            sample = Sample(row.id or str(position), image_of(row.image, f"{name}[{position}]"), meta=row.meta)
+            target = _target(source, row.target, numbers, f"{name}[{position}]")
+            _check_range(target, len(self.dataset.info.classnames), f"{name}[{position}]")
+            yield replace(sample, **target)
+
+
+def make_dataset(spec: DatasetSpec, source: ObjectRows, kind: str, token: str) -> ObjectDataset:
+    """Describe rows as a dataset, with prompts if they have classes."""
+    where = f"object of {kind}"
+    if source.kind in ("retrieval", "images"):
+        return ObjectDataset(describe(spec, source.kind, where), source, token)
+    blank = bool(spec.options.get("allow_blank_classnames"))
+    names = as_names(list(source.classnames), spec.name, allow_blank=blank)
+    read = read_class_texts(None, replace(spec, language="en"), names)
+    texts = replace(read, templates=source.templates, notes=()) if source.templates else read
+    # The language of the caller's class names is unknown.
+    templates = texts.templates or DEFAULT_TEMPLATES
+    texts = ClassTexts(texts.classnames, templates, texts.class_prompts, texts.notes)
+    return ObjectDataset(class_info(spec, source.kind, texts, where), source, token)
+
+
+def _target(source: ObjectRows, target: Any, numbers: Mapping[str, int], where: str) -> dict[str, Any]:
+    if source.kind == "images":
+        return {}
+    if source.kind == "retrieval":
+        return {"texts": _captions(target, where)}
+    labels = _listed(target) if source.kind == "multilabel" else [target]
+    found = tuple(_label(label, numbers if source.by_name else None, where) for label in labels)
+    if len(set(found)) < len(found):
+        raise DataError(
+            "{where}: the labels {labels!r:.60} contain a class twice.",
+            advice="Each label must be a distinct class index.",
+            where=where,
+            labels=labels,
+        )
+    return {"labels": found} if source.kind == "multilabel" else {"label": found[0]}
+
+
+def _check_range(target: Mapping[str, Any], count: int, where: str) -> None:
+    for label in target.get("labels", [target.get("label", 0)]):
+        if label < 0 or (count and label >= count):
+            raise DataError(
+                "{where} has label {label}, but there are {n} class names (0 to {last}).",
+                advice="classnames needs one name per label, in label order; omit images without a label.",
+                where=where,
+                label=label,
+                n=count,
+                last=count - 1,
+            )
+
+
+def _captions(target: Any, where: str) -> tuple[str, ...]:
+    texts = [target] if isinstance(target, str) or not hasattr(target, "__iter__") else _listed(target)
+    if not all(isinstance(text, str) for text in texts):
+        raise DataError(
+            "{where}: the captions are not texts.",
+            advice="Each image needs a caption or a list of captions.",
+            where=where,
+        )
+    return tuple(texts)
+
+
+def _listed(target: Any) -> list[Any]:
+    return list(target.tolist() if hasattr(target, "tolist") else target)
+
+
+def _label(label: Any, numbers: Mapping[str, int] | None, where: str) -> int:
+    if numbers is not None:
+        if label not in numbers:
+            raise DataError(
+                "{where}: unknown class {label!r}.",
+                advice="The label must be one of the classnames.",
+                where=where,
+                label=label,
+            )
+        return numbers[label]
+    value = label.item() if prod(getattr(label, "shape", (0,))) == 1 else label
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise DataError(
+            "{where}: {label!r:.60} is not a label.", advice="A label must be a class index.", where=where, label=label
+        )
+    return value
+
+
+# Lists of images with labels or captions: ``{"images": [...], "labels": [...], "classnames": [...]}``.
+
+
+TARGETS = ("labels", "captions")
+FIELDS = frozenset({"images", *TARGETS})
+"""Keys that distinguish lists from a mapping of splits."""
+KNOWN = ("name", "images", *TARGETS, "classnames", "templates", "ids", "meta")
+
+
+def read_lists(name: str, data: Mapping[str, Any]) -> ObjectRows:
+    """Check that the lists match each other."""
+    for key in data:
+        if key not in KNOWN:
+            raise unknown_name("list of a dataset", str(key), KNOWN)
+    targets = [key for key in TARGETS if data.get(key) is not None]
+    if "images" not in data or len(targets) != 1:
+        given = ", ".join(map(str, data))
+        raise DataError(
+            "{name} has the keys {given}.",
+            advice="Required: images, and either labels or captions.",
+            name=name,
+            given=given,
+        )
+    target = targets[0]
+    check_no_matrix(data.get("labels"))
+    columns = {key: _as_list(data[key]) for key in ("images", target, "ids") if data.get(key) is not None}
+    meta = {str(key): _as_list(values) for key, values in dict(data.get("meta") or {}).items()}
+    for key, values in (*columns.items(), *meta.items()):
+        if len(values) != len(columns["images"]):
+            raise DataError(
+                "{name}: {n} images, but {n_values} {key}.",
+                name=name,
+                n=len(columns["images"]),
+                n_values=len(values),
+                key=key,
+            )
+
+    def rows() -> Iterator[ObjectRow]:
+        for i, (image, value) in enumerate(zip(columns["images"], columns[target], strict=True)):
+            own = {key: values[i] for key, values in meta.items()}
+            yield ObjectRow(image, value, own, str(columns["ids"][i]) if "ids" in columns else "")
+
+    templates = texts_of("templates", data.get("templates"))
+    if target == "captions":
+        return ObjectRows("retrieval", rows, templates=templates)
+    return _with_labels(name, rows, columns[target], texts_of("classnames", data.get("classnames")), templates)
+
+
+def _with_labels(
+    name: str,
+    rows: Callable[[], Iterator[ObjectRow]],
+    labels: Any,
+    classnames: tuple[str, ...],
+    templates: tuple[str, ...],
+) -> ObjectRows:
+    """Detect whether images have one label or several, and whether labels are names."""
+    several = bool(labels) and isinstance(labels[0], list | tuple)
+    if any(isinstance(label, list | tuple) is not several for label in labels):
+        raise DataError(
+            "{name}: some images have a list of labels, others a single label.",
+            advice="Pass a list for each image.",
+            name=name,
+        )
+    each = [label for row in labels for label in (row if several else (row,))]
+    by_name = bool(each) and isinstance(each[0], str)
+    if by_name and not classnames:
+        classnames = tuple(sorted({str(label) for label in each}))
+    return ObjectRows("multilabel" if several else "classification", rows, classnames, templates, by_name)
+
+
+def texts_of(what: str, values: Any) -> tuple[str, ...]:
+    """Return one text or several as a tuple.
+
+    Raises:
+        UsageError: If they are unordered (a set) or a mapping.
+    """
+    if isinstance(values, Mapping | Set):
+        kind = type(values).__name__
+        raise UsageError(
+            "{what} must be a list, not a {kind}.",
+            advice="Its order must be that of the labels.",
+            what=what,
+            kind=kind,
+        )
+    return (values,) if isinstance(values, str) else tuple(map(str, () if values is None else values))
+
+
+def check_no_matrix(labels: Any) -> None:
+    """Reject a one-hot matrix, which would be misread as class indices.
+
+    Raises:
+        UsageError: If labels are an array with more than one axis.
+    """
+    if getattr(labels, "ndim", 1) > 1:
+        raise UsageError(
+            "`labels` has the shape {shape}; expected one dimension.",
+            advice="Labels are class indices: use labels.argmax(1) for one-hot rows, or one list of indices per image "
+            "for multi-label data.",
+            shape=tuple(labels.shape),
+        )
+
+
+def _as_list(values: Any) -> Any:
+    """Convert an array or tensor of numbers to a list; images in one array are unchanged."""
+    if isinstance(values, str | Path):
+        return [values]
+    if hasattr(values, "tolist") and values.ndim < 3:
+        return values.tolist()
+    return values if hasattr(values, "__len__") else list(values)

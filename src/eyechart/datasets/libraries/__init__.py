@@ -1,1 +1,0 @@
-"""Data that other libraries read: tfds, torchvision, MTEB."""

@@ -1,0 +1,207 @@
+"""Where data lies: paths, splits and sources of a dataset, and folders of files, local or remote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from eyechart.errors import DataError, UsageError
+from eyechart.io.digests import file_digest
+from eyechart.io.files import cache_root, shown
+from eyechart.io.progress import Progress
+from eyechart.messages import UserMessage, join
+from eyechart.types import DatasetSpec
+
+ONLY_SPLIT = "test"
+"""Split name of data without splits. Any other name would make them, for example, their own training split."""
+COMMON_SPLITS = ("test", "train", "val", "valid", "validation", "trainval")
+"""Splits that are looked for if none are declared."""
+
+
+def is_url(root: str) -> bool:
+    """True for a URL, False for a path."""
+    return root.startswith(("http://", "https://"))
+
+
+def is_webdataset(folder: Path) -> bool:
+    """True if a folder has the layout of a webdataset."""
+    return any(folder.glob("*/nshards.txt"))
+
+
+def is_present(folder: Path, patterns: tuple[str, ...]) -> bool:
+    """True if any of the paths or patterns exists in a folder."""
+    return folder.is_dir() and any(any(folder.glob(pattern)) for pattern in patterns)
+
+
+def source_of(spec: DatasetSpec) -> Mapping[str, Any]:
+    """Return the catalogue's settings for the source of a dataset."""
+    settings: Mapping[str, Any] = spec.options.get("source", {})
+    return settings
+
+
+def source_split(spec: DatasetSpec) -> str:
+    """Return the source's name for a split.
+
+    Raises:
+        UsageError: If the dataset has no such split; existing ones are listed.
+    """
+    source_splits = source_of(spec).get("splits") or {}
+    known = list(source_splits) or spec.options.get("splits")
+    if known is not None and spec.split not in known:
+        raise no_such_split(spec.name, spec.split, list(known))
+    return str(source_splits.get(spec.split, spec.split))
+
+
+def check_only_split(spec: DatasetSpec, how: str) -> None:
+    """Reject any split except `ONLY_SPLIT` for data without splits.
+
+    Raises:
+        UsageError: With ``how`` such data can be divided.
+    """
+    if spec.split != ONLY_SPLIT:
+        raise no_such_split(spec.name, spec.split, [ONLY_SPLIT], how)
+
+
+def no_such_split(name: str, split: str, known: list[str], how: str = "") -> UsageError:
+    """Create the error for a missing split."""
+    advice = join((UserMessage("Available: {names}.", names=", ".join(known)), how))
+    return UsageError("{name} has no split {split!r}.", advice=advice, name=name, split=split)
+
+
+def first_existing(root: Path, candidates: list[str], **values: str) -> Path | None:
+    """Return the first existing path of several under ``root``, with ``{placeholders}`` filled in."""
+    for candidate in candidates:
+        path = root / fill(candidate, values)
+        if path.exists():
+            return path
+    return None
+
+
+def need_file(path: Path, advice: str = "") -> Path:
+    """Return a path after checking that it is a file.
+
+    Raises:
+        DataError: If it is not, with the advice.
+    """
+    if not path.is_file():
+        raise DataError("There is no file {path}.", advice=advice, path=path)
+    return path
+
+
+def existing(spec: DatasetSpec, candidates: list[str], advice: str = "") -> Path:
+    """Return the first existing path of several under a dataset's root.
+
+    Raises:
+        DataError: If none exists.
+    """
+    found = first_existing(Path(spec.root), candidates)
+    if found is None:
+        entry = spec.options.get("entry", spec.name)
+        raise DataError(
+            "{root} does not contain {first}.",
+            advice=advice or UserMessage("See `eyechart info {name}`.", name=entry),
+            root=spec.root,
+            first=candidates[0],
+        )
+    return found
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Fill in ``{placeholders}``; other braces are unchanged."""
+    for key, value in values.items():
+        text = text.replace(f"{{{key}}}", value)
+    return text
+
+
+# A folder of files, local or remote.
+
+
+class Files(Protocol):
+    """What a dataset needs of the location of its files. Names are relative, with slashes."""
+
+    @property
+    def address(self) -> str:
+        """The location in messages and results."""
+
+    @property
+    def folder(self) -> Path:
+        """The local folder of `small` files."""
+
+    def small(self, name: str) -> Path | None:
+        """Return a small text file, downloading it if necessary; None if it does not exist."""
+
+    def size(self, name: str) -> int | None:
+        """Return the size of a file without downloading it; None if it does not exist."""
+
+    def version(self, name: str) -> str:
+        """Return a text that changes with a file's content: its digest, or the version that the server states."""
+
+    def fetch(self, name: str, progress: Progress) -> Path:
+        """Download a large file, verify it, and return its path."""
+
+    def unread(self, split: str, count: int) -> list[str]:
+        """List tar files of a split beyond the first ``count``, as far as the location can be listed."""
+
+    def splits(self) -> list[str]:
+        """List the splits of the webdataset, for messages."""
+
+    def exists(self) -> bool:
+        """True if the location contains a dataset."""
+
+
+@dataclass(frozen=True)
+class LocalFiles:
+    """A folder on this machine."""
+
+    folder: Path
+
+    @property
+    def address(self) -> str:
+        """The path."""
+        return shown(self.folder)
+
+    def small(self, name: str) -> Path | None:
+        """Return the path if it is a file."""
+        path = self.folder / name
+        return path if path.is_file() else None
+
+    def size(self, name: str) -> int | None:
+        """Return the size on disk."""
+        path = self.folder / name
+        return path.stat().st_size if path.is_file() else None
+
+    def version(self, name: str) -> str:
+        """Return the digest of the content."""
+        return file_digest(self.folder / name).hex()
+
+    def fetch(self, name: str, progress: Progress) -> Path:  # noqa: ARG002 - the protocol's signature
+        """Return the path: local files need no download."""
+        return self.folder / name
+
+    def unread(self, split: str, count: int) -> list[str]:
+        """List the tar files that are not shards of the split."""
+        return beyond((f"{split}/{path.name}" for path in (self.folder / split).glob("*.tar")), split, count)
+
+    def splits(self) -> list[str]:
+        """List the folders with shards."""
+        return sorted(found.parent.name for found in self.folder.glob("*/nshards.txt"))
+
+    def exists(self) -> bool:
+        """True if the folder exists."""
+        return self.folder.is_dir()
+
+
+def beyond(names: Iterable[str], split: str, count: int) -> list[str]:
+    """Return the tar files of a split that are not among its first ``count`` shards."""
+    shards = {f"{split}/{i}.tar" for i in range(count)}
+    return sorted(
+        name for name in names if name.startswith(f"{split}/") and name.endswith(".tar") and name not in shards
+    )
+
+
+def cache_folder(options: Mapping[str, Any]) -> Path:
+    """Return the folder of downloaded datasets: the option ``cache_dir``, else Eyechart's cache."""
+    own = options.get("cache_dir")
+    return Path(own).expanduser() if own else cache_root() / "datasets"

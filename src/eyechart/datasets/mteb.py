@@ -1,0 +1,285 @@
+"""Tasks of the `mteb` library as datasets, and their data in folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from eyechart.datasets.locations import no_such_split
+from eyechart.datasets.remote.hubs import HubFiles
+from eyechart.datasets.remote.remote_sources import open_files
+from eyechart.datasets.row_dataset import describe
+from eyechart.datasets.text_collection import CORPUS, read_collection
+from eyechart.errors import DataError, first_line, import_extra, unknown_name
+from eyechart.io.digests import file_digest
+from eyechart.io.files import cache_root
+from eyechart.io.progress import Progress
+from eyechart.messages import UserMessage
+from eyechart.types import DatasetInfo, DatasetSpec, Notice, Shard, TextCollection, digest_json
+
+QRELS = "-qrels"
+SCOPE_NAMES = {
+    "MMarcoReranking": "Mmarco-reranking",
+    "CMedQAv1": "CMedQAv1-reranking",
+    "CMedQAv2": "CMedQAv2-reranking",
+    "TNews": "TNews-classification",
+    "IFlyTek": "IFlyTek-classification",
+    "Ocnli": "OCNLI",
+}
+"""Repositories of C-MTEB whose names differ from MTEB's."""
+
+
+def load_mteb_folder(task: Any, folder: Path) -> None:
+    """Load the data of a task from a folder.
+
+    Raises:
+        DataError: If the folder does not contain them.
+    """
+    if _is_retrieval(task) and (folder / CORPUS).is_file() and not _has_configs(folder):
+        for split in task.eval_splits:
+            _put(task, split, read_collection(folder, split))
+    else:
+        with _cache_of(folder):
+            _load_with_library(task, folder)
+    task.data_loaded = True
+
+
+def mteb_content(folder: Path) -> list[list[str]]:
+    """List names and digests of the files in a folder and in its relevance folder."""
+    return [
+        [str(path.relative_to(place)), file_digest(path).hex()]
+        for place in (folder, _qrels_of(folder))
+        for path in sorted(place.rglob("*"))
+        if path.is_file()
+    ]
+
+
+@contextmanager
+def _cache_of(folder: Path) -> Iterator[None]:
+    """Key the cache of the library ``datasets`` by the content of a folder.
+
+    Its default key is the folder's name and README, so different data of the same name would be mixed up.
+    """
+    from datasets import config
+
+    before = config.HF_DATASETS_CACHE
+    config.HF_DATASETS_CACHE = cache_root() / "mteb" / digest_json(mteb_content(folder))
+    try:
+        yield
+    finally:
+        config.HF_DATASETS_CACHE = before
+
+
+def _load_with_library(task: Any, folder: Path) -> None:
+    if _is_retrieval(task) and _qrels_of(folder).is_dir():
+        _load_parts(task, folder)
+    else:
+        # The library also reads local folders, given in place of the repository's name.
+        source = {**task.metadata.dataset, "path": str(folder.resolve())}
+        task.metadata = task.metadata.model_copy(update={"dataset": source})
+        try:
+            task.load_data()
+        except (ValueError, KeyError, OSError) as error:
+            raise DataError(
+                "{folder} does not contain the data of {name} ({reason}).",
+                advice="It must be a downloaded repository of MTEB, or contain one file per split.",
+                folder=folder,
+                name=task.metadata.name,
+                reason=first_line(error),
+            ) from error
+
+
+def limit_mteb(task: Any, limit: int) -> None:
+    """Keep the first queries of each split and the whole corpus; for other tasks, the first evaluated rows."""
+    if _is_retrieval(task):
+        task.convert_v1_dataset_format_to_v2(num_proc=None)
+        for splits in task.dataset.values():
+            for data in splits.values():
+                judged = data["relevant_docs"]
+                kept = [i for i, name in enumerate(data["queries"]["id"]) if judged.get(name)][:limit]
+                data["queries"] = data["queries"].select(kept)
+                names = set(data["queries"]["id"])
+                data["relevant_docs"] = {name: row for name, row in judged.items() if name in names}
+        return
+    subsets = [task.dataset[name] for name in task.hf_subsets] if task.metadata.is_multilingual else [task.dataset]
+    for subset in subsets:
+        for split in task.eval_splits:
+            subset[split] = subset[split].select(range(min(limit, len(subset[split]))))
+
+
+def mteb_from_modelscope(path: str, options: Mapping[str, Any], progress: Progress) -> Path:
+    """Mirror the repository of a task, and its separate relevance repository if any; return the folder.
+
+    Raises:
+        DataError: If ModelScope does not have it, or cannot be reached.
+    """
+    owner, _, name = path.partition("/")
+    repository = f"C-MTEB/{SCOPE_NAMES.get(name, name)}" if owner == "mteb" else path
+    folder = _mirror(repository, options, progress)
+    if any(folder.rglob("corpus*")):
+        _mirror(repository + QRELS, options, progress)
+    return folder
+
+
+def _qrels_of(folder: Path) -> Path:
+    """Return the separate relevance folder, which is next to the data folder."""
+    name, mark, revision = folder.name.partition("--master")
+    return folder.with_name(f"{name}{QRELS}{mark}{revision}")
+
+
+def _mirror(repository: str, options: Mapping[str, Any], progress: Progress) -> Path:
+    files = open_files(f"https://modelscope.cn/datasets/{repository}/tree/master", options)
+    files.exists()
+    if isinstance(files, HubFiles) and not files.offline:
+        for name in files.tree:
+            files.fetch(name, progress)
+    return files.folder
+
+
+def _is_retrieval(task: Any) -> bool:
+    """True if a task has queries and documents, which includes MTEB's reranking."""
+    from mteb.abstasks import AbsTaskRetrieval
+
+    return isinstance(task, AbsTaskRetrieval)
+
+
+def _has_configs(folder: Path) -> bool:
+    readme = folder / "README.md"
+    return readme.is_file() and "\nconfigs:" in readme.read_text("utf-8", "replace")
+
+
+def _put(task: Any, split: str, collection: TextCollection) -> None:
+    from datasets import Dataset
+
+    judged = [query for query in collection.queries if collection.relevance.get(query.id)]
+    task.dataset = getattr(task, "dataset", None) or {"default": {}}
+    task.dataset["default"][split] = {
+        "corpus": Dataset.from_list([{"id": item.id, "text": item.text} for item in collection.documents]),
+        "queries": Dataset.from_list([{"id": query.id, "text": query.text} for query in judged]),
+        "relevant_docs": {
+            query: {name: int(gain) for name, gain in row.items()} for query, row in collection.relevance.items()
+        },
+        "top_ranked": {query: list(names) for query, names in collection.candidates.items()} or None,
+    }
+
+
+def _load_parts(task: Any, folder: Path) -> None:
+    """Load C-MTEB's format: corpus and queries are two splits of one repository, relevance is another repository."""
+    from datasets import Dataset, load_dataset
+
+    texts = load_dataset(str(folder.resolve()))
+    qrels = load_dataset(str(_qrels_of(folder).resolve()))
+    task.dataset = {"default": {}}
+    for split in task.eval_splits:
+        if split not in qrels:
+            raise no_such_split(str(folder), split, sorted(qrels))
+        relevance: dict[str, dict[str, int]] = {}
+        for row in qrels[split]:
+            relevance.setdefault(str(row["qid"]), {})[str(row["pid"])] = int(row.get("score", 1))
+        parts = {part: Dataset.from_list(_texts(texts[part])) for part in ("corpus", "queries")}
+        known = [i for i, name in enumerate(parts["queries"]["id"]) if name in relevance]
+        parts["queries"] = parts["queries"].select(known)
+        task.dataset["default"][split] = {**parts, "relevant_docs": relevance, "top_ranked": None}
+
+
+def _texts(rows: Any) -> list[dict[str, str]]:
+    return [{"id": str(row.get("id", row.get("_id"))), "text": row["text"]} for row in rows]
+
+
+# Tasks of the ``mteb`` library, which reads their data when scoring, so they have no samples here.
+
+
+MODELSCOPE = "modelscope"
+
+
+@dataclass
+class MtebDataset:
+    """An MTEB task whose data are not loaded yet."""
+
+    info: DatasetInfo
+    task: Any
+    limit: int | None = None
+    """Use only the first queries, or rows, of each split."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def folder(self) -> Path | None:
+        """The local folder of its data, if set."""
+        given = self.options.get("folder")
+        return Path(given).expanduser() if given else None
+
+    def shards(self) -> Sequence[Shard]:
+        """Return no shards: the library reads the data."""
+        return ()
+
+    def signature(self) -> str:
+        """Identify the library version and the data: by the pinned revision, or by the content of the folder."""
+        metadata = self.task.metadata
+        content = mteb_content(self.folder) if self.folder else []
+        named = [version("mteb"), metadata.name, metadata.dataset, self.task.hf_subsets]
+        hub = self.options.get("hub")
+        return digest_json([*named, content, hub] if content or hub else named)
+
+    def fetch(self, progress: Progress) -> None:
+        """Download the data from ModelScope if that hub is selected; otherwise the library downloads them itself."""
+        path = self.task.metadata.dataset["path"]
+        if self.options.get("hub") != MODELSCOPE or self.folder or Path(path).exists():
+            return
+        try:
+            folder = mteb_from_modelscope(path, self.options, progress)
+        except DataError as error:
+            text = UserMessage(
+                "The data are not available on ModelScope ({reason}): using Hugging Face.", reason=error.message
+            )
+            self.notices = (Notice("other_hub", 1, text),)
+            return
+        self.options = {**self.options, "folder": str(folder)}
+
+    def loaded(self) -> Any:
+        """Return a copy of the task with its data, cut to the limit; the library modifies tasks that it evaluates."""
+        task = copy(self.task)
+        if self.folder is not None:
+            load_mteb_folder(task, self.folder)
+        else:
+            task.load_data()
+        if self.limit is not None:
+            limit_mteb(task, self.limit)
+        return task
+
+
+def open_mteb(spec: DatasetSpec) -> MtebDataset:
+    """Open the task named by ``root``; ``options``: languages, splits, folder, hub."""
+    mteb = import_extra("mteb", "mteb")
+    languages, splits = spec.options.get("languages") or None, spec.options.get("splits") or None
+    try:
+        task = mteb.get_task(spec.root, languages=languages)
+    except KeyError as error:
+        # Listing all tasks takes seconds, so it is done for unknown names only.
+        raise unknown_name("MTEB task", spec.root, [task.metadata.name for task in mteb.get_tasks()]) from error
+    for split in splits or ():
+        if split not in task.metadata.eval_splits:
+            raise no_such_split(spec.root, split, list(task.metadata.eval_splits))
+    if splits:
+        task = mteb.get_task(spec.root, languages=languages, eval_splits=list(splits))
+    folder = spec.options.get("folder")
+    if folder and not Path(folder).expanduser().is_dir():
+        raise DataError(
+            "The data folder of {root}, {folder}, does not exist.",
+            advice="{--dataset_root} must contain one folder per task, named after the task.",
+            folder=folder,
+            root=spec.root,
+        )
+    options = {key: spec.options[key] for key in ("folder", "hub", "cache_dir", "offline") if spec.options.get(key)}
+    return MtebDataset(describe(spec, "external", "mteb"), task, spec.limit, options)
+
+
+def tasks_of_types(types: Sequence[str], languages: Sequence[str]) -> list[str]:
+    """Return the names of MTEB tasks by type and language."""
+    found = import_extra("mteb", "mteb").get_tasks(task_types=list(types) or None, languages=list(languages) or None)
+    return [task.metadata.name for task in found]

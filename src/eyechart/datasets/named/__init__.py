@@ -1,1 +1,0 @@
-"""Readers for the folder layouts in which well-known datasets are distributed."""

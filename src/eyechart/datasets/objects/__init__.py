@@ -1,1 +1,0 @@
-"""Datasets that are handed over as objects of Python."""

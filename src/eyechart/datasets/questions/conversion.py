@@ -1,0 +1,434 @@
+"""`eyechart vlm convert` and `circular`: tables of questions made from rows of other files, and circular sets."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from eyechart.datasets.locations import need_file
+from eyechart.datasets.questions.benchmark_files import inside
+from eyechart.datasets.questions.question_reader import class_of
+from eyechart.datasets.questions.row_table import STORED, Record, RowTable
+from eyechart.datasets.questions.table_files import Row, RowSource, open_source, read_tsv, write_tsv
+from eyechart.datasets.row_dataset import Problems
+from eyechart.errors import DataError, UsageError, unknown_name
+from eyechart.io.files import write_atomic
+from eyechart.io.images import decode_image
+from eyechart.io.safe_parse import is_file
+from eyechart.metrics.cell_values import LETTERS, is_missing, literal_list
+from eyechart.metrics.repeated_questions import can_rotate, circular_rows, row_index
+
+# Matches source columns to benchmark columns, by common names or as the user specifies.
+
+
+COMMON_NAMES: Mapping[str, tuple[str, ...]] = {
+    "index": ("index", "id", "idx", "question_id", "qid", "sample_id", "uid"),
+    "image": ("image", "images", "image_path", "image_paths", "img", "img_path", "image_file", "file_name", "filename"),
+    "question": ("question", "query", "prompt", "instruction", "problem", "text"),
+    "options": ("options", "choices", "candidates"),
+    "answer": ("answer", "answers", "label", "target", "gt_answer", "ground_truth", "gt", "correct_answer", "caption"),
+    "hint": ("hint", "context", "lecture"),
+    "category": ("category", "subject", "topic", "task", "question_type"),
+    "l2-category": ("l2-category", "l2_category", "supercategory", "subcategory"),
+    "split": ("split",),
+}
+"""Benchmark columns and their common names, most likely first."""
+_OPTION = re.compile(r"(?i:option|choice|opt)(?:[ _-]([A-Za-z])|([A-Z])|[ _-]?(\d{1,2}))")
+_IMAGE = re.compile(r"image[ _-]?(\d{1,2})")
+
+
+def match_columns(columns: Sequence[str], given: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the source columns of each benchmark column; images may use several.
+
+    Args:
+        columns: Columns of the source.
+        given: Source columns by benchmark column, set by the user; an empty name leaves a column out.
+
+    Raises:
+        UsageError: If a name is unknown, or no column holds questions or answers.
+    """
+    ours = [*COMMON_NAMES, *LETTERS]
+    for name, theirs in given.items():
+        if name not in ours:
+            raise unknown_name("column of a benchmark", name, ours)
+        if theirs and theirs not in columns:
+            raise unknown_name("column", theirs, columns)
+    found = {name: [theirs] for name, theirs in given.items() if theirs}
+    free = [name for name in columns if name not in given.values()]
+    lower = {name.lower(): name for name in reversed(free)}
+    for name, usual in COMMON_NAMES.items():
+        likeliest = next((lower[word] for word in usual if word in lower), "")
+        if name not in given and likeliest:
+            found[name] = [likeliest]
+    _add_options(found, free, given)
+    images = sorted((int(match[1]), name) for name in free if (match := _IMAGE.fullmatch(name.lower())))
+    if images and "image" not in found and "image" not in given:
+        found["image"] = [name for _, name in images]
+    if not {"question", "answer"} & found.keys():
+        raise UsageError(
+            "No column with questions found; the columns are: {columns}.",
+            advice="Name the column: --column question=NAME",
+            columns=", ".join(columns),
+        )
+    return found
+
+
+def _add_options(found: dict[str, list[str]], free: Sequence[str], given: Mapping[str, str]) -> None:
+    """Match option columns: A, B, ..., option_a, choice_1, ..."""
+    for name in free:
+        match = _OPTION.fullmatch(name)
+        letter = name if len(name) == 1 and name in LETTERS else "".join(match.groups("")).upper() if match else ""
+        if letter and letter not in given:
+            found.setdefault(letter, [name])
+    numbers = sorted(int(name) for name in found if name.isdigit())
+    for letter, number in zip(LETTERS, numbers, strict=False):  # choice_0 or choice_1 may be the first
+        found[letter] = found.pop(str(number))
+
+
+# Reference answers of multiple choice: letters, option texts or positions, in one form for all rows.
+
+
+Options = Mapping[str, str]
+_LETTER = re.compile(r"\(?([A-Za-z])[).:]?")
+
+
+def _by_letter(answer: str, options: Options) -> str | None:
+    found = _LETTER.fullmatch(answer.strip())
+    letter = found[1].upper() if found else ""
+    return letter if letter in options else None
+
+
+def _by_text(answer: str, options: Options) -> str | None:
+    same = [letter for letter, text in options.items() if text.strip() == answer.strip()]
+    return same[0] if len(same) == 1 else None
+
+
+def _by_position(first: int) -> Callable[[str, Options], str | None]:
+    def read(answer: str, options: Options) -> str | None:
+        place = int(answer) - first if re.fullmatch(r"\d{1,2}", answer.strip()) else -1
+        letter = LETTERS[place] if 0 <= place < len(LETTERS) else ""
+        return letter if letter in options else None
+
+    return read
+
+
+ANSWER_FORMS: dict[str, Callable[[str, Options], str | None]] = {
+    "letter": _by_letter,
+    "text": _by_text,
+    "0": _by_position(0),
+    "1": _by_position(1),
+}
+"""Supported answer forms: the option's letter, its text, or its position counted from 0 or from 1."""
+
+
+def answer_letters(rows: Sequence[tuple[int, str, Options]], form: str = "") -> list[str]:
+    """Return the letters of the correct options.
+
+    Args:
+        rows: Number, answer and options of each row.
+        form: A key of `ANSWER_FORMS`; empty to detect the form that fits all rows.
+
+    Raises:
+        DataError: If no form fits all rows.
+        UsageError: If several forms fit and select different options.
+    """
+    if form and form not in ANSWER_FORMS:
+        raise unknown_name("answer form", form, ANSWER_FORMS)
+    names = [form] if form else list(ANSWER_FORMS)
+    tried = {name: [ANSWER_FORMS[name](answer, options) for _, answer, options in rows] for name in names}
+    fitting = {name: [letter for letter in letters if letter] for name, letters in tried.items() if all(letters)}
+    if not fitting:
+        number, answer, options = _first_bad(rows, tried)
+        raise DataError(
+            "Row {number}: the answer {answer!r} matches none of the options {options} by letter, text or "
+            "position (all rows must use the same form).",
+            advice="Correct it, or ignore the options: --column options=",
+            number=number,
+            answer=answer,
+            options=", ".join(options),
+        )
+    if len({tuple(letters) for letters in fitting.values()}) > 1:
+        raise UsageError(
+            "The answers are ambiguous: read as {fitting}, they select different options.",
+            advice="Specify the form: --answers {fitting2} (0 and 1: positions counted from there)",
+            fitting=" or as ".join(fitting),
+            fitting2=" or --answers ".join(fitting),
+        )
+    return next(iter(fitting.values()))
+
+
+def _first_bad(
+    rows: Sequence[tuple[int, str, Options]], tried: Mapping[str, Sequence[str | None]]
+) -> tuple[int, str, Options]:
+    """Return the first row that the best-fitting form cannot parse."""
+    best = max(tried.values(), key=lambda letters: sum(letter is not None for letter in letters))
+    return next(row for row, letter in zip(rows, best, strict=True) if letter is None)
+
+
+# ``eyechart vlm convert``: from foreign rows to a TSV file with index, image, question, A, B, ..., answer.
+
+
+PLAIN = ("question", "hint", "category", "l2-category", "split", "answer")
+"""Columns that are copied unchanged."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """Input, output and options of a conversion."""
+
+    source: Path
+    output: Path
+    images: Path | None = None
+    """The root of relative image paths; None for the folder of the source."""
+    split: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Source columns by benchmark column, where detection by name fails."""
+    answers: str = ""
+    """How multiple-choice answers are given (see `answers.ANSWER_FORMS`)."""
+    keep_images: Literal["base64", "paths"] = "base64"
+
+
+@dataclass(frozen=True)
+class ConversionSummary:
+    """What a conversion wrote."""
+
+    rows: int
+    dataset_class: str
+    taken: Mapping[str, Sequence[str]]
+    """The source columns of each benchmark column."""
+
+
+def convert(job: Conversion) -> ConversionSummary:
+    """Write the table; images are read one at a time.
+
+    Raises:
+        DataError: If rows cannot be converted; every bad row is listed.
+        UsageError: If the meaning of a column or an answer is ambiguous.
+    """
+    if job.output.suffix != ".tsv":
+        raise UsageError(
+            "The output must be a TSV file, not {output}.",
+            advice="Use a file name that ends in .tsv.",
+            output=job.output,
+        )
+    source = open_source(job.source, job.split)
+    taken = match_columns(source.columns, job.columns)
+    writer = _RowConverter(job, source, taken)
+    problems = Problems(source.path)
+    rows = [writer.texts(i + 1, source.rows[i], problems) for i in range(len(source.rows))]
+    problems.raise_if_any()
+    writer.read_answers(rows)
+    columns = [name for name in writer.columns() if any(name in row for row in rows)]
+    made = RowTable((writer.record(i, row) for i, row in enumerate(rows)), columns)
+    kind = class_of(columns, job.output)
+    job.output.parent.mkdir(parents=True, exist_ok=True)
+    write_tsv(job.output, made)
+    return ConversionSummary(len(rows), kind, taken)
+
+
+class _RowConverter:
+    def __init__(self, job: Conversion, source: RowSource, taken: Mapping[str, Sequence[str]]) -> None:
+        self.job, self.source, self.taken = job, source, taken
+        self.folder = (job.images or source.folder).absolute()
+        used = {name for names in taken.values() for name in names}
+        self.others = [name for name in source.columns if name not in used]
+        self.image_column = "image" if job.keep_images == "base64" else "image_path"
+        self.indices: set[str] = set()
+        self.is_choice = "options" in taken or {"A", "B"} <= taken.keys()
+
+    def columns(self) -> list[str]:
+        first = ["index", self.image_column, "question", "hint", *LETTERS, "answer", "category", "l2-category", "split"]
+        return [*first, *(name for name in self.others if name not in first)]
+
+    def texts(self, number: int, row: Row, problems: Problems) -> dict[str, Any]:
+        """Convert all cells except images, which are marked as `STORED`; problems are collected."""
+        cells: dict[str, Any] = {"index": self._index(number, row, problems)}
+        try:
+            cells |= {name: _cell(row.get(name)) for name in self.others if _is_text(row.get(name))}
+            cells |= {name: _cell(row.get(self.taken[name][0])) or None for name in PLAIN if name in self.taken}
+            cells |= self._options(row)
+            if "image" in self.taken and self._images(row):
+                cells[self.image_column] = STORED
+        except DataError as error:
+            problems.add(number, error.message.removesuffix("."))
+        else:
+            if "question" in self.taken and cells["question"] is None:
+                problems.add(number, f"no {self.taken['question'][0]}")
+        return {name: cell for name, cell in cells.items() if cell is not None}
+
+    def read_answers(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Convert multiple-choice answers to letters."""
+        if not self.is_choice:
+            return
+        chosen = [(number, row) for number, row in enumerate(rows, 1) if {"answer", "A"} <= row.keys()]
+        answers = [(n, str(row["answer"]), {name: row[name] for name in LETTERS if name in row}) for n, row in chosen]
+        letters = answer_letters(answers, self.job.answers) if answers else []
+        for (_, row), letter in zip(chosen, letters, strict=True):
+            row["answer"] = letter
+
+    def record(self, place: int, cells: Mapping[str, Any]) -> Record:
+        """Return a table row whose image is read when it is written."""
+        return Record(cells, lambda _column: self._image_cell(place, str(cells["index"])))
+
+    def _index(self, number: int, row: Row, problems: Problems) -> str:
+        index = str(number - 1) if "index" not in self.taken else _cell(row.get(self.taken["index"][0])) or ""
+        if not index or index in self.indices:
+            what = f"the {self.taken['index'][0]} {index!r} occurs twice" if index else f"no {self.taken['index'][0]}"
+            problems.add(number, f"{what} (--column index= numbers the rows)")
+        self.indices.add(index)
+        return index
+
+    def _options(self, row: Row) -> dict[str, str]:
+        if "options" not in self.taken:
+            found = {name: _cell(row.get(self.taken[name][0])) for name in LETTERS if name in self.taken}
+            return {name: text for name, text in found.items() if text}
+        given = row.get(self.taken["options"][0])
+        if isinstance(given, str) and given.strip():
+            given = literal_list(given)
+        if isinstance(given, Mapping):
+            return {
+                str(name).upper(): _cell(text) or "" for name, text in given.items() if str(name).upper() in LETTERS
+            }
+        if is_missing(given) or given in ("", []):
+            return {}
+        if not isinstance(given, list) or len(given) > len(LETTERS):
+            raise DataError(
+                "{first} is not a list of at most {n} options", first=self.taken["options"][0], n=len(LETTERS)
+            )
+        return {letter: _cell(text) or "" for letter, text in zip(LETTERS, given, strict=False)}
+
+    def _images(self, row: Row) -> list[Callable[[], tuple[bytes, Path | None]]]:
+        """Return a loader per image of a row: its bytes, and its file if it has one."""
+        found: list[Any] = []
+        for name in self.taken["image"]:
+            given = row.get(name)
+            listed = literal_list(given) if isinstance(given, str) and given.startswith("[") else given
+            found += listed if isinstance(listed, list) else [given]
+        kept = [one for one in found if not is_missing(one) and one not in ("", {})]
+        return [self._image(one) for one in kept]
+
+    def _image(self, given: Any) -> Callable[[], tuple[bytes, Path | None]]:
+        if isinstance(given, Mapping):  # the image format of Hugging Face datasets
+            data, name = given.get("bytes"), given.get("path")
+            if isinstance(data, bytes):
+                return lambda: (data, None)
+            given = name
+        if isinstance(given, bytes):
+            held = given
+            return lambda: (held, None)
+        path = inside(self.folder, str(given), "the image")
+        if not is_file(path):
+            raise DataError("no image {given} in {folder}", given=str(given)[:200], folder=self.folder)
+        return lambda: (path.read_bytes(), path)
+
+    def _image_cell(self, place: int, index: str) -> str:
+        """Return the image cell of a row, after decoding each image to verify it."""
+        cells = []
+        for number, read in enumerate(self._images(self.source.rows[place])):
+            data, path = read()
+            decode_image(data, f"row {place + 1}")
+            if self.image_column == "image":
+                cells.append(base64.b64encode(data).decode("ascii"))
+            else:
+                cells.append(self._relative(path) if path else self._saved(data, f"{index}_{number}"))
+        return cells[0] if len(cells) == 1 else repr(cells)
+
+    def _relative(self, path: Path) -> str:
+        name = os.path.relpath(path.resolve(), self.job.output.parent.resolve())
+        if name.startswith(".."):
+            raise UsageError(
+                "The image {path} is outside the folder of {output}.",
+                advice="Write the table to the folder of the images, or embed them: --keep_images base64",
+                path=path,
+                output=self.job.output,
+            )
+        return name
+
+    def _saved(self, data: bytes, name: str) -> str:
+        folder = f"{self.job.output.stem}_images"
+        image = decode_image(data, name)
+        path = inside(
+            self.job.output.parent.absolute() / folder, f"{name}.{(image.format or 'PNG').lower()}", "the index"
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, data)
+        return f"{folder}/{path.name}"
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not is_missing(value)
+
+
+def _cell(value: Any) -> str | None:
+    """Return a value as cell text; several answers as a list."""
+    if is_missing(value):
+        return None
+    if isinstance(value, list):
+        texts = [str(item.get("answer", "")) if isinstance(item, Mapping) else str(item) for item in value]
+        return texts[0] if len(texts) == 1 else repr(texts) if texts else None
+    if isinstance(value, Mapping | bytes):
+        raise DataError("a {type} is not text", type=type(value).__name__)
+    return str(value).strip()
+
+
+# Circular evaluation sets: tables that repeat every question once per rotation of its options.
+
+
+@dataclass(frozen=True)
+class CircularCounts:
+    """Counts of a circular set."""
+
+    questions: int
+    rows: int
+    kept: int
+    """Questions whose meaning depends on the order of options, kept unrotated."""
+
+
+def make_circular(source: Path, target: Path) -> CircularCounts:
+    """Write the circular set of a table; rotations share one copy of each image.
+
+    Raises:
+        DataError: If the table has no questions with options, or its index cannot be continued.
+    """
+    table = read_tsv(need_file(source))
+    for column in ("index", "answer", "A", "B"):
+        if column not in table:
+            raise DataError(
+                "{path} has no column {name!r}.",
+                advice="Circular evaluation needs multiple-choice questions.",
+                path=source,
+                name=column,
+            )
+    try:
+        rows = circular_rows([_without_bytes(row) for row in table.rows])
+    except ValueError as error:
+        raise DataError("{source}: {reason}.", source=source, reason=error) from error
+    originals = {row_index(row): row for row in table.rows}
+    columns = [*table.columns, *(["g_index"] if "g_index" not in table else [])]
+    write_tsv(target, RowTable((_with_bytes(row, originals) for row in rows), columns))
+    kept = sum(not can_rotate(row.without("image")) for row in table.rows)
+    return CircularCounts(len(table), len(rows), kept)
+
+
+_IMAGE_MARK = "<picture>"
+"""Placeholder for an image during rotation, so that its bytes stay out of memory."""
+
+
+def _without_bytes(row: Record) -> dict[str, object]:
+    cells = row.without("image")
+    if "image" in row:
+        cells["image"] = _IMAGE_MARK if row.is_large("image") else row["image"]
+    return cells
+
+
+def _with_bytes(row: dict[str, object], originals: dict[int, Record]) -> Record:
+    """Restore a replaced image; its bytes are read from the source on writing."""
+    if row.get("image") != _IMAGE_MARK:
+        return Record(row)
+    original = originals[row_index(row)]
+    return Record({**row, "image": STORED}, lambda _column: str(original["image"]))

@@ -1,0 +1,112 @@
+"""Converts prompts in VLMEvalKit's form, ``{"type", "value"}`` items, to messages for generators."""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from eyechart.datasets.questions.benchmark_files import fetch, lmu_data_root, write_image
+from eyechart.errors import DataError, UsageError
+from eyechart.io.images import ImageRef
+from eyechart.io.safe_parse import MAX_TEXT, is_file
+from eyechart.types import Message, MessageRole, Part
+
+Item = dict[str, str]
+URLS = "EYECHART_IMAGE_URLS"
+"""Environment variable that, set to 1, allows fetching image URLs found in data. It is off by default because such a
+URL lets the author of a dataset send requests from inside your network."""
+
+
+def parse_file(text: str) -> tuple[str, str]:
+    """Return type and value of a text that may be a path, a URL or a data URL; anything else is text.
+
+    Images of data URLs are written once, to ``$LMUData/files``; so are images behind URLs if `URLS` allows it.
+    """
+    if text.startswith("data:image/") and ";base64," in text[:100]:
+        name = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+        path = lmu_data_root() / "files" / f"{name}.png"
+        return "image", str(write_image(text, path, "data URL"))
+    if text.startswith(("http://", "https://")) and len(text) < 4096 and not any(map(str.isspace, text)):
+        suffix = Path(urlsplit(text).path).suffix.lower()
+        if _media(f"x{suffix}") == "image" and os.environ.get(URLS) == "1":
+            name = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+            return "image", str(fetch(text, lmu_data_root() / "files" / f"{name}{suffix}"))
+        return "url", text
+    if _is_file(text):
+        return _media(text) or "text", text
+    return "text", text
+
+
+def _is_file(text: str) -> bool:
+    return 0 < len(text) <= 1024 and not {"\n", "\0"} & set(text) and is_file(Path(text))
+
+
+def _media(path: str) -> str | None:
+    """Return ``image`` or ``video`` by the suffix of a path, None for anything else."""
+    kind = (mimetypes.guess_type(path)[0] or "").partition("/")[0]
+    return kind if kind in ("image", "video") else None
+
+
+def to_messages(prompt: Any, where: str) -> tuple[Message, ...]:
+    """Convert a prompt (a text, one turn or a conversation) to messages.
+
+    Raises:
+        DataError: If it has another form.
+    """
+    if isinstance(prompt, str):
+        return (Message("user", _parts(prompt, where)),)
+    if not isinstance(prompt, Sequence) or not prompt or not all(isinstance(item, Mapping) for item in prompt):
+        raise DataError(
+            "{where}: a prompt must be a text or a list of items with type and value, not {prompt!r:.200}.",
+            where=where,
+            prompt=prompt,
+        )
+    if prompt and "role" in prompt[0] and "content" in prompt[0]:
+        return tuple(Message(turn["role"], _parts(turn["content"], where)) for turn in prompt)
+    roles: list[tuple[MessageRole, list[Mapping[str, Any]]]] = []
+    for item in prompt:
+        role: MessageRole = "system" if item.get("role") == "system" else "user"
+        if not roles or roles[-1][0] != role:
+            roles.append((role, []))
+        roles[-1][1].append(item)
+    return tuple(Message(role, _parts(items, where)) for role, items in roles)
+
+
+def _parts(content: Any, where: str) -> tuple[Part, ...]:
+    items = [{"type": "text", "value": content}] if isinstance(content, str) else content
+    return tuple(_part(item, where) for item in items)
+
+
+def _part(item: Mapping[str, Any], where: str) -> Part:
+    kind, value = item.get("type"), str(item.get("value", ""))
+    if kind == "text":
+        if len(value) > MAX_TEXT:
+            raise DataError(
+                "{where}: the text has {n} characters, more than the limit of {max_text}.",
+                where=where,
+                n=len(value),
+                max_text=MAX_TEXT,
+            )
+        return value
+    if kind != "image":
+        raise UsageError("{where}: prompts support text and images, not {kind!r}.", where=where, kind=kind)
+    if value.startswith(("http://", "https://", "data:")):
+        found, value = parse_file(value)
+        if found != "image":
+            raise DataError(
+                "{where}: the image {value!r} is a URL, and URLs in data are not fetched.",
+                advice="Embed the image in the table, put it next to the table, or set {urls}=1 if you trust the data.",
+                where=where,
+                value=value[:200],
+                urls=URLS,
+            )
+    path = Path(value)
+    if not path.is_absolute():
+        # A relative path that the dataset could not find must not be resolved against the working directory.
+        raise DataError("{where}: image {value!r} not found in the benchmark's image folder.", where=where, value=value)
+    return ImageRef.from_path(path)

@@ -1,0 +1,398 @@
+"""From a name to a benchmark of questions: the catalogue, user tables, and VLMEvalKit's dataset classes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from eyechart.datasets.locations import need_file
+from eyechart.datasets.questions.benchmark_files import fetch, inside, lmu_data_root
+from eyechart.datasets.questions.benchmarks import (
+    CHOICE_RULE,
+    CIRCULAR,
+    CLASS_FORMS,
+    IGNORE_CASE,
+    OPEN_RULE,
+    OWN_EVALUATE,
+    YES_NO_RULE,
+    QuestionBenchmark,
+    known_benchmarks,
+    refused_benchmarks,
+)
+from eyechart.datasets.questions.question_dataset import QuestionDataset, QuestionInfo, fill_questions
+from eyechart.datasets.questions.question_table import JoinedTable, QuestionTable
+from eyechart.datasets.questions.row_table import Record, RowTable, as_table, with_columns
+from eyechart.datasets.questions.table_files import read_header, read_tsv
+from eyechart.datasets.registry import BENCHMARKS
+from eyechart.errors import DataError, EyechartError, LanguageError, NotHereError, UsageError, unknown_name
+from eyechart.io.digests import DIGEST_SIZE, code_digest, file_digest
+from eyechart.languages import canonical
+from eyechart.messages import UserMessage
+from eyechart.metrics.answers import OPEN_METRICS
+from eyechart.metrics.cell_values import as_text, text_list
+from eyechart.plugins import PYTHON, split_user_name
+from eyechart.types import DatasetSpec, Notice, digest_json
+
+CIRCULAR_NAMES = ("mmbench", "ccbench", "circular", "mmcr")
+"""Substrings of table names that mark multiple choice with rotated options, as in VLMEvalKit."""
+OPEN_CLASS = "CustomVQADataset"
+"""The class of tables with a selectable metric."""
+YES_NO = frozenset({"yes", "no"})
+
+
+def table_file(name: str) -> Path | None:
+    """Return the file of a user table: a path that ends in .tsv, or a table in ``$LMUData``."""
+    path = Path(name)
+    if path.suffix != ".tsv":
+        if "/" in name or "\\" in name:
+            return None
+        try:
+            path = inside(lmu_data_root(), f"{name}.tsv", "the benchmark's name")
+        except DataError:
+            return None
+    return path if path.is_file() else None
+
+
+def is_question_table(columns: Iterable[str]) -> bool:
+    """True if a table with these columns holds questions, or images with answers."""
+    names = set(columns)
+    return "index" in names and bool(names & {"question", "answer"})
+
+
+def class_of(columns: Iterable[str], path: Path) -> str:
+    """Return the dataset class that fits the columns of a table."""
+    names = set(columns)
+    if not is_question_table(names):
+        raise DataError(
+            "{path} is not a benchmark; its columns are: {names}.",
+            advice="The columns index and question (or answer, for captions) are required.",
+            path=path,
+            names=", ".join(sorted(names)),
+        )
+    if {"A", "B"} <= names:
+        return "CustomMCQDataset" if names & {"image", "image_path"} else "CustomTextMCQDataset"
+    return OPEN_CLASS if "question" in names else "CustomCaptionDataset"
+
+
+def benchmark_of(name: str, dataset_class: str, table: RowTable) -> QuestionBenchmark:
+    """Derive prompt and scoring of a table that is not in the catalogue."""
+    form = CLASS_FORMS[dataset_class]
+    made = QuestionBenchmark(
+        name, dataset_class, form.rule, "optional", form.prompt, form.kind, aggregate=form.aggregate
+    )
+    if made.scorer == CHOICE_RULE and ("g_index" in table or any(word in name.lower() for word in CIRCULAR_NAMES)):
+        return replace(made, aggregate=CIRCULAR)
+    if dataset_class == OPEN_CLASS and only_yes_and_no(table):
+        return replace(made, rule=YES_NO_RULE, metric=IGNORE_CASE)
+    return replace(made, metric=default_open_metric(table), judge="no") if made.scorer == OPEN_RULE else made
+
+
+def with_metric(benchmark: QuestionBenchmark, metric: str) -> QuestionBenchmark:
+    """Return the benchmark with the metric that the user selected, if any.
+
+    Raises:
+        UsageError: If the metric is unknown, or the benchmark has its own scorer.
+    """
+    if not metric:
+        return benchmark
+    if benchmark.dataset_class != OPEN_CLASS:
+        raise UsageError(
+            "The metric of {name} cannot be changed: it is scored by {scorer}.",
+            advice="{--metric} applies to user tables with open questions.",
+            name=benchmark.name,
+            scorer=benchmark.scorer,
+        )
+    if metric not in OPEN_METRICS:
+        raise unknown_name("metric", metric, OPEN_METRICS)
+    return replace(benchmark, rule=OPEN_RULE, metric=metric, judge="no")
+
+
+def default_open_metric(table: RowTable) -> str:
+    """Return VQA accuracy if most rows have three answers or more, else normalised equality.
+
+    VQA accuracy, VLMEvalKit's default, counts agreement between annotators: with one answer it is always 0.
+    """
+    several = sum(len(text_list(row.get("answer"))) >= 3 for row in table.rows)
+    return "vqa_score" if several > len(table) / 2 else "normalized_exact"
+
+
+def only_yes_and_no(table: RowTable) -> bool:
+    """True if every answer is yes or no, in any case."""
+    answers = [text_list(row.get("answer")) for row in table.rows]
+    return bool(answers) and all(len(a) == 1 and a[0].strip().lower() in YES_NO for a in answers)
+
+
+# User-defined dataset classes in VLMEvalKit's form, recognised by their interface and not by their base class.
+#
+# Such a class is constructed with the benchmark's name and has ``data`` (a table or data frame),
+# ``build_prompt(row)``, ``TYPE``, and either its own ``evaluate(file)`` or a ``benchmark`` that names a scorer.
+
+
+_BY_SCORER = "__by_scorer__"
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def by_scorer(function: F) -> F:
+    """Mark an ``evaluate`` that only calls the benchmark's scorer, so that answers need not pass through a file."""
+    setattr(function, _BY_SCORER, True)
+    return function
+
+
+def open_class(made_by: Any, spec: DatasetSpec) -> ClassDataset:
+    """Instantiate a dataset class under the name of its benchmark.
+
+    Raises:
+        UsageError: If the class lacks part of the interface described above.
+    """
+    name = getattr(made_by, "__name__", spec.name)
+    own = list(vars(made_by).get("DATASET_URL", ())) if isinstance(made_by, type) else []
+    with _explained(name):
+        made = made_by(spec.name if spec.name in own or not own else own[0])
+    missing = [name for name in ("data", "build_prompt", "TYPE", "evaluate") if not hasattr(made, name)]
+    if missing:
+        raise UsageError(
+            "{type} is not a dataset class: it lacks {first}.",
+            advice="Subclass eyechart.vlm.ImageBaseDataset, or write a class with the same methods.",
+            type=type(made).__name__,
+            first=missing[0],
+        )
+    return ClassDataset(made, spec)
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Convert exceptions of user code to errors of this dataset, so that other jobs continue."""
+    try:
+        yield
+    except EyechartError:
+        raise
+    except Exception as error:
+        raise DataError(
+            "{what} failed: {type}: {reason}", what=what, type=type(error).__name__, reason=error
+        ) from error
+
+
+class ClassDataset(QuestionDataset):
+    """A benchmark that a user-defined class reads, prompts and possibly scores."""
+
+    def __init__(self, made: Any, spec: DatasetSpec) -> None:
+        own = not getattr(type(made).evaluate, _BY_SCORER, False)
+        kind, name = str(made.TYPE), type(made).__name__
+        benchmark = QuestionBenchmark(spec.name, name, OWN_EVALUATE, "optional", kind=kind) if own else made.benchmark
+        file: Path | None = getattr(made, "table_file", None)  # absent if the class reads its rows elsewhere
+        source = str(file or spec.root or spec.name)
+        info = QuestionInfo(name=spec.name, kind="questions", split=spec.split, source=source, benchmark=benchmark)
+        super().__init__(info, self._rows)
+        self.made, self.file = made, file
+        self.keeps_prompts = bool(getattr(made, "force_use_dataset_prompt", False))
+
+    def _rows(self) -> QuestionTable:
+        name = str(getattr(self.made, "dataset_name", self.info.name))
+        table = QuestionTable(name, as_table(self.made.data), file=self.file, skip_noimg=False)
+        table.notices += getattr(self.made, "notices", ())
+        return table
+
+    def build_prompt(self, row: Record) -> Sequence[Any]:
+        """Build a prompt with the class."""
+        with _explained(f"{type(self.made).__name__}.build_prompt"):
+            prompt: Sequence[Any] = self.made.build_prompt(row)
+        return prompt
+
+    def image_paths(self, row: Record) -> list[str]:
+        """Return the image files of a row, from the class if it provides them."""
+        paths: list[str] = self.made.dump_image(row) if hasattr(self.made, "dump_image") else super().image_paths(row)
+        return paths
+
+    def evaluate(self, file: Path, judge: dict[str, Any]) -> Any:
+        """Score a file of predictions with the class."""
+        with _explained(f"{type(self.made).__name__}.evaluate"):
+            return self.made.evaluate(str(file), **judge)
+
+    def signature(self) -> str:
+        """Digest the code of the class with its imports, the rows and the image files they name."""
+        data = file_digest(self.file).hex() if self.file else self._rows_digest()
+        return digest_json(
+            [code_digest(self.made), data, [file_digest(path).hex() for path in self.table.image_files()]]
+        )
+
+    def _rows_digest(self) -> str:
+        state = hashlib.blake2b(digest_size=DIGEST_SIZE)
+        for row in self.table.rows:
+            state.update(repr(list(row.items())).encode("utf-8", "surrogatepass"))
+        return state.hexdigest()
+
+
+# Opens question benchmarks by name: from the catalogue, a user-defined class or a user table.
+
+
+def question_names() -> list[str]:
+    """List the names of all benchmarks."""
+    return [*known_benchmarks(), *BENCHMARKS.names()]
+
+
+def find_questions(name: str) -> tuple[str, str] | None:
+    """Return name and path of a question benchmark; None if it is something else.
+
+    Of a table, only the header is read. The path is empty if the name identifies the benchmark.
+
+    Raises:
+        UsageError: If it is an unsupported benchmark of VLMEvalKit, with the reason.
+    """
+    if name in question_names():
+        return name, ""
+    refuse_unscored(name)
+    if name.startswith(PYTHON):
+        return split_user_name(name, "benchmark")[1], name
+    path = table_file(name)
+    return (path.stem, str(path)) if path is not None and is_question_table(read_header(path)) else None
+
+
+def refuse_unscored(name: str) -> None:
+    """Raise a `UsageError` for an unsupported benchmark of VLMEvalKit, with the reason."""
+    if name in refused_benchmarks():
+        raise UsageError(
+            "{path} is not scored: {reason}.",
+            advice="To score its table by the general rules anyway, pass the file: path/to/{path}.tsv.",
+            path=name,
+            reason=refused_benchmarks()[name],
+        )
+
+
+def open_questions(spec: DatasetSpec) -> QuestionDataset:
+    """Open a benchmark, downloading it if necessary.
+
+    Raises:
+        LanguageError: If the requested language is not the table's.
+        DataError: If the file cannot be downloaded, or is not a benchmark.
+    """
+    _check_settings(spec)
+    known = known_benchmarks().get(spec.name) if not spec.root else None
+    if known is not None:
+        return _open_known(known, spec)
+    if not spec.root or spec.root.startswith(PYTHON):
+        return open_class(BENCHMARKS.load(spec.root or spec.name), spec)
+    path = need_file(Path(spec.root), UserMessage("Check the path."))
+    dataset_class = class_of(read_header(path), path)
+    table = read_questions(spec.name, path, dataset_class == "CustomCaptionDataset")
+    table.notices.extend(borrowed_name(spec.name))
+    return QuestionDataset(_info(spec, path, benchmark_of(spec.name, dataset_class, table.data)), lambda: table)
+
+
+def borrowed_name(name: str) -> list[Notice]:
+    """Return a notice if a table has the name of a benchmark but is not scored by its rules."""
+    if name not in {*known_benchmarks(), *refused_benchmarks()}:
+        return []
+    text = UserMessage(
+        "This table has the name of the benchmark {name}, but is scored by the general rules for its columns.",
+        name=name,
+    )
+    return [Notice("other_rules", 1, text)]
+
+
+def _open_known(known: QuestionBenchmark, spec: DatasetSpec) -> QuestionDataset:
+    offline = bool(spec.options.get("offline"))
+    paths = {part.name: known_file(part, offline=offline) for part in parts_of(known)}
+    source = lmu_data_root() if known.parts else paths[known.name]
+    return QuestionDataset(_info(spec, source, known), partial(read_known, known, paths))
+
+
+def parts_of(known: QuestionBenchmark) -> list[QuestionBenchmark]:
+    """Return the parts of a joined benchmark, or the benchmark itself."""
+    return [known_benchmarks()[name] for name in known.parts] or [known]
+
+
+def read_known(known: QuestionBenchmark, paths: Mapping[str, Path]) -> QuestionTable:
+    """Read the table of a catalogue benchmark, or those of its parts."""
+    tables = {part.name: _read_published(part, paths[part.name]) for part in parts_of(known)}
+    return JoinedTable(known.name, tables) if known.parts else tables[known.name]
+
+
+def _read_published(known: QuestionBenchmark, path: Path) -> QuestionTable:
+    table = read_questions(known.name, path, known.kind == "Caption", known.columns)
+    table.notices.extend(other_file(known, path))
+    if known.parameters.get("image_size"):
+        table.add_image_sizes()
+    return table
+
+
+def other_file(known: QuestionBenchmark, path: Path) -> list[Notice]:
+    """Return a notice if a file differs from the published one."""
+    with path.open("rb") as stream:
+        md5 = hashlib.file_digest(stream, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
+    if not known.md5 or md5 == known.md5:
+        return []
+    text = UserMessage(
+        "{path} differs from the published file of {name} (MD5 mismatch): scores are not comparable with "
+        "published ones.",
+        path=path,
+        name=known.name,
+    )
+    return [Notice("other_file", 1, text)]
+
+
+def known_file(known: QuestionBenchmark, *, offline: bool = False) -> Path:
+    """Return the file of a catalogue benchmark, downloading it if necessary."""
+    path = inside(lmu_data_root(), f"{known.name}.tsv", "the benchmark's name")
+    if known.by_hand and not path.is_file():
+        raise DataError(
+            "{name} has no downloadable table, and {path} does not exist.",
+            advice="Download {url}, {by_hand} and save it there.",
+            name=known.name,
+            path=path,
+            url=known.url,
+            by_hand=known.by_hand,
+        )
+    if offline and not path.is_file():
+        raise NotHereError(
+            "{path} does not exist, and {--offline} disables downloads.",
+            advice="Download {url}.",
+            source=known.url,
+            path=path,
+            url=known.url,
+        )
+    return fetch(known.url, path, known.md5)
+
+
+def read_questions(
+    name: str, path: Path, captions: bool, columns: Mapping[str, str | Sequence[str]] | None = None
+) -> QuestionTable:
+    """Read the table of a benchmark; ``columns`` maps our columns to those of the file."""
+    table = QuestionTable(name, with_columns(read_tsv(path), columns or {}), file=path)
+    if captions:
+        fill_questions(table.data)
+    blank = sum(not as_text(row.get("question")).strip() for row in table.rows)
+    if blank:
+        text = UserMessage(
+            "{blank} of {n} rows have no question: their prompts consist of the remaining cells.",
+            blank=blank,
+            n=len(table.rows),
+        )
+        table.notices.append(Notice("blank_questions", blank, text))
+    return table
+
+
+def _info(spec: DatasetSpec, path: Path, benchmark: QuestionBenchmark) -> QuestionInfo:
+    return QuestionInfo(name=spec.name, kind="questions", split=spec.split, source=str(path), benchmark=benchmark)
+
+
+def _check_settings(spec: DatasetSpec) -> None:
+    """Reject settings that a question table does not support, instead of ignoring them."""
+    if canonical(spec.language) != "en":
+        raise LanguageError(
+            "{name} is available in its original language only, not in {language!r}.",
+            advice="Omit {--language}; a benchmark in another language has its own name.",
+            name=spec.name,
+            language=spec.language,
+        )
+    if spec.split != "test":
+        raise UsageError(
+            "{name} has no split {split!r}: tables have no splits.",
+            advice="Omit {--split}.",
+            name=spec.name,
+            split=spec.split,
+        )

@@ -1,0 +1,207 @@
+"""Rows and tables with the parts of pandas' interface that benchmark recipes use, without pandas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from eyechart.io.text_tables import csv_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+Cell = Any
+Fetch = Callable[[str], str]
+
+
+class _Stored:
+    """Marks a cell that is read from its file on access."""
+
+    def __repr__(self) -> str:
+        return "<stored>"
+
+
+STORED = _Stored()
+
+
+class Record(MutableMapping[str, Cell]):
+    """One row: ``row["question"]``, ``row.get("hint")``, ``"A" in row``. A missing cell is None, all others are text.
+
+    Large cells (images) are read from their file on every access, and never kept.
+    """
+
+    __slots__ = ("_cells", "_fetch")
+
+    def __init__(self, cells: Mapping[str, Cell], fetch: Fetch | None = None) -> None:
+        self._cells = dict(cells)
+        self._fetch = fetch
+
+    def __getitem__(self, column: str) -> Cell:
+        value = self._cells[column]
+        return self._fetch(column) if value is STORED and self._fetch else value
+
+    def __setitem__(self, column: str, value: Cell) -> None:
+        self._cells[column] = value
+
+    def __delitem__(self, column: str) -> None:
+        del self._cells[column]
+
+    def __contains__(self, column: object) -> bool:
+        return column in self._cells
+
+    def get(self, column: str, default: Cell = None) -> Cell:
+        """Return a cell, or a default; faster than the inherited method, which raises and catches a KeyError."""
+        return self[column] if column in self._cells else default
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __repr__(self) -> str:
+        return f"Record({self._cells!r})"
+
+    def has(self, column: str) -> bool:
+        """True if a cell is not missing; it is not read."""
+        return self._cells.get(column) is not None
+
+    def join(self, column: str, sources: Sequence[str], *, single: bool) -> None:
+        """Set a cell to another one, or to a list of several; large cells are read on access."""
+        if not all(self.has(source) for source in sources):
+            self._cells[column] = None
+        elif not any(self.is_large(source) for source in sources):
+            cells = [self[source] for source in sources]
+            self._cells[column] = cells[0] if single else repr(list(map(str, cells)))
+        else:
+            earlier = self._fetch
+
+            def fetch(name: str) -> str:
+                if name != column:
+                    return earlier(name) if earlier else ""
+                cells = [str(self[source]) for source in sources]
+                return cells[0] if single else repr(cells)
+
+            self._cells[column], self._fetch = STORED, fetch
+
+    def to_dict(self) -> dict[str, Cell]:
+        """Return all cells, including large ones."""
+        return dict(self)
+
+    def is_large(self, column: str) -> bool:
+        """True if a cell was left in its file."""
+        return self._cells.get(column) is STORED
+
+    def without(self, *columns: str) -> dict[str, Cell]:
+        """Return all cells except some, such as images, which are not read."""
+        return {key: self[key] for key in self._cells if key not in columns}
+
+
+class RowTable:
+    """Rows with columns: ``table["answer"]``, ``table.iloc[3]``, ``"split" in table`` and ``len`` as in pandas."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Cell]], columns: Iterable[str] | None = None) -> None:
+        self.rows = [row if isinstance(row, Record) else Record(row) for row in rows]
+        found = dict.fromkeys(columns) if columns is not None else dict.fromkeys(key for r in self.rows for key in r)
+        self.columns = list(found)
+        for row in self.rows:
+            for column in self.columns:
+                if column not in row:
+                    row[column] = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __contains__(self, column: object) -> bool:
+        return column in self.columns
+
+    def __getitem__(self, column: str) -> list[Cell]:
+        if column not in self.columns:
+            raise KeyError(column)
+        return [row[column] for row in self.rows]
+
+    def __setitem__(self, column: str, values: Iterable[Cell]) -> None:
+        given = list(values)
+        if len(given) != len(self.rows):
+            raise ValueError(f"{len(given)} values for the column {column!r} of {len(self.rows)} rows")
+        for row, value in zip(self.rows, given, strict=True):
+            row[column] = value
+        if column not in self.columns:
+            self.columns.append(column)
+
+    @property
+    def iloc(self) -> list[Record]:
+        """Rows by position."""
+        return self.rows
+
+    def keys(self) -> list[str]:
+        """List the columns."""
+        return list(self.columns)
+
+    def iterrows(self) -> Iterator[tuple[int, Record]]:
+        """Yield positions and rows."""
+        return enumerate(self.rows)
+
+    def pop(self, column: str) -> list[Cell]:
+        """Remove a column and return it."""
+        values = self[column]
+        self.columns.remove(column)
+        for row in self.rows:
+            del row[column]
+        return values
+
+    def to_dict(self, orient: Literal["records"] = "records") -> list[dict[str, Cell]]:  # noqa: ARG002 - as pandas spells it
+        """Return the rows as plain dicts."""
+        return [row.to_dict() for row in self.rows]
+
+    def to_csv(self) -> str:
+        """Format the table as CSV; a missing cell is empty."""
+        return csv_text([self.columns, *([row[name] for name in self.columns] for row in self.rows)])
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Convert to a pandas data frame; the texts NA, None and nan stay texts."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dict(), columns=self.columns)
+
+
+def with_columns(table: RowTable, names: Mapping[str, str | Sequence[str]]) -> RowTable:
+    """Add columns that the table has under other names, in place; several sources become a list of their cells.
+
+    Large cells stay in their file. Existing columns are kept.
+    """
+    for column, sources in names.items():
+        listed = [sources] if isinstance(sources, str) else list(sources)
+        if column in table or not all(source in table for source in listed):
+            continue
+        for row in table.rows:
+            row.join(column, listed, single=isinstance(sources, str))
+        table.columns.append(column)
+    return table
+
+
+def as_table(data: Any) -> RowTable:
+    """Convert a `RowTable`, a pandas data frame or a list of mappings to a `RowTable`."""
+    if isinstance(data, RowTable):
+        return data
+    if hasattr(data, "to_dict") and hasattr(data, "columns"):
+        return RowTable([{key: plain(value) for key, value in row.items()} for row in data.to_dict("records")])
+    return RowTable(data)
+
+
+def as_record(line: Any) -> Record:
+    """Convert a `Record`, a dict or a pandas series to a `Record`."""
+    if isinstance(line, Record):
+        return line
+    return Record({str(key): plain(value) for key, value in dict(line).items()})
+
+
+def plain(value: Any) -> Cell:
+    """Convert pandas' missing values to None."""
+    unknown = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))
+    return None if unknown else value

@@ -1,0 +1,402 @@
+"""Files of rows: TSV of any size, streamed, and JSON, CSV or Hugging Face datasets on disk."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from eyechart.datasets.questions.row_table import STORED, Cell, Record, RowTable
+from eyechart.datasets.row_dataset import json_objects, read_csv
+from eyechart.errors import DataError, UsageError, import_extra, unknown_name
+from eyechart.io.files import atomic_file
+from eyechart.io.safe_parse import parse_json, read_text
+
+KEEP = 4096
+"""Cells of at most this many bytes are kept in memory."""
+MAX_RECORD = 512 * 1024 * 1024
+"""Maximum size of a record; a longer one is an unclosed quotation mark."""
+_BOM = b"\xef\xbb\xbf"
+_QUOTE = b'"'
+
+
+@dataclass(frozen=True, slots=True)
+class TsvRecord:
+    """Position, first line number and cells of a record."""
+
+    offset: int
+    length: int
+    line: int
+    cells: list[bytes]
+
+
+def read_tsv(path: Path) -> RowTable:
+    """Read a table; memory grows with the texts, not with the images.
+
+    Raises:
+        DataError: If the file cannot be read, is not UTF-8, or a record does not match the header.
+    """
+    try:
+        with path.open("rb") as stream:
+            return _read(path, stream)
+    except OSError as error:
+        raise DataError("Cannot read {path} ({reason}).", path=path, reason=error.strerror) from error
+
+
+def read_header(path: Path) -> list[str]:
+    """Return the column names."""
+    with path.open("rb") as stream:
+        return _names(next(pieces(stream, path), None), path)
+
+
+def _names(first: TsvRecord | None, path: Path) -> list[str]:
+    return [_text(cell, path, 1).strip() for cell in first.cells] if first else []
+
+
+def _read(path: Path, stream: BinaryIO) -> RowTable:
+    stream_of_pieces = pieces(stream, path)
+    columns = _names(next(stream_of_pieces, None), path)
+    if not columns:
+        raise DataError(
+            "{path} is empty.", advice="The first line must name the columns: index, image, question, ...", path=path
+        )
+    if any("\r" in name for name in columns):
+        raise DataError(
+            "{path}: lines end with carriage returns only.", advice="Save the table with line feeds (LF).", path=path
+        )
+    twice = next((name for name in columns if columns.count(name) > 1), None)
+    if twice is not None:
+        raise DataError("{path}: the column {name!r} occurs more than once.", path=path, name=twice)
+    reader = _RecordReader(path, columns)
+    return RowTable((reader.record(piece) for piece in stream_of_pieces), columns)
+
+
+class _RecordReader:
+    """Builds records, and fetches the cells they left in the file."""
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self.path, self.columns = path, columns
+        self._state = path.stat()
+        self._lock = threading.Lock()
+
+    def record(self, piece: TsvRecord) -> Record:
+        if len(piece.cells) != len(self.columns):  # fewer: a truncated file, or a line break in a cell
+            raise DataError(
+                "{path}, line {n}: {cells} cells for {columns} columns.",
+                advice="Quote cells that contain a tab or a line break; an empty cell still needs its tab.",
+                path=self.path,
+                n=piece.line,
+                cells=len(piece.cells),
+                columns=len(self.columns),
+            )
+        cells = {name: self._cell(cell, piece.line) for name, cell in zip(self.columns, piece.cells, strict=True)}
+        stored = any(value is STORED for value in cells.values())
+        return Record(cells, partial(self.fetch, piece.offset, piece.length) if stored else None)
+
+    def _cell(self, cell: bytes, line: int) -> Cell:
+        if not cell:
+            return None
+        return STORED if len(cell) > KEEP else _text(cell, self.path, line)
+
+    def fetch(self, offset: int, length: int, column: str) -> str:
+        """Read one cell of one record from the file."""
+        with self.path.open("rb") as stream:
+            state = self.path.stat()
+            if (state.st_size, state.st_mtime_ns) != (self._state.st_size, self._state.st_mtime_ns):
+                raise DataError("{path} was modified while being read.", advice="Run again.", path=self.path)
+            stream.seek(offset)
+            cells = _Cells()
+            for line in io.BytesIO(stream.read(length)):
+                cells.feed(line)
+        return _text(cells.done[list(self.columns).index(column)], self.path, 0)
+
+
+def pieces(stream: BinaryIO, path: Path) -> Iterator[TsvRecord]:
+    """Yield the records of a stream, skipping blank lines."""
+    offset, number = 0, 0
+    if stream.read(len(_BOM)) == _BOM:
+        offset = len(_BOM)
+    else:
+        stream.seek(0)
+    while True:
+        line = stream.readline(MAX_RECORD)
+        if not line:
+            return
+        start, number, length, cells = number + 1, number + 1, len(line), _Cells()
+        while not cells.feed(line):
+            line = stream.readline(MAX_RECORD)
+            number, length = number + 1, length + len(line)
+            if not line or length >= MAX_RECORD:
+                raise DataError("{path}, line {start}: a quoted cell is never closed.", path=path, start=start)
+        if cells.done != [b""]:
+            yield TsvRecord(offset, length, start, cells.done)
+        offset += length
+
+
+class _Cells:
+    """Splits a record into cells, line by line in a single pass."""
+
+    def __init__(self) -> None:
+        self.done: list[bytes] = []
+        self._open: list[bytes] | None = None
+        """Parts of a quoted cell that continues on the next line."""
+
+    def feed(self, line: bytes) -> bool:
+        """Parse a line; return True if it ends the record."""
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        for place, part in enumerate(text.split(b"\t")):
+            if self._open is None:
+                if not part.startswith(_QUOTE):
+                    self.done.append(part)
+                    continue
+                self._open, body = [], part[1:]
+            else:
+                self._open.append(b"\t" if place else b"")
+                body = part
+            self._open.append(body)
+            # A doubled quotation mark is an escaped one; a single one closes the cell.
+            if _QUOTE in body.replace(b'""', b""):
+                self.done.append(_unquote(b"".join(self._open)))
+                self._open = None
+        if self._open is None:
+            return True
+        self._open.append(line[len(text) :])
+        return False
+
+
+def _unquote(body: bytes) -> bytes:
+    """Return the content of a quoted cell; like the csv module, keep what follows its closing mark."""
+    marked = body.replace(b'""', b"\0\0")
+    end = marked.index(_QUOTE)
+    return body[:end].replace(b'""', _QUOTE) + body[end + 1 :]
+
+
+def _text(cell: bytes, path: Path, line: int) -> str:
+    try:
+        return cell.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            "{path}, line {line}: not UTF-8 ({reason}).",
+            advice="Save the table as UTF-8.",
+            path=path,
+            line=line,
+            reason=error.reason,
+        ) from error
+
+
+def write_tsv(path: Path, table: RowTable) -> None:
+    """Write a table row by row, quoted as pandas does; images are not kept in memory."""
+    with atomic_file(path) as stream:
+        stream.write("\t".join(map(_quote, table.columns)).encode() + b"\n")
+        for row in table.rows:
+            cells = (_quote("" if row[name] is None else str(row[name])) for name in table.columns)
+            stream.write("\t".join(cells).encode("utf-8", "surrogatepass") + b"\n")
+
+
+def _quote(text: str) -> str:
+    special = any(mark in text for mark in '"\t\n\r')
+    return '"' + text.replace('"', '""') + '"' if special else text
+
+
+# Readers of source rows: files, folders with one such file, and the formats of Hugging Face datasets.
+
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """Rows, and the root of their image paths."""
+
+    path: Path
+    folder: Path
+    columns: Sequence[str]
+    rows: Sequence[Row]
+
+
+def open_source(path: Path, split: str = "") -> RowSource:
+    """Open a file of rows, or a folder.
+
+    Raises:
+        DataError: If nothing is there, or its format is unknown.
+        UsageError: If it has several splits or tables and none is selected.
+    """
+    if path.is_dir():
+        return _open_folder(path, split)
+    if not path.is_file():
+        raise DataError("There is no file or folder {path}.", path=path)
+    if split:
+        raise UsageError("{path} is a file and has no splits.", advice="Omit {--split}.", path=path)
+    return _open_file(path)
+
+
+def _open_file(path: Path) -> RowSource:
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise DataError(
+            "{path} has an unknown format.",
+            advice="Supported: {readers}, and folders.",
+            path=path,
+            readers=", ".join(READERS),
+        )
+    rows = reader(path)
+    if not rows:
+        raise DataError("{path} has no rows.", path=path)
+    return RowSource(path, path.parent, list(dict.fromkeys(name for row in rows for name in row)), rows)
+
+
+def _open_folder(path: Path, split: str) -> RowSource:
+    if (path / "dataset_dict.json").is_file():
+        splits = _object(path / "dataset_dict.json").get("splits", [])
+        return _open_folder(path / _chosen(split, [str(name) for name in splits], path), "")
+    if (path / "state.json").is_file():
+        files = [str(part["filename"]) for part in _object(path / "state.json").get("_data_files", [])]
+        features = _object(path / "dataset_info.json").get("features", {}) if files else {}
+        return _arrow_source(path, [path / Path(name).name for name in files], features or {})
+    found = sorted([*path.glob("*.parquet"), *path.glob("data/*.parquet")])
+    if found:
+        names = list(dict.fromkeys(file.name.split("-")[0].removesuffix(".parquet") for file in found))
+        chosen = _chosen(split, names, path)
+        return _arrow_source(path, [file for file in found if file.name.split("-")[0].split(".")[0] == chosen], None)
+    if split:
+        raise UsageError("{path} has no splits.", advice="Omit {--split}.", path=path)
+    tables = sorted(file for file in path.iterdir() if file.suffix.lower() in READERS)
+    if len(tables) != 1:
+        held = ", ".join(file.name for file in tables) or "none"
+        raise UsageError(
+            "{path} must contain exactly one file of questions ({readers}); found: {held}.",
+            advice="Pass the file itself, and the folder of the images with --images if it is a different one.",
+            path=path,
+            readers=", ".join(READERS),
+            held=held,
+        )
+    return _open_file(tables[0])
+
+
+def _chosen(split: str, splits: Sequence[str], path: Path) -> str:
+    if split and split not in splits:
+        raise unknown_name("split", split, splits)
+    if not split and len(splits) != 1:
+        raise UsageError(
+            "{path} has several splits: {splits}.",
+            advice="Select one: {--split=NAME}",
+            path=path,
+            splits=", ".join(splits),
+        )
+    return split or splits[0]
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        found = parse_json(read_text(path))
+    except ValueError as error:
+        raise DataError("{path} is not valid JSON ({reason}).", path=path, reason=error) from error
+    if not isinstance(found, dict):
+        raise DataError("{path} is not a JSON object.", path=path)
+    return found
+
+
+def _read_json(path: Path) -> list[Row]:
+    """Read a list of objects, or an object with exactly one list of objects."""
+    try:
+        found = parse_json(read_text(path))
+    except ValueError as error:
+        raise DataError(
+            "{path} is not valid JSON ({reason}).",
+            advice="If it has one object per line, name it .jsonl.",
+            path=path,
+            reason=error,
+        ) from error
+    if isinstance(found, dict):
+        lists = [value for value in found.values() if _objects(value)]
+        if len(lists) != 1:
+            raise DataError(
+                "{path} contains {n} lists of objects.",
+                advice="Exactly one list of questions is required.",
+                path=path,
+                n=len(lists),
+            )
+        found = lists[0]
+    if not _objects(found):
+        raise DataError(
+            "{path} is not a list of objects.",
+            advice='Expected: [{{"image": "a.png", "question": "..."}}, ...].',
+            path=path,
+        )
+    return list(found)
+
+
+def _objects(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
+def _read_parquet(path: Path) -> Sequence[Row]:
+    return _arrow_source(path.parent, [path], None).rows
+
+
+READERS: dict[str, Callable[[Path], Sequence[Row]]] = {
+    ".json": _read_json,
+    ".jsonl": lambda path: [row for _, row in json_objects(path)],
+    ".csv": lambda path: [row for _, row in read_csv(path)[1]],
+    ".tsv": lambda path: [row for _, row in read_csv(path, "\t")[1]],
+    ".parquet": _read_parquet,
+}
+
+
+class ArrowRows(Sequence[Row]):
+    """Rows of an Arrow table, read on access so that images stay in the file."""
+
+    def __init__(self, table: Any, features: Mapping[str, Any]) -> None:
+        self.table = table
+        self.labels = {
+            name: feature["names"]
+            for name, feature in features.items()
+            if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+        }
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        row = {name: self.table.column(name)[place].as_py() for name in self.table.column_names}
+        for name, words in self.labels.items():
+            if isinstance(row[name], int) and 0 <= row[name] < len(words):
+                row[name] = words[row[name]]
+        return row
+
+
+def _arrow_source(folder: Path, files: Sequence[Path], features: Mapping[str, Any] | None) -> RowSource:
+    arrow = import_extra("pyarrow", "parquet")
+    parquet = import_extra("pyarrow.parquet", "parquet")
+    if not files:
+        raise DataError("{folder} lists no data files.", folder=folder)
+    try:
+        table = arrow.concat_tables(
+            [_memory_mapped(arrow, file) if file.suffix == ".arrow" else parquet.read_table(file) for file in files]
+        )
+    except (OSError, arrow.ArrowException) as error:
+        raise DataError(
+            "Cannot read {folder} as a dataset ({reason}).", folder=folder, reason=str(error).splitlines()[0]
+        ) from error
+    found = features if features is not None else _features(table.schema.metadata or {})
+    if not table.num_rows:
+        raise DataError("{path} has no rows.", path=folder)
+    return RowSource(folder, folder, table.column_names, ArrowRows(table, found))
+
+
+def _memory_mapped(arrow: Any, file: Path) -> Any:
+    return arrow.ipc.open_stream(arrow.memory_map(str(file))).read_all()
+
+
+def _features(metadata: Mapping[bytes, bytes]) -> Mapping[str, Any]:
+    """Read the column types that Hugging Face datasets stores in Parquet metadata."""
+    try:
+        features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+    except ValueError:
+        return {}
+    return features if isinstance(features, dict) else {}

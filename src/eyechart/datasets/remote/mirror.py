@@ -1,0 +1,89 @@
+"""A mirror of remote files in the cache, with a note per file: the stated version, and the digest at download."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from eyechart.datasets.tar_shards import check_whole
+from eyechart.errors import DataError
+from eyechart.io.digests import file_digest
+from eyechart.io.files import NOTES, write_atomic
+from eyechart.io.safe_parse import DAMAGED
+
+
+@dataclass(frozen=True)
+class DownloadNote:
+    """What is known about a remote file; nothing by default."""
+
+    size: int | None = None
+    version: str = ""
+    """As stated by the server: an ETag, a date, or a digest."""
+    digest: str = ""
+    """Digest of the mirrored file at download; empty if it was not downloaded."""
+    missing: bool = False
+    """True if the server does not have the file."""
+
+
+UNKNOWN = DownloadNote()
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """A folder of downloaded files."""
+
+    folder: Path
+
+    def path(self, name: str) -> Path:
+        """Return the path of a file in the mirror."""
+        return self.folder / name
+
+    def note(self, name: str) -> DownloadNote:
+        """Read the note of a file; `UNKNOWN` if there is none or it is damaged."""
+        try:
+            return DownloadNote(**json.loads(self._note(name).read_text(encoding="utf-8")))
+        except (FileNotFoundError, *DAMAGED):
+            return UNKNOWN
+
+    def write_note(self, name: str, note: DownloadNote) -> None:
+        """Write the note of a file, if it changes."""
+        if self.note(name) != note:
+            write_atomic(self._note(name), json.dumps(asdict(note)).encode())
+
+    def note_fetched(self, name: str, version: str) -> None:
+        """Record that the mirrored file is this version of the remote one."""
+        path = self.path(name)
+        self.write_note(name, DownloadNote(path.stat().st_size, version, file_digest(path).hex()))
+
+    def is_intact(self, name: str) -> bool:
+        """True if the mirrored file is unchanged since its download."""
+        note, path = self.note(name), self.path(name)
+        return (
+            bool(note.digest)
+            and path.is_file()
+            and path.stat().st_size == note.size
+            and file_digest(path).hex() == note.digest
+        )
+
+    def check_tar(self, name: str, address: str) -> None:
+        """Delete a shard that is already truncated on the server.
+
+        Raises:
+            DataError: If it is.
+        """
+        if not name.endswith(".tar"):
+            return
+        try:
+            check_whole(self.path(name))
+        except DataError as error:
+            self.path(name).unlink()
+            raise DataError(
+                "{address}/{name} is truncated on the server: it has no end mark.",
+                advice="Report it to the owner of the data; downloading it again will not help.",
+                address=address,
+                name=name,
+            ) from error
+
+    def _note(self, name: str) -> Path:
+        return self.folder / NOTES / f"{name.replace('/', '--')}.json"

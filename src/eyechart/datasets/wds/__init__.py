@@ -1,1 +1,0 @@
-"""Webdatasets: tars of samples, read and written."""

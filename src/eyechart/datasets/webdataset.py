@@ -1,0 +1,352 @@
+"""Webdataset folders in CLIP_benchmark's layout, on disk or remote."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eyechart.datasets.class_texts import CLASSNAMES, TEMPLATES, ClassTexts, class_info, languages_in, read_class_texts
+from eyechart.datasets.remote import Files, open_files
+from eyechart.datasets.row_dataset import describe, digest_info
+from eyechart.datasets.tar_shards import Fields, MakeSample, iter_tar
+from eyechart.errors import DataError, LanguageError
+from eyechart.io.images import ImageRef
+from eyechart.io.progress import NoProgress, Progress
+from eyechart.io.safe_parse import MAX_LINE, read_text, split_lines
+from eyechart.languages import MAIN, canonical, find_same, is_main
+from eyechart.messages import UserMessage
+from eyechart.types import DatasetInfo, DatasetSpec, Kind, Notice, Sample, digest_json
+
+
+def target_maker(kind: Kind, spec: DatasetSpec, n_classes: int) -> MakeSample:
+    """Return the function that creates samples of a kind.
+
+    The catalogue may declare that ``.npy`` contains columns of metadata (WILDS, fairness sets) and that one of them,
+    the objective, is the label; and the language of captions whose member name has none (MUGE's are Chinese).
+    """
+    source = spec.options.get("source", {})
+    if kind == "retrieval":
+        return partial(_with_captions, language=spec.language, plain=source.get("plain_language", MAIN))
+    if kind == "multilabel":
+        return partial(_with_labels, n_classes=n_classes)
+    if source.get("columns"):
+        return partial(_with_columns, columns=tuple(source["columns"]), objective=source.get("objective"))
+    return _with_label
+
+
+def objective_texts(texts: ClassTexts, spec: DatasetSpec) -> ClassTexts:
+    """Keep the class names and templates of one objective, which are written as ``objective:text``."""
+    objective = spec.options.get("source", {}).get("objective")
+    if not objective:
+        return texts
+    prefix = f"{objective}:"
+    return replace(
+        texts,
+        classnames=tuple(name.removeprefix(prefix) for name in texts.classnames if name.startswith(prefix)),
+        templates=tuple(text.removeprefix(prefix) for text in texts.templates if text.startswith(prefix)),
+    )
+
+
+def _with_label(name: str, image: ImageRef, fields: Fields) -> Sample:
+    return Sample(name, image, label=_label(image, fields))
+
+
+def _label(image: ImageRef, fields: Fields) -> int:
+    if "cls" not in fields:
+        raise DataError(
+            "{source}: the sample has no .cls member.", advice="It must contain the label.", source=image.source
+        )
+    try:
+        return int(fields["cls"].decode("ascii").strip())
+    except ValueError as error:
+        raise DataError(
+            "{source}: the label {cls!r} is not a number.", source=image.source, cls=fields["cls"][:20]
+        ) from error
+
+
+def _with_columns(
+    name: str, image: ImageRef, fields: Fields, *, columns: tuple[str, ...], objective: str | None
+) -> Sample:
+    values = _vector(image, fields, "It must contain the metadata.")
+    if len(values) != len(columns):
+        raise DataError(
+            "{source}: the .npy member has {n} values for {n_columns} columns.",
+            source=image.source,
+            n=len(values),
+            n_columns=len(columns),
+        )
+    meta: Mapping[str, Any] = {column: value.item() for column, value in zip(columns, values, strict=True)}
+    return Sample(
+        name, image, label=_objective(image, meta[objective]) if objective else _label(image, fields), meta=meta
+    )
+
+
+def _objective(image: ImageRef, value: Any) -> int:
+    try:
+        label = int(value)
+    except (TypeError, ValueError, OverflowError) as error:  # includes NaN and infinity
+        raise DataError(
+            "{source}: the label {value} is not a number.", source=image.source, value=str(value)[:20]
+        ) from error
+    if label != value:
+        raise DataError("{source}: the label {value} is not an integer.", source=image.source, value=str(value)[:20])
+    return label
+
+
+def _with_labels(name: str, image: ImageRef, fields: Fields, *, n_classes: int) -> Sample:
+    vector = _vector(image, fields, "It must contain the labels.")
+    if len(vector) != n_classes:
+        raise DataError(
+            "{source}: the .npy member has {n} values for {n_classes} classes.",
+            advice="The class list does not match the labels: check classnames.txt.",
+            source=image.source,
+            n=len(vector),
+            n_classes=n_classes,
+        )
+    if not np.isin(vector, (0, 1)).all():
+        raise DataError("{source}: the .npy member must be a vector of zeros and ones.", source=image.source)
+    return Sample(name, image, labels=tuple(int(i) for i in np.flatnonzero(vector)))
+
+
+def _vector(image: ImageRef, fields: Fields, advice: str) -> np.ndarray:
+    if "npy" not in fields:
+        raise DataError("{source}: the sample has no .npy member.", advice=advice, source=image.source)
+    try:
+        vector = np.load(io.BytesIO(fields["npy"]), allow_pickle=False)
+    except (ValueError, EOFError, OSError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        # numpy parses the header as Python text, and it may claim any size.
+        raise DataError(
+            "{source}: cannot read the .npy member ({reason}).", source=image.source, reason=error
+        ) from error
+    if not isinstance(vector, np.ndarray) or vector.ndim != 1:
+        raise DataError("{source}: the .npy member must be a vector of zeros and ones.", source=image.source)
+    return vector
+
+
+def _with_captions(name: str, image: ImageRef, fields: Fields, *, language: str, plain: str) -> Sample:
+    member = _caption_member(fields, language, plain)
+    if member is None:
+        other = sorted(field for field in fields if field.endswith("txt"))
+        wanted = "txt" if is_main(language) else f"{language}.txt"
+        advice = (
+            UserMessage("It has {other}: select another {--language}.", other=", ".join(other))
+            if other
+            else "It must contain the captions."
+        )
+        raise DataError(
+            "{source}: the sample has no .{wanted} member.", advice=advice, source=image.source, wanted=wanted
+        )
+    if len(fields[member]) > MAX_LINE:
+        raise DataError(
+            "{source}: the captions have {n} bytes, more than the limit of {max_line}.",
+            source=image.source,
+            n=len(fields[member]),
+            max_line=MAX_LINE,
+        )
+    try:
+        text = fields[member].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            "{source}: the captions are not UTF-8 ({reason}).", source=image.source, reason=error.reason
+        ) from error
+    if "\0" in text:
+        raise DataError(
+            "{source}: the captions contain zero bytes.", advice="The archive is damaged.", source=image.source
+        )
+    return Sample(name, image, texts=tuple(split_lines(text)))
+
+
+def _caption_member(fields: Fields, language: str, plain: str) -> str | None:
+    """Find the captions in a language: ``txt`` is in the plain one, ``de.txt`` German, under any code for it."""
+    if find_same(language, [plain]) and "txt" in fields:
+        return "txt"
+    spelling = find_same(language, [field.removesuffix(".txt") for field in fields if field.endswith(".txt")])
+    return None if spelling is None else f"{spelling}.txt"
+
+
+# The webdataset folder of CLIP_benchmark, local or remote.
+#
+#     ROOT/classnames.txt  ROOT/zeroshot_classification_templates.txt  ROOT/dataset_type.txt
+#     ROOT/{split}/nshards.txt  ROOT/{split}/0.tar  1.tar ...
+#
+# A sample is an image (.webp, .png, .jpg, .jpeg) and its target: .cls (a number), .npy (a vector of zeros and ones)
+# or .txt (one caption per line). Lists and captions in another language have it in their name: classnames.de.txt,
+# s0000001.de.txt.
+
+
+MAX_SHARDS = 100_000
+_KINDS: dict[str, Kind] = {"": "classification", "retrieval": "retrieval", "multilabel": "multilabel"}
+
+
+@dataclass(frozen=True)
+class FileShard:
+    """One tar file of a split, downloaded before it is read."""
+
+    files: Files
+    file: str
+    make: MakeSample
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.file.rpartition("/")[2]
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter_tar(self.files.fetch(self.file, NoProgress()), self.make)
+
+    def outline(self) -> Iterator[Sample]:
+        """Stream the samples without reading images."""
+        return iter_tar(self.files.fetch(self.file, NoProgress()), self.make, outline=True)
+
+
+@dataclass(frozen=True)
+class WebDataset:
+    """A split of a webdataset folder."""
+
+    spec: DatasetSpec
+    files: Files
+
+    @cached_property
+    def info(self) -> DatasetInfo:
+        """Read the small files of the folder; a notice reports shards that nshards.txt does not count."""
+        found = self._description()
+        unread = self.files.unread(self.spec.split, len(self._sizes))
+        if not unread:
+            return found
+        text = UserMessage(
+            "nshards.txt counts {n} shards, so {n_unread} more tar files are not read, such as {first}.",
+            n=len(self._sizes),
+            n_unread=len(unread),
+            first=unread[0],
+        )
+        return replace(found, notes=(*found.notes, Notice("unread_shards", len(unread), text)))
+
+    def _description(self) -> DatasetInfo:
+        spec, kind = self.spec, self._kind
+        if kind == "retrieval":
+            return describe(spec, kind, self.files.address)
+        folder = self._small_files()
+        texts = read_class_texts(folder, spec)
+        if not texts.classnames and not find_same(spec.language, languages_in(folder)):
+            known = ", ".join(languages_in(folder)) or "none"
+            raise LanguageError(
+                "{name} has no class names for language {language!r} (available: {list}).",
+                advice="Add classnames.{language}.txt and templates to {address}, or use "
+                "{--custom_classname_file} and {--custom_template_file}.",
+                name=spec.name,
+                language=spec.language,
+                list=known,
+                address=self.files.address,
+            )
+        return class_info(spec, kind, objective_texts(texts, spec), self.files.address)
+
+    @cached_property
+    def _kind(self) -> Kind:
+        return read_kind(self.files)
+
+    @cached_property
+    def _sizes(self) -> dict[str, int | None]:
+        names = (f"{self.spec.split}/{i}.tar" for i in range(read_count(self.files, self.spec.split)))
+        return {name: self.files.size(name) for name in names}
+
+    def _small_files(self) -> Path:
+        """Download the lists of class names and templates and return their folder."""
+        languages = [] if is_main(self.spec.language) else [self.spec.language, canonical(self.spec.language)]
+        for stem in (CLASSNAMES, TEMPLATES):
+            self.files.small(f"{stem}.txt")
+            for language in dict.fromkeys(languages):
+                self.files.small(f"{stem}.{language}.txt")
+        return self.files.folder
+
+    def shards(self) -> Sequence[FileShard]:
+        """List the tar files that nshards.txt counts."""
+        make = target_maker(self._kind, self.spec, len(self.info.classnames) if self._kind == "multilabel" else 0)
+        return [FileShard(self.files, name, make) for name in self._sizes]
+
+    def signature(self) -> str:
+        """Digest the description and the versions of the shards, without downloading shards that have a version."""
+        return digest_json([digest_info(self.info), [self.files.version(name) for name in self._sizes]])
+
+    def fetch(self, progress: Progress) -> None:
+        """Download all shards."""
+        for name in self._sizes:
+            self.files.fetch(name, progress)
+
+    def check(self) -> None:
+        """Reject a folder that lacks shards."""
+        missing = [name for name, size in self._sizes.items() if size is None]
+        if missing:
+            raise DataError(
+                "{name}: {n} shards are missing, the first is {address}/{first}.",
+                advice="nshards.txt counts them: add the missing files, or correct the number.",
+                name=self.spec.name,
+                n=len(missing),
+                address=self.files.address,
+                first=missing[0],
+            )
+
+
+def open_webdataset(spec: DatasetSpec) -> WebDataset:
+    """Open a webdataset folder and check that no shard is missing."""
+    dataset = WebDataset(spec, open_files(spec.root, spec.options))
+    dataset.check()
+    return dataset
+
+
+def read_kind(files: Files) -> Kind:
+    """Read dataset_type.txt; without it the dataset is for classification."""
+    path = files.small("dataset_type.txt")
+    text = read_text(path).strip().lower() if path else ""
+    if text not in _KINDS:
+        raise DataError(
+            "{path} contains the unknown dataset type {text!r}.",
+            advice="Supported: retrieval, multilabel, or no such file.",
+            path=path,
+            text=text[:80],
+        )
+    return _KINDS[text]
+
+
+def read_count(files: Files, split: str) -> int:
+    """Read the number of shards of a split."""
+    path = files.small(f"{split}/nshards.txt")
+    if path is None:
+        raise _no_split(files, split)
+    try:
+        count = int(read_text(path).strip())
+    except ValueError as error:
+        raise DataError("{path} must contain one number.", path=path) from error
+    if not 1 <= count <= MAX_SHARDS:
+        raise DataError(
+            "{path} contains {count}: a split has between 1 and {max_shards} shards.",
+            path=path,
+            count=count,
+            max_shards=MAX_SHARDS,
+        )
+    return count
+
+
+def _no_split(files: Files, split: str) -> DataError:
+    """Distinguish a missing split from a missing dataset."""
+    if not files.exists():
+        return DataError(
+            "There is no dataset at {address}.",
+            advice="Check the name and {--dataset_root}.",
+            address=files.address,
+        )
+    splits = files.splits()
+    return DataError(
+        "{address} has no split {split!r}; available: {splits}."
+        if splits
+        else "{address} has no split {split!r}: no folder in it contains nshards.txt.",
+        advice="Check {--split} and {--dataset_root}.",
+        address=files.address,
+        split=split,
+        splits=", ".join(splits),
+    )

@@ -1,1 +1,0 @@
-"""Settings in files: YAML, TOML and JSON as plain values, with limits."""

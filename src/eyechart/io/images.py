@@ -1,0 +1,391 @@
+"""Images as lazy bytes: source, digest, safe decoding, bit depth, and detection of truncated files."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eyechart.errors import DataError
+from eyechart.io.digests import State, digest_bytes, file_digest, known_digest, read_digested
+from eyechart.io.files import shown
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+_BITS_TAG = 258
+_DEEP = {"I": "32-bit integers", "F": "floats outside the range 0 to 1"}
+
+
+def known_range(image: Image.Image, source: str) -> Image.Image:
+    """Convert a decoded image to a mode that implies the range of its values.
+
+    Raises:
+        DataError: If it has 12 bits (a TIFF may) in a 16-bit mode.
+    """
+    if image.format == "PPM" and image.mode == "I":
+        return image.convert("I;16")  # Pillow scales these to 16 bits, whatever their maximum
+    if image.mode.startswith("I;16") and image.getexif().get(_BITS_TAG, 16) != 16:
+        raise DataError(
+            "{file}: the image has {n} bits per channel.",
+            advice="Save it with 8 or 16 bits per channel.",
+            file=source,
+            n=image.getexif()[_BITS_TAG],
+        )
+    return image
+
+
+def eight_bits(image: Image.Image) -> Image.Image:
+    """Convert deep grey values to eight bits; any other image is returned unchanged.
+
+    Of 16 bits the upper eight are kept, as Pillow does with 16-bit colours. Floats are expected in the range 0 to 1.
+
+    Raises:
+        DataError: If the range of the values is unknown.
+    """
+    import numpy as np
+    from PIL import Image
+
+    if image.mode not in _DEEP and not image.mode.startswith("I;16"):
+        return image
+    values = np.asarray(image)
+    if values.dtype.kind == "f" and np.all((values >= 0) & (values <= 1)):
+        return Image.fromarray(np.rint(values * 255).astype(np.uint8))
+    if values.dtype.itemsize == 2:
+        return Image.fromarray((values >> 8).astype(np.uint8))
+    raise DataError(
+        "The image consists of {deep}: the value of white is unknown.",
+        advice="Save it with 8 or 16 bits per channel.",
+        deep=_DEEP[image.mode],
+    )
+
+
+# Completeness checks of encoded images: decoders silently fill missing data with zeros.
+
+
+_MARKER = re.compile(rb"\xff([\x02-\xcf\xd9-\xfe])")
+"""JPEG segment markers. The excluded bytes occur within pixel data."""
+_EOI = 0xD9
+_LEAST, _SHARE = 64, 8
+"""Trailing zeros that indicate damage in WebP or AVIF: at least this many bytes, and one byte in so many. Flat areas
+have few."""
+
+
+def damage_of(data: bytes, form: str) -> str:
+    """Return the damage of an encoded image that its decoder would not report; empty if it is complete."""
+    check = _CHECKS.get(form)
+    return check(data) if check else ""
+
+
+def _jpeg(data: bytes) -> str:
+    """Look for the end marker segment by segment: an embedded thumbnail has one as well."""
+    at = 2
+    while found := _MARKER.search(data, at):
+        if found[1][0] == _EOI:
+            return ""
+        at = found.end() + int.from_bytes(data[found.end() : found.end() + 2], "big")
+    return "truncated: the JPEG data has no end marker"
+
+
+def _png(data: bytes) -> str:
+    """Verify the checksums of the pixels, which Pillow skips."""
+    at = 8
+    while at + 12 <= len(data):
+        end = at + 8 + int.from_bytes(data[at : at + 4], "big")
+        kind, checksum = data[at + 4 : at + 8], data[end : end + 4]
+        if kind == b"IDAT" and len(checksum) == 4 and zlib.crc32(data[at + 4 : end]) != int.from_bytes(checksum, "big"):
+            return "the checksum of the pixel data is wrong"
+        at = end + 4
+    return ""
+
+
+def _webp(data: bytes) -> str:
+    """Check the end of the pixel data: WebP has neither a checksum nor an end marker."""
+    return next(filter(None, map(_tail, _webp_pixels(data))), "")
+
+
+def _avif(data: bytes) -> str:
+    """Check the end of the pixel data, box by box."""
+    at, size = 0, 8
+    while size >= 8 and at + 8 <= len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        if data[at + 4 : at + 8] == b"mdat":
+            return _tail(data[at + 8 : at + size])
+        at += size
+    return ""
+
+
+def _tail(pixels: bytes) -> str:
+    zeros = len(pixels) - len(pixels.rstrip(b"\0"))
+    if zeros >= _LEAST and zeros * _SHARE >= len(pixels):
+        return f"the last {zeros} of {len(pixels)} bytes of the pixel data are zeros"
+    return ""
+
+
+def _webp_pixels(data: bytes) -> Iterator[bytes]:
+    at = 12
+    while at + 8 <= len(data):
+        size = int.from_bytes(data[at + 4 : at + 8], "little")
+        if data[at : at + 4] in (b"VP8 ", b"VP8L"):
+            yield data[at + 8 : at + 8 + size]
+        at += 8 + size + size % 2
+
+
+_CHECKS = {"JPEG": _jpeg, "MPO": _jpeg, "PNG": _png, "WEBP": _webp, "AVIF": _avif}
+
+
+# Lazy references to encoded images: source, digest and safe decoding.
+#
+# Datasets yield images without decoding them, so an image whose embedding is cached costs only a hash.
+
+
+MAX_PIXELS = 89_478_485
+"""Largest decoded image, in pixels (Pillow's threshold for a decompression bomb warning)."""
+MAX_BYTES = 256 * 1024 * 1024
+"""Largest encoded image, in bytes."""
+MAX_RATIO = 500
+"""Largest aspect ratio: a strip of 1 x 80,000,000 pixels is small until it is scaled to a height of 224."""
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000", "AVIF")
+"""Supported formats. Pillow knows more; some of them run programs (EPS runs Ghostscript) or contain other files."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRef:
+    """An encoded image: bytes in memory, or a file or a range of one that is read when needed."""
+
+    source: str
+    """Origin for messages: a path, or ``archive.tar:member``."""
+    data: bytes | None = None
+    path: Path | None = None
+    part: tuple[Path, int, int] | None = None
+    """A file that contains the image, with offset and size in bytes."""
+    known: bytes | None = None
+    """Digest of the bytes, if known."""
+    made: bool = False
+    """The bytes were encoded from in-memory pixels that never were a file."""
+    box: tuple[int, int, int, int] | None = None
+    """Crop in pixels: left, upper, right, lower; None for the whole image."""
+
+    @classmethod
+    def from_path(cls, path: Path) -> ImageRef:
+        """Refer to a file without reading it."""
+        return cls(source=shown(path), path=path)
+
+    def crop(self, left: int, upper: int, right: int, lower: int) -> ImageRef:
+        """Refer to a crop of the image, applied on decoding."""
+        if left >= right or upper >= lower or left < 0 or upper < 0:
+            raise DataError(
+                "{file}: the box ({a}, {b}, {c}, {d}) is empty or outside the image.",
+                file=self.source,
+                a=left,
+                b=upper,
+                c=right,
+                d=lower,
+            )
+        return replace(self, source=f"{self.source}[{left},{upper},{right},{lower}]", box=(left, upper, right, lower))
+
+    def read(self) -> bytes:
+        """Return the encoded bytes."""
+        if self.data is not None:
+            return self.data
+        try:
+            return read_part(*self.part) if self.part else self._file().read_bytes()
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def load(self) -> ImageRef:
+        """Return the same image with its bytes in memory, so that digest and pixels come from the same bytes."""
+        if self.data is None and self.part is None:
+            try:
+                data, known = read_digested(self._file())
+            except OSError as error:
+                raise self._unreadable(error) from error
+        else:
+            data = self.read()
+            known = self.known if self.data is not None and self.known else digest_bytes(data)
+        return replace(self, data=data, known=known)
+
+    def elsewhere(self) -> ImageRef | None:
+        """Return the same image without its bytes, for another process to read; None if they are only in memory."""
+        return replace(self, data=None) if self.path or self.part else None
+
+    @property
+    def file(self) -> Path | None:
+        """The file that contains the bytes, if there is one."""
+        return self.part[0] if self.part else self.path
+
+    def within_reach(self) -> bool:
+        """Whether the bytes are in memory or in a local file."""
+        return self.data is not None or (self.file is not None and self.file.is_file())
+
+    def digest(self) -> bytes:
+        """Return the content digest, the key of the embedding store; an unchanged file is not read."""
+        return self._named(self.known or self._content_digest())
+
+    def digest_unread(self, state: State) -> bytes | None:
+        """Return the content digest if that needs no read.
+
+        Args:
+            state: The state of the image file.
+
+        Raises:
+            DataError: If there is no readable file.
+        """
+        if self.known or self.data is not None:
+            return self.digest()
+        if self.part:
+            return None
+        found = known_digest(self._file(), state)
+        if found is None and not os.access(self._file(), os.R_OK):
+            raise self._unreadable(PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+        return found and self._named(found)
+
+    def _named(self, content: bytes) -> bytes:
+        return digest_bytes(content + repr(self.box).encode()) if self.box else content
+
+    def _content_digest(self) -> bytes:
+        in_file = self.data is None and self.part is None
+        return file_digest(self._file()) if in_file else digest_bytes(self.read())
+
+    def _file(self) -> Path:
+        """Return the path, which must be a regular file within the size limit."""
+        if self.path is None:
+            raise DataError("{file}: the image has neither bytes nor a path.", file=self.source)
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            raise self._unreadable(error) from error
+        if not stat.S_ISREG(found.st_mode):
+            raise DataError(
+                "{file}: not a regular file.", advice="Devices and pipes are not supported.", file=self.source
+            )
+        if found.st_size > MAX_BYTES:
+            raise DataError(
+                "{file}: the image file has {n} bytes, more than the limit of {most}.",
+                file=self.source,
+                n=found.st_size,
+                most=MAX_BYTES,
+            )
+        return self.path
+
+    def _unreadable(self, error: OSError) -> DataError:
+        return DataError("{file}: cannot read the image ({reason}).", file=self.source, reason=error.strerror)
+
+    def decode(self) -> Image.Image:
+        """Decode the image completely, in its original mode.
+
+        Raises:
+            DataError: If the bytes are not an image, are truncated, or exceed `MAX_PIXELS`.
+        """
+        image = decode_image(self.read(), self.source)
+        if not self.box:
+            return image
+        left, upper, right, lower = self.box
+        _check_size(right - left, lower - upper, self.source)
+        return image.crop(self.box)
+
+
+def read_part(path: Path, start: int, size: int) -> bytes:
+    """Read a range of a file."""
+    with path.open("rb") as stream:
+        stream.seek(start)
+        return stream.read(min(size, MAX_BYTES))
+
+
+def decode_image(data: bytes, source: str) -> Image.Image:
+    """Decode bytes to a fully loaded image; every failure becomes a `DataError` that names the source."""
+    try:
+        image = open_image(data, source)
+        image.load()
+        return known_range(image, source)
+    except DataError:
+        raise
+    except Exception as error:
+        # Pillow's plugins raise a dozen kinds of exception on hostile bytes, none of them a bug here.
+        reason = _UNKNOWN_FORMAT.sub("cannot identify its format", str(error)) or type(error).__name__
+        raise DataError("{file}: cannot decode the image ({reason}).", file=source, reason=reason) from error
+
+
+_UNKNOWN_FORMAT = re.compile("cannot identify image file.*", re.DOTALL)
+"""Pillow's message, which ends with the address of a Python object."""
+
+
+def image_size(data: bytes, source: str) -> tuple[int, int]:
+    """Read width and height from an image's header, with the checks of `decode_image`."""
+    try:
+        return open_image(data, source).size
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(
+            "{file}: not an image ({reason}).", file=source, reason=str(error) or type(error).__name__
+        ) from error
+
+
+def open_image(data: bytes, source: str) -> Image.Image:
+    """Read an image's header and check its size and completeness before any pixel is decoded."""
+    from PIL import Image
+
+    if len(data) > MAX_BYTES:
+        raise DataError(
+            "{file}: the image has {n} bytes, more than the limit of {most}.", file=source, n=len(data), most=MAX_BYTES
+        )
+    Image.init()
+    image = Image.open(io.BytesIO(data), formats=[name for name in FORMATS if name in Image.OPEN])
+    _check_size(image.width, image.height, source)
+    damage = damage_of(data, str(image.format))
+    if damage:
+        raise DataError(
+            "{file}: cannot decode the image ({reason}).",
+            advice="Copy or download it again.",
+            file=source,
+            reason=damage,
+        )
+    return image
+
+
+def _check_size(width: int, height: int, source: str) -> None:
+    """Reject images that would take too much memory, as they are or scaled to a model's input size."""
+    if width * height > MAX_PIXELS:
+        raise DataError(
+            "{file}: the image has {n} pixels, more than the limit of {most}.",
+            advice="Scale it down, or remove it from the dataset.",
+            file=source,
+            n=width * height,
+            most=MAX_PIXELS,
+        )
+    if max(width, height) > MAX_RATIO * min(width, height):
+        raise DataError(
+            "{file}: the image has {width} x {height} pixels; one side is more than {n} times the other.",
+            advice="Crop it, or remove it from the dataset.",
+            file=source,
+            width=width,
+            height=height,
+            n=MAX_RATIO,
+        )
+
+
+def decode_rgb(ref: ImageRef) -> Image.Image:
+    """Decode an image to RGB, the input of most models' transforms."""
+    return to_rgb(ref.decode())
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Convert an image to RGB before any transform, dropping transparency as webdataset and torchvision do.
+
+    Raises:
+        DataError: If its values have no known range.
+    """
+    image = eight_bits(image)
+    if image.mode == "P" and "transparency" in image.info:
+        # Same colours as a direct conversion, without Pillow's warning.
+        image = image.convert("RGBA")
+    return image if image.mode == "RGB" else image.convert("RGB")

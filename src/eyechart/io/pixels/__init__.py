@@ -1,1 +1,0 @@
-"""What Pillow does not say of an image: how deep its values are, and whether all of it is there."""

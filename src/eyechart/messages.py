@@ -1,0 +1,239 @@
+"""Messages as data: a template and its fields, rendered for a surface and a language.
+
+A `UserMessage` is a string whose value is the English text for the command line, which result files store. It keeps its
+template and fields, so that other surfaces and languages can render it:
+
+    message = UserMessage("{n} rows of {path} are damaged: use {--on_error=skip}.", n=3, path="a.csv")
+    str(message)                # 3 rows of a.csv are damaged: use --on-error skip.
+    message.on(PYTHON)          # 3 rows of a.csv are damaged: use on_error='skip'.
+    message.render(lookup)      # translated by its template
+
+Template syntax: ``{name}``, ``{name!r}`` and ``{name:,}`` are fields as in `str.format`, without attributes or indices;
+``{--on_error}``, ``{--on_error=skip}``, ``{--limit={n}}`` and ``{--{flag}}`` name a setting; other braces are doubled.
+A translation may use ``{kind|t}`` for a value that has a translation itself. Without fields a text is literal, braces
+included; only settings are rendered. Field values are never interpreted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+Lookup = Callable[[str], "str | None"]
+"""Maps a template to its translation, or None."""
+
+_SETTING = r"\{--(?P<setting>[a-z][a-z0-9_]*|\{\w+\})(?:=(?P<value>(?:[^{}]|\{\w+\})+))?\}"
+_FIELD = r"\{(?P<name>[A-Za-z_]\w*)(?:!(?P<convert>[rs]))?(?::(?P<spec>[^{}|]*))?(?P<words>\|t)?\}"
+PART = re.compile(rf"{_SETTING}|{_FIELD}|(?P<brace>\{{\{{|\}}\}})")
+"""A setting, a field, or a doubled brace of a template."""
+_ONLY_SETTING = re.compile(_SETTING)
+_PLACE = re.compile(r"\{(\w+)\}")
+_SENTENCE = re.compile(r"(?<=[.?!:;]) (?=\S)|(?<=\}) (?=[A-Z])")
+"""End of a sentence; a field may be a sentence."""
+_CLOSING = "\u3002\uff1a\uff1b\uff1f\uff01"
+"""Full-width punctuation, which needs no space after it."""
+
+
+@dataclass(frozen=True)
+class Surface:
+    """How an interface names settings: command line, config file or Python."""
+
+    names: Mapping[str, str]
+    """Display name by setting; any other setting is shown as a flag."""
+    assignment: str
+    """Format string with ``name`` and ``value``."""
+
+    def setting(self, name: str, value: str | None = None, *, literal: bool = True) -> str:
+        """Render a setting, with its value if given.
+
+        Args:
+            name: The setting, with underscores.
+            value: Its value as text.
+            literal: The value is part of the template, where upper case is a placeholder, as in ``MODEL``.
+        """
+        own = self.names.get(name.replace("-", "_"))
+        if own is None:
+            flag = f"--{name.replace('_', '-')}"
+            return flag if value is None else f"{flag} {value}"
+        return own if value is None else self.assignment.format(name=own, value=_typed(value, literal=literal))
+
+
+COMMAND_LINE = Surface({}, "")
+
+
+class _Bare(str):
+    """A string whose repr has no quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _typed(value: str, *, literal: bool) -> object:
+    """Return an object whose repr is the value as Python source."""
+    if literal and value.isupper():
+        return _Bare(value)
+    if value in {"True", "False", "None"} or re.fullmatch(r"-?\d+(\.\d+)?", value):
+        return _Bare(value)
+    return value
+
+
+class UserMessage(str):
+    """A rendered message with its template and fields; see the module."""
+
+    __slots__ = ("fields", "surface", "template")
+
+    template: str
+    fields: Mapping[str, str]
+    """Formatted values by name, and by name with conversion and format; nested messages are rendered recursively."""
+    surface: Surface | None
+    """The surface of this message; None inherits that of the enclosing message."""
+
+    def __new__(cls, template: str, /, **fields: object) -> UserMessage:
+        """Render a template; a message is returned unchanged."""
+        if isinstance(template, UserMessage):
+            return template
+        return cls._make(template, MappingProxyType(_texts(template, fields)), None)
+
+    @classmethod
+    def _make(cls, template: str, fields: Mapping[str, str], surface: Surface | None) -> UserMessage:
+        made = super().__new__(cls, _fill(template, fields, surface or COMMAND_LINE, None))
+        made.template, made.fields, made.surface = template, fields, surface
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remake, (self.template, dict(self.fields), self.surface)
+
+    def on(self, surface: Surface) -> UserMessage:
+        """Return the message rendered for a surface; nested messages with their own surface keep it."""
+        return self._make(self.template, self.fields, self.surface or surface)
+
+    def render(self, lookup: Lookup, surface: Surface | None = None) -> str:
+        """Return the text in another language.
+
+        Args:
+            lookup: Maps templates to translations; untranslated parts stay English.
+            surface: Used if the message has no surface of its own.
+        """
+        return _fill(self.template, self.fields, self.surface or surface or COMMAND_LINE, lookup)
+
+
+def _remake(template: str, fields: dict[str, str], surface: Surface | None) -> UserMessage:
+    return UserMessage._make(template, MappingProxyType(fields), surface)
+
+
+def join(parts: Iterable[str], separator: str = " ") -> UserMessage:
+    """Join messages and plain strings into one message, skipping empty ones."""
+    kept = {f"part{number}": part for number, part in enumerate(filter(None, parts), 1)}
+    if len(kept) == 1:
+        return UserMessage(*kept.values())
+    return UserMessage(separator.join(f"{{{name}}}" for name in kept), **kept)
+
+
+def render(text: str, lookup: Lookup, surface: Surface = COMMAND_LINE) -> str:
+    """Translate a message, or a plain string by looking it up."""
+    if isinstance(text, UserMessage):
+        return text.render(lookup, surface)
+    return _translated(text, lookup)
+
+
+def placeholders(template: str) -> set[str]:
+    """Return the names of a template's fields, including those inside settings."""
+    found: set[str] = set()
+    for part in PART.finditer(template):
+        found |= {part["name"]} if part["name"] else set()
+        found |= set(_PLACE.findall(f"{part['setting'] or ''}{part['value'] or ''}"))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def sentences(line: str) -> tuple[str, ...]:
+    """Split a line of a template into sentences, never inside a placeholder."""
+    cuts, inside = [0], 0
+    ends = {found.start() for found in _SENTENCE.finditer(line)}
+    for at, sign in enumerate(line):
+        inside += (sign == "{") - (sign == "}")
+        if at in ends and inside == 0:
+            cuts.append(at)
+    return tuple(line[a:b].strip() for a, b in zip(cuts, [*cuts[1:], len(line)], strict=True))
+
+
+def _translated(template: str, lookup: Lookup) -> str:
+    """Translate a template line by line: the whole line, else the longest known runs of sentences."""
+    return "\n".join(_translated_line(line, lookup) for line in template.split("\n"))
+
+
+def _translated_line(line: str, lookup: Lookup) -> str:
+    core = line.strip()
+    left, said = sentences(core), ""
+    while left:
+        found = ((end, lookup(" ".join(left[:end]))) for end in range(len(left), 0, -1))
+        end, text = next(((end, text) for end, text in found if text is not None), (1, left[0]))
+        said += text if not said or said[-1] in _CLOSING else f" {text}"
+        left = left[end:]
+    return line.replace(core, said, 1) if core else line
+
+
+def _texts(template: str, fields: Mapping[str, object]) -> dict[str, str]:
+    """Format the fields once, so that messages are immutable and can be pickled."""
+    if not fields:
+        return {}
+    shaped = [part for part in PART.finditer(template) if part["name"] in fields]
+    texts = {_key(part): _formatted(fields[part["name"]], part["convert"], part["spec"]) for part in shaped}
+    return {name: _formatted(value, None, None) for name, value in fields.items()} | texts
+
+
+def _formatted(value: object, convert: str | None, spec: str | None) -> str:
+    if convert == "r":
+        value = repr(value)
+    elif isinstance(value, UserMessage) and not spec:
+        return value
+    elif not isinstance(value, str) and hasattr(value, "user_message") and not spec:
+        text: str = value.user_message
+        return text
+    return format(str(value) if convert == "s" else value, spec or "")
+
+
+def _key(part: re.Match[str]) -> str:
+    """Return a field's name with its conversion and format."""
+    conversion, spec = part["convert"], part["spec"]
+    return part["name"] + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
+
+
+def _fill(template: str, fields: Mapping[str, str], surface: Surface, lookup: Lookup | None) -> str:
+    text = template if lookup is None else _translated(template, lookup)
+    filled, end = "", 0
+    for part in (PART if fields else _ONLY_SETTING).finditer(text):
+        filled += _after(filled, text[end : part.start()], lookup) + _part(part, fields, surface, lookup)
+        end = part.end()
+    return filled + _after(filled, text[end:], lookup)
+
+
+def _after(said: str, more: str, lookup: Lookup | None) -> str:
+    """Return the text to append, without the space after full-width punctuation."""
+    return more.removeprefix(" ") if lookup and said and said[-1] in _CLOSING else more
+
+
+def _part(part: re.Match[str], fields: Mapping[str, str], surface: Surface, lookup: Lookup | None) -> str:
+    def nested(text: str) -> str:
+        if not isinstance(text, UserMessage):
+            return text
+        return _fill(text.template, text.fields, text.surface or surface, lookup)
+
+    if "brace" in part.groupdict() and part["brace"]:
+        return part["brace"][0]
+    setting, value = part["setting"], part["value"]
+    if setting:
+        field = _PLACE.fullmatch(setting)
+        name = fields.get(field[1], setting) if field else setting
+        given = None if value is None else _PLACE.sub(lambda at: nested(fields.get(at[1], at[0])), value)
+        return surface.setting(name, given, literal=value == given)
+    text = fields.get(_key(part))
+    if text is None:
+        return part[0]
+    return _translated(text, lookup) if part["words"] and lookup and type(text) is str else nested(text)

@@ -1,1 +1,0 @@
-"""Things with a structure, compared: boxes and polygons, trees and tables."""

@@ -1,0 +1,361 @@
+"""Checkpoints of InternVL in both forms: parameter names, vocabulary, and weights into the network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eyechart.errors import ModelError
+from eyechart.messages import UserMessage
+from eyechart.models.internvl.sizes import CONFIG, sizes_of_config, sizes_of_state
+from eyechart.models.towers.checkpoints import read_json, read_state, some, tokenizing
+from eyechart.models.towers.torch_tools import input_type
+from eyechart.types import ModelSpec
+
+if TYPE_CHECKING:
+    import torch
+
+    from eyechart.models.internvl.network import InternVLNetwork
+
+
+FILE_NAMES = {
+    "vision_model.embeddings.patch_embedding.": "patch_embed.proj.",
+    "vision_model.embeddings.position_embedding": "pos_embed",
+    "vision_model.embeddings.class_embedding": "cls_token",
+    "vision_model.encoder.layers.": "blocks.",
+    "qllama.model.": "transformer.",
+    ".ls1": ".ls1.gamma",
+    ".ls2": ".ls2.gamma",
+}
+"""Name parts in the folder, as in our network, and in the ``.pth`` file."""
+WRAPPERS = {"base_model.model.": "", ".base_layer.": ".", ".default.": "."}
+"""Name parts that peft adds to a model with LoRA weights."""
+UNUSED = re.compile(r"(^|\.)rotary_emb\.inv_freq$|^qllama\.lm_head\.|^itm_head\.")
+"""Unused parts of published checkpoints: buffers that are recomputed, and heads for other tasks."""
+LORA_TARGETS = {
+    "vision_model.": ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2"),
+    "qllama.": (
+        *(f"self_attn.{letter}_proj" for letter in "qkvo"),
+        *(f"mlp.{name}_proj" for name in ("gate", "down", "up")),
+    ),
+}
+"""Layers with LoRA weights, by tower."""
+LORA_ALPHA = 256
+"""Published LoRA scale, to be divided by the rank."""
+
+
+def in_folder(name: str) -> str:
+    """Return the name of a parameter in the folder, which our network shares."""
+    return name
+
+
+def in_file(name: str) -> str:
+    """Return the name of a parameter in the ``.pth`` file."""
+    for ours, theirs in FILE_NAMES.items():
+        name = name.replace(ours, theirs)
+    return name
+
+
+def unwrapped(name: str) -> str:
+    """Return the name of a parameter without peft's additions."""
+    for theirs, plain in WRAPPERS.items():
+        name = name.replace(theirs, plain)
+    return name
+
+
+# InternVL's tokenizer: SentencePiece with LLaMA's special tokens, equal to the authors' tokenizer.
+#
+# transformers 5 merges the pieces appended to LLaMA's vocabulary (all with score 0) differently from SentencePiece.
+
+
+FILE = "tokenizer.model"
+SIBLINGS = ("InternVL-14B-224px", "chinese_alpaca_lora_7b")
+"""Folders next to a checkpoint with the same vocabulary: the other format, and the one that the authors ship."""
+CONTEXT = 80
+
+
+class LlamaPieces:
+    """A SentencePiece vocabulary with begin and end tokens."""
+
+    def __init__(self, path: Path) -> None:
+        from sentencepiece import SentencePieceProcessor
+
+        with tokenizing(str(path)):
+            self.sp_model = SentencePieceProcessor(model_file=str(path))
+        model = self.sp_model
+        if min(model.bos_id(), model.eos_id()) < 0:
+            raise ModelError(
+                "{path} is not a LLaMA vocabulary: it lacks a begin or end token.", advice=ADVICE, path=path
+            )
+        self.marks = {model.id_to_piece(i): i for i in (model.bos_id(), model.eos_id(), model.unk_id())}
+        self._split = re.compile(f"({'|'.join(map(re.escape, self.marks))})")
+
+    def __len__(self) -> int:
+        return int(self.sp_model.get_piece_size())
+
+    def encode(self, text: str, limit: int | None = None) -> list[int]:
+        """Return the ids of a text with begin and end tokens, at most ``limit`` in all; the end token is kept."""
+        body = [number for part in self._split.split(text) for number in self._part(part)]
+        room = None if limit is None else limit - 2
+        return [self.sp_model.bos_id(), *body[:room], self.sp_model.eos_id()]
+
+    def padded(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return ids padded to the context length with 0."""
+        rows = [self.encode(text, CONTEXT) for text in texts]
+        return [row + [0] * (CONTEXT - len(row)) for row in rows]
+
+    def _part(self, part: str) -> list[int]:
+        """Encode the text between special tokens separately; a special token written in a text becomes that token."""
+        if part in self.marks:
+            return [self.marks[part]]
+        ids: list[int] = self.sp_model.encode(part)
+        return ids
+
+
+def find_vocabulary(spec: ModelSpec, checkpoint: Path) -> Path:
+    """Find the vocabulary: the given path, in the checkpoint's folder, or in a folder next to it.
+
+    Raises:
+        ModelError: If it is in none of these places.
+    """
+    places = list(_places(spec, checkpoint))
+    found = next((path for path in places if path.is_file()), None)
+    if found is None:
+        looked = ", ".join(str(path) for path in places)
+        raise ModelError(
+            "No tokenizer found for {checkpoint}. Searched: {looked}.",
+            advice=ADVICE,
+            checkpoint=checkpoint,
+            looked=looked,
+        )
+    return found
+
+
+def _places(spec: ModelSpec, checkpoint: Path) -> Iterator[Path]:
+    given = spec.options.get("tokenizer")
+    if given:
+        yield Path(given) / FILE if Path(given).is_dir() else Path(given)
+        return
+    home = checkpoint if checkpoint.is_dir() else checkpoint.parent
+    yield home / FILE
+    yield from (folder / FILE for folder in siblings(checkpoint))
+
+
+def siblings(checkpoint: Path) -> list[Path]:
+    """List folders next to a checkpoint that may hold its other files."""
+    # The parent of the path as written: resolving `model/` or a link would change it.
+    return [checkpoint.absolute().parent / folder for folder in SIBLINGS]
+
+
+ADVICE = UserMessage(
+    "Put {file} of InternVL-14B-224px or the folder {siblings} next to the checkpoint, "
+    "or pass {--model_option=tokenizer=PATH}.",
+    file=FILE,
+    siblings=" or ".join(SIBLINGS),
+)
+
+
+# Load weights of both checkpoint formats into the network, one shard at a time; every weight must be present.
+
+
+FORMS = (("model.safetensors", "model-*.safetensors"), ("pytorch_model.bin", "pytorch_model-*.bin"))
+"""Weight files of a folder, whole and in shards; safetensors take precedence."""
+
+State = dict[str, "torch.Tensor"]
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """List the weight files of a folder, including the index.
+
+    Raises:
+        ModelError: If there are none, or one listed in the index is missing.
+    """
+    for whole, shards in FORMS:
+        index = folder / f"{whole}.index.json"
+        if index.is_file():
+            return [index, *_indexed(index)]
+        found = [folder / whole] if (folder / whole).is_file() else sorted(folder.glob(shards))
+        if found:
+            return found
+    raise ModelError(
+        "{folder} does not contain weights.",
+        advice="Download the whole folder: {forms}, with the index.",
+        folder=folder,
+        forms=" or ".join((shards for _, shards in FORMS)),
+    )
+
+
+def read_shards(files: Iterable[Path]) -> Iterator[tuple[Path, State]]:
+    """Read one shard at a time; the caller empties each state before requesting the next."""
+    for path in files:
+        if path.suffix != ".json":
+            yield path, unwrapped_state(path)
+
+
+def unwrapped_state(path: Path) -> State:
+    """Read the tensors of a file, under their names without peft."""
+    return {unwrapped(name): tensor for name, tensor in read_state(path).items()}
+
+
+def fill(
+    network: InternVLNetwork, shards: Iterable[tuple[Path, State]], called: Callable[[str], str], source: Path
+) -> list[str]:
+    """Load all weights into the network and merge LoRA weights.
+
+    Args:
+        network: A network with uninitialised weights.
+        shards: Files with their tensors, which are removed one by one.
+        called: Maps a parameter name of the network to that of this checkpoint format.
+        source: The checkpoint, for messages.
+
+    Returns:
+        Notes on unused weights.
+
+    Raises:
+        ModelError: If a weight is missing, has another shape, or is not finite.
+    """
+    places = {called(name): parameter for name, parameter in network.named_parameters()}
+    layers = [called(layer) for layer in _lora_layers(network)]
+    pairs = {f"{layer}.lora_{letter}.weight" for layer in layers for letter in "AB"}
+    missing, spare, added = {*places, *pairs}, [], {}
+
+    def take(path: Path, name: str, tensor: torch.Tensor) -> None:
+        if name in places:
+            _put(tensor, places[name], f"{path}: {name}")
+        elif name in pairs:
+            added[name] = tensor
+        elif not UNUSED.search(name):
+            spare.append(name)
+        missing.discard(name)
+
+    for path, state in shards:
+        while state:
+            take(path, *state.popitem())
+    if missing:
+        raise ModelError(
+            "{source} lacks the weights of {n} parts of InternVL ({missing}).",
+            advice="They would be random. Check that all shards are there and that config.json belongs to them.",
+            source=source,
+            n=len(missing),
+            missing=some(sorted(missing)),
+        )
+    for layer in layers:
+        down, up = added.pop(f"{layer}.lora_A.weight"), added.pop(f"{layer}.lora_B.weight")
+        _merge(places[f"{layer}.weight"], down, up, f"{source}: {layer}")
+    if not spare:
+        return []
+    return [
+        UserMessage(
+            "{n} weights of the checkpoint are not used by the model ({spare}).",
+            n=len(spare),
+            spare=some(sorted(spare)),
+        )
+    ]
+
+
+def _indexed(index: Path) -> list[Path]:
+    places = read_json(index).get("weight_map")
+    if not isinstance(places, dict) or not places or not all(isinstance(name, str) for name in places.values()):
+        raise ModelError("{index} has no valid weight_map.", advice="Copy or download it again.", index=index)
+    files = [index.parent / name for name in sorted(set(places.values()))]
+    for file in files:
+        if file.parent != index.parent or file.name in ("", ".."):
+            raise ModelError(
+                "{index} refers to {file} outside its folder.",
+                advice="Download the folder again.",
+                index=index,
+                file=file,
+            )
+        if not file.is_file():
+            raise ModelError(
+                "{file}, listed in {name}, is missing.", advice="Download the whole folder.", file=file, name=index.name
+            )
+    return files
+
+
+def _put(tensor: torch.Tensor, place: torch.Tensor, what: str) -> None:
+    """Copy a weight into a parameter, in the precision of the parameter."""
+    _check_shape(tensor, place.shape, what)
+    place.copy_(tensor)
+    _check_finite(place, what)
+
+
+def _check_shape(tensor: torch.Tensor, shape: torch.Size, what: str) -> None:
+    import torch
+
+    found = list(tensor.shape) if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+    if found != list(shape):
+        raise ModelError(
+            "{what} is {found}, but the model expects {shape}.",
+            advice="Config and weights belong to different models.",
+            what=what,
+            found=found,
+            shape=list(shape),
+        )
+
+
+def _check_finite(weight: torch.Tensor, what: str) -> None:
+    if weight.numel() and not all(bound.isfinite() for bound in weight.aminmax()):
+        raise ModelError(
+            "{what} has values that are not finite in {dtype}.",
+            advice="Download the checkpoint again; if it is intact, use {--precision=fp32}.",
+            what=what,
+            dtype=str(weight.dtype).removeprefix("torch."),
+        )
+
+
+def _lora_layers(network: InternVLNetwork) -> list[str]:
+    targets = {part: LORA_TARGETS[part] for part in network.sizes.lora}
+    return [
+        name
+        for name, _ in network.named_modules()
+        if any(name.startswith(part) and name.endswith(ends) for part, ends in targets.items())
+    ]
+
+
+def _merge(weight: torch.Tensor, down: torch.Tensor, up: torch.Tensor, what: str) -> None:
+    """Add the product of the two LoRA matrices to a weight, in float32."""
+    rank = down.shape[0]
+    _check_shape(down, (rank, weight.shape[1]), f"{what}.lora_A.weight")
+    _check_shape(up, (weight.shape[0], rank), f"{what}.lora_B.weight")
+    weight.copy_(weight.float() + up.float() @ down.float() * (LORA_ALPHA / rank))
+    _check_finite(weight, what)
+
+
+# Load an InternVL network from either checkpoint format, and list the files this reads.
+
+
+HEADS = ("vision_heads", "text_heads", "pool_heads")
+"""Options for values that a ``.pth`` file does not contain."""
+
+
+def load_network(spec: ModelSpec, place: Path, vocabulary: Path) -> tuple[InternVLNetwork, list[str]]:
+    """Load a folder or a ``.pth`` file; also return notes on unused weights."""
+    from eyechart.models.internvl.network import empty_network
+
+    kind = input_type(spec.precision)
+    if place.is_dir():
+        network = empty_network(sizes_of_config(read_json(place / CONFIG), place / CONFIG), kind)
+        return network, fill(network, read_shards(weight_files(place)), in_folder, place)
+    state = unwrapped_state(place)
+    config = _llama_config(place, vocabulary)
+    llama = read_json(config) if config else {}
+    heads = {name: int(spec.options[name]) for name in HEADS if name in spec.options}
+    network = empty_network(sizes_of_state(state, llama, place, **heads), kind)
+    return network, fill(network, [(place, state)], in_file, place)
+
+
+def files_read(place: Path, vocabulary: Path) -> list[Path]:
+    """List every file that loading reads."""
+    if place.is_dir():
+        return [place / CONFIG, *weight_files(place), vocabulary]
+    config = _llama_config(place, vocabulary)
+    return [place, vocabulary, *([config] if config else [])]
+
+
+def _llama_config(place: Path, vocabulary: Path) -> Path | None:
+    """Find LLaMA's config, next to the vocabulary or the ``.pth`` file, for the number of text heads."""
+    found = (folder / CONFIG for folder in (vocabulary.parent, *siblings(place)))
+    return next((path for path in found if path.is_file() and "hidden_size" in read_json(path)), None)

@@ -1,0 +1,433 @@
+"""Generators that run on this machine: image-text-to-text models of transformers, and CoCa of open_clip."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.api.image_payloads import plain_image
+from eyechart.errors import DataError, ModelError, UsageError, first_line
+from eyechart.metrics.answers import split_thinking
+from eyechart.models import hub
+from eyechart.models.access import access_of
+from eyechart.models.encoders import open_clip as encoders
+from eyechart.models.encoders.open_clip_files import architecture
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, read_json, whole_weights
+from eyechart.models.towers.torch_tools import (
+    autocast,
+    choose_device,
+    count_parameters,
+    forward_errors,
+    input_type,
+    structure_digest,
+    tokenizer_digest,
+    weights_digest,
+)
+from eyechart.types import UNREAD, Answer, Message, ModelCard, ModelSpec, Part, Prompt, digest_json
+
+if TYPE_CHECKING:
+    import torch
+
+
+T = TypeVar("T")
+
+
+class BatchedGenerator(ABC):
+    """Mixin: a generator that answers in batches also answers single conversations."""
+
+    @abstractmethod
+    def generate_many(self, prompts: Iterable[Prompt]) -> Iterator[tuple[str, Answer]]:
+        """Answer prompts in any order, each with its id."""
+
+    def generate(self, messages: Sequence[Message]) -> Answer:
+        """Answer one conversation."""
+        [(_, answer)] = self.generate_many([Prompt("", tuple(messages))])
+        return answer
+
+
+def drop(name: str, answer: Answer) -> None:
+    """Discard an answer: default of ``keep``."""
+
+
+def answer_in_batches(
+    prompts: Iterable[Prompt],
+    size: int,
+    prepare: Callable[[Prompt], T],
+    answer: Callable[[list[T]], Iterable[Answer]],
+    keep: Callable[[str, Answer], None],
+) -> Iterator[tuple[str, Answer]]:
+    """Answer prompts batch by batch; a prompt with an unreadable image gets an answer with an error.
+
+    Args:
+        prompts: Prompts, consumed one batch at a time.
+        size: Prompts per forward pass.
+        prepare: Converts a prompt to the model's input.
+        answer: Runs the model on a non-empty list of inputs; returns their answers in order.
+        keep: Called with each answer before it is yielded.
+    """
+    stream = iter(prompts)
+    while batch := list(islice(stream, size)):
+        inputs: dict[str, T] = {}
+        for prompt in batch:
+            try:
+                inputs[prompt.id] = prepare(prompt)
+            except DataError as error:
+                yield prompt.id, Answer("", error=error.message, finish_reason=UNREAD)
+        answers = answer(list(inputs.values())) if inputs else ()
+        for name, found in zip(inputs, answers, strict=True):
+            keep(name, found)
+            yield name, found
+
+
+# Prompts of models trained on images and one text, without a chat template (PaliGemma).
+
+
+Chat = list[dict[str, Any]]
+PLAIN = frozenset({"paligemma"})
+"""Model types whose processors take images and a text that starts with one image token per image."""
+
+
+def check_plain(chat: Chat) -> Chat:
+    """Refuse a conversation that cannot be a plain prompt: one user turn with an image.
+
+    Raises:
+        DataError: As the error of this prompt.
+    """
+    if any(turn["role"] == "assistant" for turn in chat):
+        raise DataError("The model supports single questions only, not conversations.")
+    if not _of(chat, "image"):
+        raise DataError("The model needs an image; text-only prompts are not supported.")
+    return chat
+
+
+def plain_inputs(processor: Any, chats: Sequence[Chat]) -> Any:
+    """Build the model input: the images of each prompt, and its texts, one per line, after the image tokens."""
+    images = [_of(chat, "image") for chat in chats]
+    lines = ["\n".join(_of(chat, "text")) for chat in chats]
+    texts = [processor.image_token * len(shown) + line for shown, line in zip(images, lines, strict=True)]
+    return processor(images=images, text=texts, padding=True, return_tensors="pt")
+
+
+def _of(chat: Chat, kind: str) -> list[Any]:
+    return [part[kind] for turn in chat for part in turn["content"] if part["type"] == kind]
+
+
+# The ``transformers`` family of generators: image-text-to-text models, most with a chat template, on this machine.
+
+
+MAX_TOKENS = 512
+"""Default limit of new tokens."""
+ONE = {"num_return_sequences": 1, "return_dict_in_generate": False}
+"""Return one sequence of tokens per prompt, whatever generation_config.json specifies."""
+RENAMED = {"max_tokens": "max_new_tokens"}
+"""Settings whose names differ between chat servers and transformers' ``generate``."""
+
+
+class TransformersGeneratorFamily(hub.HubFamily):
+    """Generators from a local folder or a hub id; ``options``: settings (of ``generate``), max_edge, hub, revision."""
+
+    own_options = MappingProxyType({"settings": dict, "max_edge": int})
+
+    needs, extra = ("transformers", "torch"), "transformers"
+    read_by = ("transformers", "torchvision", "tokenizers")
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a missing library or folder, and a local model that does not generate text about images."""
+        super().check(spec)
+        config = Path(spec.name) / "config.json"
+        if not config.is_file():
+            return
+        from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as ABLE
+
+        kind = read_json(config).get("model_type")
+        if kind not in ABLE and not spec.options.get("trust_remote_code"):
+            raise UsageError(
+                "{name} is a {kind} model, which does not generate text about images.",
+                advice="image_caption needs an image-text-to-text model (Qwen-VL, LLaVA, SmolVLM, ...), "
+                "local or behind an API (api_base).",
+                name=spec.name,
+                kind=kind,
+            )
+
+    def load(self, spec: ModelSpec) -> TransformersGenerator:
+        """Load model and processor."""
+        return TransformersGenerator(spec)
+
+
+class TransformersGenerator(BatchedGenerator):
+    """An image-text-to-text model in evaluation mode, answering in batches."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        import transformers
+
+        self.batch_size = access_of(spec).batch_size
+        self.device = choose_device(spec.device)
+        self.precision = spec.precision
+        self.max_edge: int | None = spec.options.get("max_edge")
+        self.settings = generation_settings(spec.options.get("settings") or {})
+        options = hub.loading(spec)
+        source = hub.source_for_library(spec.name, spec)
+        try:
+            with whole_weights(spec.name) as notes:
+                self.processor = transformers.AutoProcessor.from_pretrained(source, **options)
+                model = transformers.AutoModelForImageTextToText.from_pretrained(
+                    source, dtype=input_type(spec.precision), **options
+                )
+        except LOAD_ERRORS as error:
+            raise load_error(f"transformers {spec.name}", error) from error
+        self.plain = model.config.model_type in PLAIN and not getattr(self.processor, "chat_template", None)
+        if not self.plain and not getattr(self.processor, "chat_template", None):
+            raise ModelError("{name} has no chat template.", advice="Use an instruction-tuned model.", name=spec.name)
+        self.model = model.to(self.device).eval()
+        self.tokenizer = self.processor.tokenizer
+        self.tokenizer.padding_side = "left"  # generated tokens must follow the prompt directly
+        self.card = ModelCard(
+            family="transformers",
+            name=spec.name,
+            weights_digest=weights_digest(self.model),
+            transform=digest_json([self.settings, self.max_edge, self._structure()]),
+            precision=spec.precision,
+            parameters=count_parameters(self.model),
+            notes=tuple(notes),
+        )
+
+    def _structure(self) -> list[str]:
+        """Return everything that affects the answers besides weights and settings."""
+        generation = self.model.generation_config.to_json_string(ignore_metadata=True)
+        pixels = self.processor.image_processor.to_json_string()
+        parts = [structure_digest(self.model), tokenizer_digest(self.tokenizer), generation, pixels]
+        return [*map(str, parts), str(self.processor.chat_template)]
+
+    def generate_many(
+        self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
+    ) -> Iterator[tuple[str, Answer]]:
+        """Answer prompts batch by batch; a broken image gets an answer with an error."""
+        return answer_in_batches(
+            prompts, self.batch_size, lambda prompt: self._chat(prompt.messages), self._answers, keep
+        )
+
+    def _chat(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        chat = [{"role": turn.role, "content": [self._part(part) for part in turn.parts]} for turn in messages]
+        return check_plain(chat) if self.plain else chat
+
+    def _part(self, part: Part) -> dict[str, Any]:
+        if isinstance(part, str):
+            mark = getattr(self.processor, "image_token", None)
+            if isinstance(mark, str) and mark and mark in part:
+                raise DataError("The text contains {mark}, the image token of the model.", mark=mark)
+            return {"type": "text", "text": part}
+        return {"type": "image", "image": plain_image(part.decode(), self.max_edge).convert("RGB")}
+
+    def _answers(self, chats: list[list[dict[str, Any]]]) -> list[Answer]:
+        import torch
+
+        inputs = self._inputs(chats).to(self.device, dtype=input_type(self.precision))
+        with torch.inference_mode(), autocast(self.precision, self.device), forward_errors(self.precision):
+            try:
+                rows = self.model.generate(**inputs, **(self.settings | ONE))[:, inputs["input_ids"].shape[1] :]
+            except (TypeError, ValueError) as error:
+                raise ModelError(
+                    "{name} cannot generate ({reason}).",
+                    advice="Check the settings and the chat template.",
+                    name=self.card.name,
+                    reason=first_line(error),
+                ) from error
+        prompt_tokens = inputs["attention_mask"].sum(dim=1).tolist()
+        return [self._answer(row, int(count)) for row, count in zip(rows, prompt_tokens, strict=True)]
+
+    def _inputs(self, chats: list[list[dict[str, Any]]]) -> Any:
+        if self.plain:
+            return plain_inputs(self.processor, chats)
+        return self.processor.apply_chat_template(
+            chats, add_generation_prompt=True, tokenize=True, return_dict=True, **self._tensors()
+        )
+
+    def _tensors(self) -> dict[str, Any]:
+        """Request padded tensors; the argument depends on the version of transformers."""
+        options = {"padding": True, "return_tensors": "pt"}
+        names = inspect.signature(self.processor.apply_chat_template).parameters
+        return {"processor_kwargs": options} if "processor_kwargs" in names else options
+
+    def _answer(self, row: Any, prompt_tokens: int) -> Answer:
+        """Decode new tokens up to the end token; a truncated answer has none."""
+        ends = self._end_marks()
+        tokens = row.tolist()
+        stop = next((i for i, token in enumerate(tokens) if token in ends), None)
+        text = self.tokenizer.decode(tokens[:stop], skip_special_tokens=True).strip()
+        answer, thinking = split_thinking(text)
+        return Answer(
+            text=answer,
+            thinking=thinking,
+            finish_reason="length" if stop is None else "stop",
+            usage={"prompt_tokens": prompt_tokens, "completion_tokens": len(tokens) if stop is None else stop + 1},
+        )
+
+    def _end_marks(self) -> set[int]:
+        marks = self.model.generation_config.eos_token_id
+        listed = marks if isinstance(marks, list) else [marks, self.tokenizer.eos_token_id]
+        return {int(mark) for mark in listed if mark is not None}
+
+
+def generation_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Translate chat server settings to those of ``generate``: temperature 0 is greedy."""
+    named = {RENAMED.get(key, key): value for key, value in settings.items()}
+    if not named.get("temperature"):
+        named.pop("temperature", None)
+        return {"max_new_tokens": MAX_TOKENS, "do_sample": False, **named}
+    return {"max_new_tokens": MAX_TOKENS, "do_sample": True, **named}
+
+
+# The ``open_clip`` family of generators: CoCa, which captions images.
+
+
+LONGEST, SHORTEST = 30, 5
+"""Length limits of a caption in tokens, start token included: open_clip's defaults."""
+START, END = 49406, 49407
+"""Start and end tokens of CLIP's tokenizer, which all CoCa models of open_clip use."""
+DECODINGS = ("beam_search", "greedy")
+
+
+class CocaFamily:
+    """CoCa models.
+
+    ``options["settings"]["decoding"]`` is beam_search (open_clip's, needs transformers 4) or greedy.
+    """
+
+    only_describes = True
+    """These models caption images and ignore questions."""
+
+    own_options = MappingProxyType({"settings": dict, "decoder": str})
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse models unknown to open_clip, and architectures other than CoCa."""
+        encoders.OpenClipFamily().check(spec)
+        known = architecture(spec)
+        if known is not None and "multimodal_cfg" not in known:
+            raise _no_decoder(spec)
+        decoding = _settings(spec).get("decoding", "greedy")
+        if decoding not in DECODINGS:
+            raise UsageError(
+                "Unknown decoding {decoding!r}.",
+                advice="Known: {names}.",
+                decoding=decoding,
+                names=", ".join(DECODINGS),
+            )
+
+    def places(self, spec: ModelSpec) -> list[Path | None]:
+        """Return the local paths, as for the encoder."""
+        return encoders.OpenClipFamily().places(spec)
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Digest the local files, as for the encoder."""
+        return encoders.OpenClipFamily().identity(spec)
+
+    def load(self, spec: ModelSpec) -> CocaGenerator:
+        """Load the model."""
+        return CocaGenerator(spec)
+
+
+class CocaGenerator(BatchedGenerator):
+    """A CoCa model that captions images; the texts of a prompt are ignored."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        encoder_spec = replace(spec, options={k: v for k, v in spec.options.items() if k != "settings"})
+        self.encoder = encoders.OpenClipEncoder(encoder_spec)
+        self.encoder.precision_check = None  # there are no vectors to compare
+        self.batch_size = access_of(spec).batch_size
+        if not hasattr(self.encoder.model, "text_decoder"):
+            raise _no_decoder(spec)
+        if _special_tokens(self.encoder.tokenizer) != (START, END):
+            raise ModelError("{label} does not use CLIP's tokenizer; its captions cannot be decoded.", label=spec.label)
+        able = _library_decodes()
+        self.decoding = _settings(spec).get("decoding") or ("beam_search" if able else "greedy")
+        if self.decoding == "beam_search" and not able:
+            raise ModelError(
+                "open_clip's beam search does not work with the installed transformers.",
+                advice="Install transformers<5, or use greedy decoding.",
+            )
+        note = () if able else ("Captions are decoded greedily: open_clip's beam search needs transformers 4.",)
+        card = self.encoder.card
+        self.card = replace(
+            card, transform=f"{card.transform} | {self.decoding} {SHORTEST}-{LONGEST}", notes=(*card.notes, *note)
+        )
+
+    def generate_many(
+        self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
+    ) -> Iterator[tuple[str, Answer]]:
+        """Caption images batch by batch; a broken image gets an answer with an error."""
+        return answer_in_batches(prompts, self.batch_size, self._pixels, self._captions, keep)
+
+    def _pixels(self, prompt: Prompt) -> NDArray[np.float32]:
+        return self.encoder.prepare_image(self.encoder.decode(_image(prompt)))
+
+    def _captions(self, pixels: list[NDArray[np.float32]]) -> list[Answer]:
+        import torch
+
+        encoder, device = self.encoder, self.encoder.devices[0]
+        with torch.inference_mode(), autocast(encoder.precision, device), forward_errors(encoder.precision):
+            images = torch.from_numpy(np.stack(pixels)).to(device, input_type(encoder.precision))
+            model: Any = encoder.model
+            rows = model.generate(images) if self.decoding == "beam_search" else greedy(model, images)
+        return [Answer(self._words(row)) for row in rows.cpu().tolist()]
+
+    def _words(self, tokens: list[int]) -> str:
+        kept = tokens[: tokens.index(END)] if END in tokens else tokens
+        return str(self.encoder.tokenizer.decode([token for token in kept if token not in (START, 0)])).strip()
+
+
+def greedy(model: Any, images: torch.Tensor) -> torch.Tensor:
+    """Decode the most likely token until all captions have ended or reached the maximum length."""
+    import torch
+
+    known = model(images)
+    latent, tokens_of_image = known["image_features"], known["image_embs"]
+    tokens = torch.full((len(images), 1), START, device=images.device)
+    ended = torch.zeros(len(images), dtype=torch.bool, device=images.device)
+    while tokens.shape[1] < LONGEST and not bool(ended.all()):
+        found = model(images, tokens, image_latent=latent, image_embs=tokens_of_image, output_labels=False)
+        logits = found["logits"][:, -1].float()
+        if tokens.shape[1] < SHORTEST:
+            logits[:, END] = -torch.inf
+        best = torch.where(ended, END, logits.argmax(dim=-1))
+        ended = ended | (best == END)
+        tokens = torch.cat([tokens, best[:, None]], dim=1)
+    return tokens
+
+
+def _image(prompt: Prompt) -> Any:
+    for message in prompt.messages:
+        for part in message.parts:
+            if not isinstance(part, str):
+                return part
+    raise DataError("The prompt has no image.")
+
+
+def _no_decoder(spec: ModelSpec) -> UsageError:
+    return UsageError("{label} has no text decoder.", advice="Use a CoCa model of open_clip.", label=spec.label)
+
+
+def _special_tokens(tokenizer: Any) -> tuple[int | None, int | None]:
+    inner = getattr(tokenizer, "tokenizer", None)
+    if inner is not None:
+        return inner.bos_token_id, inner.eos_token_id
+    return tokenizer.sot_token_id, tokenizer.eot_token_id
+
+
+def _settings(spec: ModelSpec) -> dict[str, Any]:
+    return dict(spec.options.get("settings") or {})
+
+
+def _library_decodes() -> bool:
+    """Whether open_clip found the classes its beam search needs, which transformers 5 removed."""
+    from open_clip import coca_model
+
+    return bool(coca_model._has_transformers)

@@ -1,0 +1,368 @@
+"""Families of user models: Python objects and `python:` factories as encoders or generators."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
+
+from eyechart.errors import DataError, EyechartError, ModelError, UsageError, first_line
+from eyechart.io.digests import code_digest
+from eyechart.io.files import cache_root, write_cached
+from eyechart.io.images import ImageRef
+from eyechart.messages import UserMessage
+from eyechart.metrics.answers import split_thinking
+from eyechart.metrics.choices import CHAT_FAILED, FAILED
+from eyechart.models.encoders.transformers import TransformersEncoder, check_pair
+from eyechart.models.family import place_digest
+from eyechart.models.objects.fingerprint import code_and_args_digest
+from eyechart.models.objects.model_parts import (
+    ModelParts,
+    check_parts,
+    is_module,
+    is_sentence_transformer,
+    is_transformers,
+    parts_of,
+    takes_lists,
+)
+from eyechart.models.objects.object_encoders import PRECISIONS, ListEncoder, ModuleEncoder, SentenceLists
+from eyechart.models.registry import OWN_GENERATORS
+from eyechart.models.towers.checkpoints import LOAD_ERRORS
+from eyechart.plugins import PYTHON, see_working_folder, split_user_name, user_object
+from eyechart.types import Answer, Encoder, Message, ModelCard, ModelSpec, digest_json
+
+WORD = "model"
+
+
+class ObjectFamily:
+    """Wraps an in-memory object passed to `eyechart.evaluate`."""
+
+    own_options: Mapping[str, Any] = MappingProxyType({})
+
+    def check(self, spec: ModelSpec) -> None:
+        """Raise for an object that is not a model or lacks a part; nothing is computed."""
+        check_parts(parts_of(_object(spec)))
+
+    def identity(self, spec: ModelSpec) -> None:  # noqa: ARG002 - its weights may have changed since the last call
+        """Return None: an in-memory object has no identity that outlives the call."""
+        return
+
+    def load(self, spec: ModelSpec) -> Encoder:
+        """Wrap the object; it stays on its device and in its precision."""
+        return wrap(spec, parts_of(_object(spec)))
+
+
+class PythonFamily:
+    """Calls a factory in the user's code, named as ``python:module.path:factory``.
+
+    The factory receives those of ``model_name``, ``pretrained``, ``cache_dir``, ``device``, ``precision`` and ``spec``
+    that its signature has. It returns anything that can be passed to `eyechart.evaluate` as a model; a tuple
+    ``(model, transform, tokenizer)``, as in CLIP_benchmark, is read in this order.
+    """
+
+    def check(self, spec: ModelSpec) -> None:
+        """Raise if the name is not ``module:factory`` or the module does not exist; the module is not imported."""
+        module, _ = split_user_name(target_of(spec), WORD)
+        see_working_folder()
+        try:
+            found = sys.modules.get(module) or find_spec(module)  # functions of a script are in __main__
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            raise UsageError(
+                "Python module not found: {name!r}.",
+                advice="It is searched for in sys.path and in the working directory.",
+                name=module,
+            )
+
+    def identity(self, spec: ModelSpec) -> None:  # noqa: ARG002 - arbitrary code is probed every time
+        """Return None: the result of running code is unknown beforehand."""
+        return
+
+    def load(self, spec: ModelSpec) -> Encoder:
+        """Call the factory and wrap its result."""
+        factory = user_object(target_of(spec), WORD)
+        if not callable(factory):
+            raise UsageError(
+                "{spec} is a {type}, not a function or class.", spec=target_of(spec), type=type(factory).__name__
+            )
+        made = factory(**accepted(factory, spec))
+        try:
+            in_order = isinstance(made, tuple) and len(made) == 3 and is_module(made[0])
+            parts = ModelParts(*made) if in_order else parts_of(made)
+            check_parts(parts)
+        except ModelError as error:
+            raise ModelError("{name}: {reason}", advice=error.advice, name=spec.name, reason=error.message) from error
+        everything = (parts.model, parts.preprocess, parts.tokenizer, parts.processor)
+        return wrap(spec, parts, code_and_args_digest(spec, factory, *everything))
+
+
+def target_of(spec: ModelSpec) -> str:
+    """Return ``module.path:factory``."""
+    return str(spec.options.get("factory") or spec.name)
+
+
+def accepted(factory: Callable[..., Any], spec: ModelSpec) -> dict[str, Any]:
+    """Return the arguments that the factory accepts; with ``**kwargs`` it receives those of CLIP_benchmark's recipe."""
+    from eyechart.models.towers.torch_tools import choose_device
+
+    parameters = inspect.signature(factory).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    known: dict[str, Callable[[], Any]] = {
+        "model_name": lambda: spec.name,
+        "pretrained": lambda: spec.pretrained,
+        "cache_dir": lambda: spec.options.get("cache_dir"),
+        "device": lambda: choose_device(spec.device),
+    }
+    ours: dict[str, Callable[[], Any]] = {"precision": lambda: spec.precision, "spec": lambda: spec}
+    chosen = {name: make() for name, make in known.items() if takes_any or name in parameters}
+    return chosen | {name: make() for name, make in ours.items() if name in parameters}
+
+
+def wrap(spec: ModelSpec, parts: ModelParts, code: str = "") -> Encoder:
+    """Wrap a model object in the first adapter that fits.
+
+    Args:
+        spec: Name and settings of the model.
+        parts: The model and its parts.
+        code: Digest of the code, arguments and state behind the object. Empty for an in-memory object, which keeps its
+            device and precision.
+    """
+    make: Callable[[ModelSpec, ModelParts, str], Any] = next(make for fits, make in KINDS if fits(parts))
+    encoder: Encoder = make(spec, parts, code)
+    return encoder
+
+
+def _object(spec: ModelSpec) -> Any:
+    if spec.given is None:
+        raise ModelError(
+            "{name} is not an in-memory object.", advice="Pass the object itself to eyechart.evaluate.", name=spec.name
+        )
+    return spec.given.thing
+
+
+def _from_transformers(spec: ModelSpec, parts: ModelParts, code: str) -> TransformersEncoder:
+    """Use a transformers model like one loaded by name; a missing processor is loaded from the model's folder."""
+    model = parts.model
+    processor = _whole_processor(parts)
+    check_pair(type(model).__name__, model, processor)
+    if not code:
+        weights = (weight for weight in model.parameters() if weight.is_floating_point())
+        types = {str(weight.dtype).removeprefix("torch.") for weight in weights}
+        # A model of mixed dtypes is left unchanged and receives float32.
+        precision = PRECISIONS.get(types.pop(), "fp32") if len(types) == 1 else "fp32"
+        spec = replace(spec, device=str(model.device), precision=precision)
+    encoder = TransformersEncoder(spec, (model, processor, []))
+    digest = digest_json([encoder.card.weights_digest, code]) if code else encoder.card.weights_digest
+    encoder.card = replace(encoder.card, family=spec.family, weights_digest=digest)
+    return encoder
+
+
+def _whole_processor(parts: ModelParts) -> Any:
+    """Combine the parts passed by the user with the saved processor."""
+    own = {"image_processor": parts.preprocess, "tokenizer": parts.tokenizer}
+    if own["image_processor"] is not None and not hasattr(own["image_processor"], "to_dict"):
+        raise ModelError(
+            "{kind} is not an image processor, which {model} needs.",
+            advice="Pass an image processor of transformers, or a custom object with encode_images and encode_texts.",
+            kind=type(parts.preprocess).__name__,
+            model=type(parts.model).__name__,
+        )
+    if None not in own.values():
+        return SimpleNamespace(**own)
+    whole = parts.processor or _saved_processor(parts.model)
+    return SimpleNamespace(**{name: getattr(whole, name, None) if part is None else part for name, part in own.items()})
+
+
+def _saved_processor(model: Any) -> Any:
+    import transformers
+
+    name, place = type(model).__name__, getattr(model, "name_or_path", "")
+    advice = "Pass both: a tuple (model, processor)."
+    if not place:
+        raise ModelError("{name} has no processor and was not loaded from a folder or hub.", advice=advice, name=name)
+    try:
+        return transformers.AutoProcessor.from_pretrained(place)
+    except LOAD_ERRORS as error:
+        raise ModelError(
+            "{name} has no processor, and none can be loaded from {place} ({reason}).",
+            advice=advice,
+            name=name,
+            place=place,
+            reason=first_line(error),
+        ) from error
+
+
+KINDS: tuple[tuple[Callable[[ModelParts], bool], Callable[[ModelSpec, ModelParts, str], Any]], ...] = (
+    (takes_lists, lambda spec, parts, code: ListEncoder(spec, parts.model, code)),
+    (
+        lambda parts: is_sentence_transformer(parts.model),
+        lambda spec, parts, code: ListEncoder(spec, SentenceLists(parts.model), code),
+    ),
+    (lambda parts: is_transformers(parts.model), _from_transformers),
+    (lambda _: True, ModuleEncoder),
+)
+"""The adapter for each kind of object."""
+
+
+# The ``python`` family of generators: any class with ``generate(message, dataset)``, by module path or by name.
+
+
+_OURS = ("dataset", "settings", "factory")
+"""Options that are not passed to the class."""
+
+_UNKNOWN = UserMessage(
+    "Files loaded by the class itself are not tracked: pass its weights as {--model_option}, or "
+    "delete the folder responses of the cache when they change."
+)
+
+
+class PythonGeneratorFamily:
+    """Classes with VLMEvalKit's interface: ``python:module:Class``, or a name registered by a package.
+
+    ``options``: the keyword arguments of the class, and ``dataset``, the benchmark name passed to its methods.
+    """
+
+    wants_benchmark = True
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a class that cannot be imported or lacks ``generate``."""
+        if not callable(getattr(find_class(spec.name), "generate", None)):
+            raise UsageError(
+                "{name} has no method `generate`.", advice="Extend eyechart.vlm.BaseModel.", name=spec.name
+            )
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Digest the code of the class and its local imports, the options, and the files they name."""
+        try:
+            made = find_class(spec.name)
+        except UsageError:
+            return None  # no such class: `check` reports it, and stored predictions need none
+        return digest_json([code_digest(made), dict(spec.options), _file_digests(spec)])
+
+    def load(self, spec: ModelSpec) -> PythonGenerator:
+        """Instantiate the model."""
+        return PythonGenerator(spec)
+
+
+def _file_digests(spec: ModelSpec) -> list[str]:
+    """Digest the files and folders that options name, such as weights."""
+    values = (value for _, value in sorted(spec.options.items()) if isinstance(value, str | Path) and value)
+    return [place_digest(Path(value)) for value in values if os.path.exists(value)]  # noqa: PTH110 - Path.exists raises for long texts
+
+
+class PythonGenerator:
+    """Adapts a model with VLMEvalKit's interface."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        made = find_class(spec.name)
+        self.name = spec.name
+        self.dataset: str | None = spec.options.get("dataset")
+        try:
+            self.model = made(**{key: value for key, value in spec.options.items() if key not in _OURS})
+        except EyechartError:
+            raise
+        except Exception as error:
+            raise ModelError(
+                "{name} cannot be instantiated: {type}: {reason}",
+                advice="Pass its arguments with {--model_option=KEY=VALUE}.",
+                name=spec.name,
+                type=type(error).__name__,
+                reason=error,
+            ) from error
+        self.card = ModelCard(
+            family="python",
+            name=spec.name,
+            weights_digest=digest_json([spec.name, code_digest(made), _file_digests(spec)]),
+            transform=digest_json(dict(spec.options)),
+            precision="unknown",
+            notes=(_UNKNOWN,),
+        )
+
+    def custom_prompt(self, dataset: str, image_paths: Callable[[Any], list[str]]) -> Callable[[Any], Any] | None:
+        """Return the model's own prompt builder for a dataset, if it has one."""
+        if hasattr(self.model, "set_dump_image"):
+            self.model.set_dump_image(image_paths)
+        uses = getattr(self.model, "use_custom_prompt", None)
+        return partial(self._build_prompt, dataset=dataset) if uses is not None and uses(dataset) else None
+
+    def _build_prompt(self, line: Any, dataset: str) -> Any:
+        """Build a prompt; exceptions become the error of this question."""
+        try:
+            return self.model.build_prompt(line, dataset=dataset)
+        except EyechartError:
+            raise
+        except Exception as error:
+            raise DataError(
+                "{name}.build_prompt failed: {type}: {reason}", name=self.name, type=type(error).__name__, reason=error
+            ) from error
+
+    def check_chat(self) -> None:
+        """Refuse conversations that the class does not support.
+
+        Raises:
+            ModelError: If it lacks ``chat_inner``, or ``chat`` without a base class.
+        """
+        extends = hasattr(self.model, "generate_inner")
+        if not callable(getattr(self.model, "chat_inner" if extends else "chat", None)):
+            raise ModelError(
+                "{name} does not support conversations.",
+                advice="Implement chat_inner(message, dataset), which receives all turns and answers the last one.",
+                name=self.name,
+            )
+
+    def generate(self, messages: Sequence[Message]) -> Answer:
+        """Answer one conversation; exceptions become the error of this conversation."""
+        try:
+            output = self._answer(messages)
+        except EyechartError:
+            raise
+        except Exception as error:  # noqa: BLE001 - user code: its failure is recorded, the run continues
+            return Answer("", error=f"{type(error).__name__}: {error}")
+        if getattr(self.model, "gave_up", False):
+            return Answer("", error=f"no try succeeded: {output}")
+        text = output["prediction"] if isinstance(output, dict) and "prediction" in output else output
+        if not isinstance(text, str):
+            return Answer("", error=f"generate returned {type(text).__name__}, not a text")
+        if text.startswith((FAILED, CHAT_FAILED)):
+            return Answer("", error=text)
+        answer, thinking = split_thinking(text)
+        return Answer(answer, thinking=thinking)
+
+    def _answer(self, messages: Sequence[Message]) -> Any:
+        if len(messages) == 1 or (len(messages) == 2 and messages[0].role == "system"):
+            marks = [{"role": "system"} if turn.role == "system" else {} for turn in messages]
+            items = [_item(part) | mark for turn, mark in zip(messages, marks, strict=True) for part in turn.parts]
+            return self.model.generate(items, dataset=self.dataset)
+        self.check_chat()
+        turns = [{"role": turn.role, "content": [_item(part) for part in turn.parts]} for turn in messages]
+        return self.model.chat(turns, dataset=self.dataset)
+
+
+def _item(part: str | ImageRef) -> dict[str, str]:
+    if isinstance(part, str):
+        return {"type": "text", "value": part}
+    return {"type": "image", "value": str(part.path if part.path and not part.box else _image_file(part))}
+
+
+def _image_file(image: ImageRef) -> Path:
+    """Write an image without a file, or a crop of one, to the cache for a class that takes paths."""
+    path = cache_root() / "images" / f"{image.digest().hex()}.png"
+    if not path.is_file():
+        stream = io.BytesIO()
+        image.decode().save(stream, "PNG")
+        write_cached(path, stream.getvalue())
+    return path
+
+
+def find_class(name: str) -> Any:
+    """Return the class of ``python:module:Class``, ``module:Class`` or a registered name."""
+    return OWN_GENERATORS.load(f"{PYTHON}{name.removeprefix(PYTHON)}" if ":" in name else name)

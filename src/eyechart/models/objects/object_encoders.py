@@ -1,0 +1,341 @@
+"""In-memory objects as encoders: list-style (`encode_images`) and torch modules (`encode_image`)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from eyechart.errors import ModelError, first_line
+from eyechart.metrics.vectors import float_array
+from eyechart.models.encoders.open_clip import count_tokens
+from eyechart.models.encoders.transformers import features
+from eyechart.models.objects.fingerprint import probe_fingerprint
+from eyechart.models.objects.model_parts import ModelParts, complete, has_method
+from eyechart.models.towers.torch_tools import (
+    autocast,
+    cast,
+    choose_device,
+    count_parameters,
+    describe,
+    forward_errors,
+    input_type,
+    number,
+    precision_notes,
+    weights_digest,
+)
+from eyechart.types import ModelCard, ModelSpec, digest_json
+
+if TYPE_CHECKING:
+    import torch
+
+
+Vectors = NDArray[np.float32]
+
+
+class ListEncoder:
+    """Calls the object's methods with lists.
+
+    ``encode_images`` receives RGB images of PIL. If the object has ``prepare_image``, it receives the results of that,
+    stacked into one array.
+
+    Args:
+        spec: Name and settings of the model.
+        lists: The object.
+        code: Digest of the code and state behind it; empty for an in-memory object.
+    """
+
+    def __init__(self, spec: ModelSpec, lists: Any, code: str = "") -> None:
+        self.lists = lists
+        self.name = type(getattr(lists, "model", lists) if isinstance(lists, SentenceLists) else lists).__name__
+        self.sees = callable(getattr(lists, "encode_images", None))
+        self.reads = callable(getattr(lists, "encode_texts", None))
+        self.takes_language = self.reads and _takes(lists.encode_texts, "language")
+        self.devices: Sequence[str] = getattr(lists, "devices", ())
+        own = getattr(lists, "card", None)
+        card = own if isinstance(own, ModelCard) else _card(spec, lists, in_memory=not code)
+        answers, size, notes = probe_fingerprint(self, sees=self.sees, reads=self.reads)
+        # A factory's card may name another family; an in-memory object is listed under the caller's name for it.
+        family, name = (card.family, card.name) if code else (spec.family, spec.label)
+        self.card = replace(
+            card,
+            family=family,
+            name=name,
+            # Includes code and probe outputs, even if the object provides a digest.
+            weights_digest=digest_json([card.weights_digest, self.name, answers, code]),
+            embedding_dim=card.embedding_dim if size is None else size,
+            notes=(*card.notes, *notes),
+        )
+
+    def prepare_image(self, image: Image.Image) -> NDArray[Any]:
+        """Apply the object's transform; without one, keep the RGB pixels."""
+        prepare = getattr(self.lists, "prepare_image", None)
+        return np.asarray(prepare(image) if prepare is not None else image.convert("RGB"))
+
+    def encode_images(self, batch: Sequence[NDArray[Any]]) -> Vectors:
+        """Call the object with images."""
+        self._require("encode_images", able=self.sees)
+        if not len(batch):
+            return self._empty()
+        prepared = hasattr(self.lists, "prepare_image")
+        images = batch if prepared else [Image.fromarray(pixels) for pixels in batch]
+        return vectors_from(self.lists.encode_images(images), len(batch), f"{self.name}.encode_images")
+
+    def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
+        """Call the object with texts, and with the language if it accepts one."""
+        self._require("encode_texts", able=self.reads)
+        if not len(texts):
+            return self._empty()
+        options = {"language": language} if self.takes_language else {}
+        return vectors_from(self.lists.encode_texts(list(texts), **options), len(texts), f"{self.name}.encode_texts")
+
+    def truncated(self, texts: Sequence[str]) -> list[bool]:
+        """Call the object's ``truncated``; without it, no text counts as truncated."""
+        own = getattr(self.lists, "truncated", None)
+        return [bool(cut) for cut in own(texts)] if own is not None else [False] * len(texts)
+
+    def _empty(self) -> Vectors:
+        return np.empty((0, self.card.embedding_dim or 0), np.float32)
+
+    def _require(self, method: str, *, able: bool) -> None:
+        if not able:
+            raise ModelError(
+                "{name} has no {method}.",
+                advice="This task needs it: implement it, or choose another task.",
+                name=self.name,
+                method=method,
+            )
+
+
+class SentenceLists:
+    """A sentence-transformers model through its ``encode``, with its prompts and pooling."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.prompts = {role: text for role, text in (model.prompts or {}).items() if text}
+        self.similarity = model.similarity_fn_name or "cosine"
+        self.context_length = getattr(model, "max_seq_length", None)
+        self.devices = (str(model.device),)
+        if "image" in (getattr(model, "modalities", None) or ["text"]):
+            self.encode_images = self.encode_texts
+
+    def encode_texts(self, items: list[Any]) -> Any:
+        """Encode texts or images in one batch."""
+        return self.model.encode(items, batch_size=len(items), show_progress_bar=False, convert_to_numpy=True)
+
+    def truncated(self, texts: Sequence[str]) -> list[bool]:
+        """Count tokens, if the model has a maximum length."""
+        limit = self.context_length
+        if limit is None or not callable(self.model.tokenizer):
+            return [False] * len(texts)
+        rows = self.model.tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
+        return [len(row) > limit for row in rows]
+
+
+def vectors_from(output: Any, count: int, name: str) -> Vectors:
+    """Convert the output of user code (an array, a tensor, or a list of either) to one float32 array.
+
+    Args:
+        output: The output.
+        count: Number of inputs.
+        name: Class and method, for messages.
+
+    Raises:
+        ModelError: If there is not exactly one row of numbers per input.
+    """
+    advice = "It must return one row per input, in the same order."
+    try:
+        array = float_array(output)
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            "{name} returned a {type} that is not a numeric array ({reason}).",
+            advice=advice,
+            name=name,
+            type=type(output).__name__,
+            reason=error,
+        ) from error
+    if array.ndim != 2 or len(array) != count:
+        raise ModelError(
+            "{name} returned shape {shape} for {count} inputs.",
+            advice=advice,
+            name=name,
+            shape=array.shape,
+            count=count,
+        )
+    return array
+
+
+def _card(spec: ModelSpec, lists: Any, *, in_memory: bool) -> ModelCard:
+    """Describe an object without a card by the attributes that it shares with cards."""
+    return ModelCard(
+        family=spec.family,
+        name=spec.label,
+        weights_digest="",
+        transform="as the object does it",
+        precision="as given" if in_memory else spec.precision,
+        prompts=getattr(lists, "prompts", None) or {},
+        similarity=getattr(lists, "similarity", "cosine"),
+        context_length=getattr(lists, "context_length", None),
+    )
+
+
+def _takes(function: Any, name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # built-in functions have no signature
+        return False
+
+
+# Adapter for torch modules with ``encode_image`` and ``encode_text``, their preprocessing and their tokenizer.
+
+
+PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+
+
+class ModuleEncoder:
+    """Runs ``encode_image`` on prepared images and ``encode_text`` on tokens.
+
+    A model made by a factory is moved to the device and precision of the settings, as in CLIP_benchmark; an in-memory
+    model stays as it is.
+
+    Args:
+        spec: Name and settings of the model.
+        parts: The module, its preprocessing and its tokenizer.
+        code: Digest of the code and state behind it; empty for an in-memory object.
+    """
+
+    def __init__(self, spec: ModelSpec, parts: ModelParts, code: str = "") -> None:
+        parts = complete(parts)
+        self.model, self.name = parts.model, type(parts.model).__name__
+        self.preprocess, self.tokenizer = parts.preprocess, parts.tokenizer
+        self.sees, self.reads = has_method(self.model, "encode_image"), has_method(self.model, "encode_text")
+        is_torch = hasattr(self.model, "state_dict")
+        if code:
+            self.device, self.precision = choose_device(spec.device), spec.precision
+            self.dtype = input_type(spec.precision)
+            if is_torch:
+                self.model = cast(self.model, spec.precision).to(self.device).eval()
+        else:
+            self.device, self.dtype = _placement(self.model)
+            self.precision = PRECISIONS.get(str(self.dtype).rpartition(".")[2], str(self.dtype))
+        self.devices = (self.device,)
+        answers, size, notes = probe_fingerprint(self, sees=self.sees, reads=self.reads)
+        state = code or (weights_digest(self.model) if is_torch else "")
+        scale: Any = getattr(self.model, "logit_scale", None)
+        bias: Any = getattr(self.model, "logit_bias", None)
+        self.card = ModelCard(
+            family=spec.family,
+            name=spec.label,
+            weights_digest=digest_json([self.name, answers, state]),
+            transform=f"{describe(self.preprocess)} | {type(self.tokenizer).__name__}",
+            precision=self.precision,
+            embedding_dim=size,
+            context_length=getattr(self.tokenizer, "context_length", None),
+            parameters=count_parameters(self.model) if is_torch else None,
+            logit_scale=number(scale.exp()) if hasattr(scale, "exp") else None,
+            logit_bias=number(bias) if hasattr(bias, "detach") else None,
+            notes=(*notes, *(precision_notes(self.precision, self.device) if code else ())),
+        )
+
+    def prepare_image(self, image: Image.Image) -> NDArray[Any]:
+        """Apply the preprocessing: a transform, or an image processor of transformers."""
+        if hasattr(self.preprocess, "image_mean") or hasattr(self.preprocess, "image_processor"):
+            return np.asarray(self.preprocess(images=image, return_tensors="np")["pixel_values"][0], np.float32)
+        pixels = self.preprocess(image)
+        return np.asarray(pixels.numpy(force=True) if hasattr(pixels, "detach") else pixels)
+
+    def encode_images(self, batch: Any) -> Vectors:
+        """Call ``encode_image``."""
+        import torch
+
+        if not len(batch):
+            return self._empty()
+        if len({np.shape(pixels) for pixels in batch}) > 1:
+            raise ModelError(
+                "{name}: the preprocessing returns images of different shapes, which cannot be batched.",
+                advice="Resize and crop them to one size, or use {--batch_size=1}.",
+                name=self.name,
+            )
+        pixels = torch.from_numpy(np.ascontiguousarray(batch))
+        with torch.no_grad(), autocast(self.precision, self.device), forward_errors(self.precision):
+            placed = pixels.to(self.device, self.dtype if pixels.is_floating_point() else None)
+            return self._vectors("encode_image", self.model.encode_image(placed), len(batch))
+
+    def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:  # noqa: ARG002 - not supported by the interface
+        """Call ``encode_text`` on the tokenizer's output."""
+        import torch
+
+        if not self.reads:
+            raise ModelError(
+                "{name} has no encode_text.", advice="This task needs it: choose another task.", name=self.name
+            )
+        if not len(texts):
+            return self._empty()
+        with torch.no_grad(), autocast(self.precision, self.device), forward_errors(self.precision):
+            tokens = self._tokens(list(texts))
+            by_name = isinstance(tokens, Mapping) and _takes_names(self.model.encode_text)
+            output = self.model.encode_text(**tokens) if by_name else self.model.encode_text(tokens)
+            return self._vectors("encode_text", output, len(texts))
+
+    def truncated(self, texts: Sequence[str]) -> list[bool]:
+        """Count tokens with open_clip tokenizers; others truncate without a report."""
+        limit = getattr(self.tokenizer, "context_length", None)
+        if not isinstance(limit, int) or not callable(getattr(self.tokenizer, "encode", None)):
+            return [False] * len(texts)
+        with suppress(TypeError, AttributeError):  # an unrelated method
+            return [count_tokens(self.tokenizer, text) > limit for text in texts]
+        return [False] * len(texts)
+
+    def _tokens(self, texts: list[str]) -> Any:
+        """Return a tensor, tensors by name if ``encode_text`` takes them, or the tokenizer's own container."""
+        from_transformers = hasattr(self.tokenizer, "pad_token_id") or hasattr(self.tokenizer, "image_processor")
+        if from_transformers:
+            tokens = self.tokenizer(text=texts, padding=True, truncation=True, return_tensors="pt")
+        else:
+            tokens = self.tokenizer(texts)
+        if not isinstance(tokens, Mapping):
+            return self._placed(tokens)
+        if _takes_names(self.model.encode_text):
+            return {name: self._placed(value) for name, value in tokens.items()}
+        # Like CLIP_benchmark, pass a container with `.to()` to encode_text as it is.
+        as_is = hasattr(tokens, "to") and not from_transformers
+        return self._placed(tokens if as_is else tokens["input_ids"])
+
+    def _placed(self, tokens: Any) -> Any:
+        import torch
+
+        try:
+            return (tokens if hasattr(tokens, "to") else torch.as_tensor(np.asarray(tokens))).to(self.device)
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                "The tokenizer of {name} does not return a tensor ({reason}).",
+                advice="It must return the same number of tokens for each text: pad and truncate.",
+                name=self.name,
+                reason=first_line(error),
+            ) from error
+
+    def _vectors(self, method: str, output: Any, count: int) -> Vectors:
+        return vectors_from(features(output), count, f"{self.name}.{method}")
+
+    def _empty(self) -> Vectors:
+        return np.empty((0, self.card.embedding_dim or 0), np.float32)
+
+
+def _placement(model: Any) -> tuple[str, torch.dtype]:
+    """Return device and dtype of a module, by its first floating-point parameter."""
+    import torch
+
+    parameters = model.parameters() if callable(getattr(model, "parameters", None)) else ()
+    first = next((one for one in parameters if one.is_floating_point()), None)
+    return ("cpu", torch.float32) if first is None else (str(first.device), first.dtype)
+
+
+def _takes_names(method: Any) -> bool:
+    parameters = inspect.signature(method).parameters
+    return "input_ids" in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())

@@ -1,1 +1,0 @@
-"""Encoders exported to ONNX: two towers and a tokenizer, without torch."""

@@ -1,0 +1,141 @@
+"""Rerankers: models that read a query and a document together; cross-encoders through sentence-transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from eyechart.errors import ModelError
+from eyechart.models import hub
+from eyechart.models.access import access_of
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
+from eyechart.models.towers.torch_tools import (
+    autocast,
+    choose_device,
+    count_parameters,
+    forward_errors,
+    input_type,
+    structure_digest,
+    tokenizer_digest,
+    weights_digest,
+)
+from eyechart.types import ModelCard, ModelSpec, digest_json
+
+SIGMOID = "sigmoid"
+"""`ModelCard.similarity` of a reranker whose library applies a sigmoid to the raw score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """A query and the documents that the first stage retrieved for it."""
+
+    id: str
+    query: str
+    documents: tuple[str, ...]
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """A model that scores documents for a query; higher is better."""
+
+    @property
+    def card(self) -> ModelCard:
+        """Card of the model."""
+
+    def score(
+        self, shortlists: Iterable[Shortlist], keep: Callable[[str, list[float]], None]
+    ) -> Iterator[tuple[str, list[float]]]:
+        """Yield the id of each shortlist with the scores of its documents, in any order of shortlists.
+
+        ``keep`` is called with the scores of each shortlist as soon as they are known.
+
+        Raises:
+            EyechartError: If a shortlist cannot be scored; skipping it would bias the metric.
+        """
+
+
+# Local rerankers: cross-encoders through sentence-transformers.
+
+
+BATCH = 32
+
+
+class CrossEncoderFamily(hub.HubFamily):
+    """Cross-encoders from a folder or a hub id; ``options``: max_seq_length, hub, revision, trust_remote_code."""
+
+    needs, extra = ("sentence_transformers",), "sentence-transformers"
+    read_by = ("sentence-transformers", "transformers", "tokenizers")
+
+    def load(self, spec: ModelSpec) -> CrossEncoderReranker:
+        """Load the model."""
+        return CrossEncoderReranker(spec)
+
+
+class CrossEncoderReranker:
+    """A cross-encoder with one output; its raw score ranks the documents."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        import torch
+        from sentence_transformers import CrossEncoder
+
+        self.batch_size = access_of(spec).batch_size if spec.access else BATCH
+        try:
+            with whole_weights(spec.name) as notes:
+                self.model = CrossEncoder(
+                    hub.source_for_library(spec.name, spec),
+                    device=choose_device(spec.device),
+                    max_length=spec.options.get("max_seq_length"),
+                    model_kwargs={"dtype": input_type(spec.precision)},
+                    **hub.loading(spec, cache="cache_folder"),
+                )
+        except LOAD_ERRORS as error:
+            raise load_error(f"the reranker {spec.name}", error) from error
+        outputs = getattr(self.model, "num_labels", 1)
+        if outputs != 1:
+            raise ModelError(
+                "{name} has {outputs} outputs per pair; a reranker has one.",
+                advice="It may be a classifier: use a cross-encoder trained for ranking.",
+                name=spec.name,
+                outputs=outputs,
+            )
+        own = self.model.activation_fn
+        # Sigmoid keeps the order but saturates large scores.
+        bounded = isinstance(own, torch.nn.Sigmoid)
+        self.activation = torch.nn.Identity() if bounded else own
+        self.device = choose_device(spec.device)
+        self.card = ModelCard(
+            family="cross-encoder",
+            name=spec.name,
+            weights_digest=weights_digest(self.model.model),
+            transform=digest_json(
+                [
+                    self.model.max_seq_length,
+                    str(self.activation),
+                    structure_digest(self.model),
+                    tokenizer_digest(self.model.tokenizer),
+                ]
+            ),
+            precision=spec.precision,
+            parameters=count_parameters(self.model.model),
+            similarity=SIGMOID if bounded else "raw",
+            notes=tuple(notes),
+        )
+
+    def score(
+        self, shortlists: Iterable[Shortlist], keep: Callable[[str, list[float]], None]
+    ) -> Iterator[tuple[str, list[float]]]:
+        """Score the documents of one shortlist after the other."""
+        for shortlist in shortlists:
+            pairs = [(shortlist.query, document) for document in shortlist.documents]
+            with autocast(self.card.precision, self.device), forward_errors(self.card.precision):
+                scores = self.model.predict(
+                    pairs, batch_size=self.batch_size, activation_fn=self.activation, show_progress_bar=False
+                )
+            if not np.isfinite(scores).all():
+                raise ModelError("{name} returned a score that is not finite.", name=self.card.name)
+            found = [float(score) for score in scores]
+            keep(shortlist.id, found)
+            yield shortlist.id, found

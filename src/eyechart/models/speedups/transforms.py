@@ -1,0 +1,173 @@
+"""Torchvision transforms with identical bits in less time.
+
+`PixelTable` replaces the last steps (to tensor, normalise) by a lookup. A channel has 256 levels, so these steps have
+768 different results, computed once by the steps themselves. A table also keeps torch's threads out of the decoding
+threads.
+
+`FusedResizeCrop` resizes and crops in one step, skipping most of what the crop discards. Pillow resizes in two passes,
+horizontal and vertical, each rounded to bytes. Done separately, discarded columns are dropped before the second pass
+and discarded rows before the first. Every Pillow starts with the horizontal pass, except for tall images and changed
+aspect ratios (since Pillow 13): these are left to torchvision.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from eyechart.io.images import ImageRef, decode_rgb
+from eyechart.models import speedups
+
+if TYPE_CHECKING:
+    import torch
+
+LEVELS = 256
+TO_TENSOR = ("ToTensor", "MaybeToTensor")
+"""The tensor conversion of torchvision and of open_clip; earlier steps work on Pillow images."""
+TO_MODE = "MaybeConvertMode"
+"""open_clip's conversion to an image ``mode``."""
+REACH = 3
+"""Largest filter radius in pixels of the smaller image (Lanczos)."""
+TALLEST = 1.5
+"""Largest ratio of height to width for which the horizontal pass comes first; Pillow 13's limit is 2."""
+PROBE_SIZES = ((97, 61), (61, 90))
+"""Width and height of the images on which both implementations are compared."""
+
+
+class PixelTable:
+    """A transform in two parts: steps on images, and a table of the remaining steps by channel and level."""
+
+    def __init__(self, transform: Any) -> None:
+        steps = list(getattr(transform, "transforms", ()))
+        names = [type(step).__name__ for step in steps]
+        start = next((i for i, name in enumerate(names) if name in TO_TENSOR), len(steps))
+        self.transform = transform
+        rest = steps[start:]
+        self.known = speedups.enabled() and bool(rest) and set(names[start + 1 :]) <= {"Normalize"}
+        """Whether a table is used; if not, the transform itself is applied."""
+        self.before = fuse_resize_crop(steps[:start]) if self.known else []
+        self.table = _table(rest) if self.known else np.empty((0, LEVELS), np.float32)
+
+    @staticmethod
+    def decode(ref: ImageRef) -> Image.Image:
+        """Decode an image for `prepare`."""
+        return decode_rgb(ref)
+
+    @property
+    def levels(self) -> NDArray[np.float32] | None:
+        """The table, if it applies to every RGB image, so that `prepare_bytes` can be used; else None."""
+        return self.table if self._shaped(Image.new("RGB", (8, 8))) is not None else None
+
+    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
+        """Transform an image to a (3, height, width) array, by the table where it applies."""
+        shaped = self._shaped(image)
+        if shaped is None:
+            array: NDArray[np.float32] = self.transform(image).numpy()
+            return array
+        return self.look_up(np.asarray(shaped).transpose(2, 0, 1))
+
+    def prepare_bytes(self, image: Image.Image) -> NDArray[np.uint8]:
+        """Transform an image except for the table lookup, which the device does."""
+        return np.asarray(self._shaped(image)).transpose(2, 0, 1)
+
+    def _shaped(self, image: Image.Image) -> Image.Image | None:
+        """Apply the steps before the table; None if the table does not apply to the result."""
+        shaped: Any = image
+        for step in self.before:
+            # Converting an image that has the mode already would only copy it.
+            if type(step).__name__ != TO_MODE or step.mode != getattr(shaped, "mode", None):
+                shaped = step(shaped)
+        return shaped if self.known and isinstance(shaped, Image.Image) and shaped.mode == "RGB" else None
+
+    def look_up(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Apply the last steps to a (3, height, width) array of bytes."""
+        found = np.empty(pixels.shape, np.float32)
+        for channel, levels, place in zip(pixels, self.table, found, strict=True):
+            levels.take(channel, out=place, mode="wrap")  # indices are always valid; mode="raise" would buffer
+        return found
+
+
+def look_up_there(pixels: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    """`PixelTable.look_up` on the device of a batch of bytes and the table, with identical bits."""
+    import torch
+
+    channels = torch.arange(len(table), dtype=torch.int32, device=pixels.device)[:, None, None]
+    places = pixels.int() + LEVELS * channels
+    return table.reshape(-1).index_select(0, places.reshape(-1)).reshape(pixels.shape)
+
+
+def _table(steps: list[Any]) -> NDArray[np.float32]:
+    """Run the steps on an image that has every level in every channel."""
+    levels = np.arange(LEVELS, dtype=np.uint8)
+    pixels: Any = Image.fromarray(np.repeat(levels[None, :, None], 3, axis=2))
+    for step in steps:
+        pixels = step(pixels)
+    table: NDArray[np.float32] = pixels.numpy()[:, 0]
+    return table
+
+
+def fuse_resize_crop(steps: list[Any]) -> list[Any]:
+    """Replace an initial torchvision resize and crop by `FusedResizeCrop`, if it gives identical bits."""
+    from torchvision.transforms import CenterCrop, InterpolationMode, Resize
+
+    smooth = (InterpolationMode.BICUBIC, InterpolationMode.BILINEAR, InterpolationMode.LANCZOS)
+    if [type(step) for step in steps[:2]] != [Resize, CenterCrop]:
+        return steps
+    shorter_side = isinstance(steps[0].size, int) and steps[0].max_size is None
+    if not shorter_side or steps[0].interpolation not in smooth:
+        return steps
+    fused = FusedResizeCrop(steps[0], steps[1])
+    # The order of the passes depends on the version of Pillow, so the results are compared.
+    same = all(fused(image).tobytes() == fused.plain(image).tobytes() for image in map(_noise, PROBE_SIZES))
+    return [fused, *steps[2:]] if same else steps
+
+
+class FusedResizeCrop:
+    """A resize and a centre crop as one step on a Pillow image."""
+
+    def __init__(self, resize: Any, crop: Any) -> None:
+        self.resize, self.crop = resize, crop
+        self.filter = Image.Resampling[resize.interpolation.name]
+
+    def plain(self, image: Any) -> Any:
+        """Resize and crop with torchvision."""
+        return self.crop(self.resize(image))
+
+    def __call__(self, image: Any) -> Any:
+        """Return the centre of the resized image."""
+        (width, height), (kept_height, kept_width) = self._size(image), self.crop.size
+        outside = kept_width > width or kept_height > height
+        if outside or image.mode != "RGB" or image.height > TALLEST * image.width:
+            return self.plain(image)
+        left, top = round((width - kept_width) / 2), round((height - kept_height) / 2)
+        scale = image.height / height
+        margin = REACH * max(scale, 1) + 2
+        first = max(0, int(top * scale - margin))
+        last = min(image.height, int((top + kept_height) * scale + margin))
+        rows = _part(image, (0, first, image.width, last)).resize((width, last - first), self.filter)
+        rows = _part(rows, (left, 0, left + kept_width, last - first))
+        if last - first < image.height:
+            # The second pass needs the rows at their places; results from the empty rows are cropped.
+            whole = Image.new(image.mode, (kept_width, image.height))
+            whole.paste(rows, (0, first))
+            rows = whole
+        return _part(rows.resize((kept_width, height), self.filter), (0, top, kept_width, top + kept_height))
+
+    def _size(self, image: Image.Image) -> tuple[int, int]:
+        """Return width and height after the resize, as torchvision computes them."""
+        edge, (width, height) = self.resize.size, image.size
+        longer = int(edge * max(width, height) / min(width, height))
+        return (edge, longer) if width <= height else (longer, edge)
+
+
+def _part(image: Image.Image, box: tuple[int, int, int, int]) -> Image.Image:
+    """Crop an image; the whole image is returned without a copy."""
+    return image if box == (0, 0, *image.size) else image.crop(box)
+
+
+def _noise(size: tuple[int, int]) -> Image.Image:
+    pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8)
+    return Image.fromarray(pixels)

@@ -1,0 +1,1 @@
+"""The public Python API: evaluate, score, load_model, compare."""

@@ -1,0 +1,354 @@
+"""`eyechart.score`: the metrics of a task from vectors that the caller has already."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence, Set
+from math import prod
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart import __version__
+from eyechart.config import make_config
+from eyechart.datasets.in_memory_rows import check_no_matrix, texts_of
+from eyechart.errors import DataError, UsageError, errors_on
+from eyechart.manifest import Entry
+from eyechart.metrics.vectors import Vectors, float_array, unit
+from eyechart.outputs import place_of
+from eyechart.python_api.arguments import ARGUMENTS, collect
+from eyechart.results.files import unsaved_folder
+from eyechart.results.job_results import JobOutcome, check_owner, make_result
+from eyechart.results.result import Result, write_result
+from eyechart.tasks.base import Prediction, Task, drop_constant_embeddings
+from eyechart.tasks.caption_search import RetrievalPrediction
+from eyechart.tasks.registry import TASK_OF_KIND, load_task
+from eyechart.tasks.text_classifiers import class_vectors
+from eyechart.tasks.zeroshot_classification import ClassificationPrediction
+from eyechart.types import DatasetInfo, DatasetSpec, Job, ModelSpec, Notice, digest_json
+
+Ints = NDArray[np.int64]
+SOURCE = "vectors of the caller"
+
+
+def class_prediction(
+    name: str,
+    image_vectors: Any,
+    class_texts: Any,
+    labels: Any,
+    classnames: Sequence[str] | None,
+    ids: Sequence[str] | None,
+    logits: tuple[float | None, float | None] = (None, None),
+) -> ClassificationPrediction:
+    """Build a classification prediction; several vectors per class are averaged like prompts."""
+    images, seen = _units("image_vectors", image_vectors)
+    raw = _numbers("text_vectors", class_texts, axes=(2, 3))
+    prompts = raw.shape[1] if raw.ndim == 3 else 1
+    texts, read = _units("text_vectors", raw.reshape(-1, raw.shape[-1]))
+    _check_sizes(images, texts)
+    count = len(texts) // prompts
+    names = tuple(map(str, range(count))) if classnames is None else texts_of("classnames", classnames)
+    _check_length("classnames", names, count, "classes in text_vectors")
+    check_no_matrix(labels)
+    targets = _listed("labels", labels)
+    _check_length("labels", targets, len(images), "image_vectors")
+    several = any(isinstance(target, list | tuple) for target in targets)
+    entries = tuple(
+        Entry(key, None, _classes(target, count, key), (), {})
+        if several
+        else Entry(key, _class(target, count, key), (), (), {})
+        for key, target in zip(_ids(ids, len(images)), targets, strict=True)
+    )
+    info = DatasetInfo(name, "multilabel" if several else "classification", classnames=names, source=SOURCE)
+    classes = class_vectors(texts, [[""] * prompts] * count)
+    return ClassificationPrediction(info, entries, (), images, classes, (*seen, *read), *logits)
+
+
+def pair_prediction(
+    name: str,
+    image_vectors: Any,
+    text_vectors: Any,
+    pairs: Any,
+    captions: Sequence[str] | None,
+    ids: Sequence[str] | None,
+) -> RetrievalPrediction:
+    """Build a retrieval prediction with the texts ordered by image."""
+    images, seen = _units("image_vectors", image_vectors)
+    texts, read = _units("text_vectors", text_vectors)
+    _check_sizes(images, texts)
+    words = [f"text {i}" for i in range(len(texts))] if captions is None else list(map(str, captions))
+    _check_length("captions", words, len(texts), "text_vectors")
+    owner = _owners(pairs, len(images), len(texts))
+    order = np.argsort(owner, kind="stable")
+    of_image: list[list[str]] = [[] for _ in images]
+    for text in order:
+        of_image[owner[text]].append(words[text])
+    entries = tuple(
+        Entry(key, None, (), tuple(own), {}) for key, own in zip(_ids(ids, len(images)), of_image, strict=True)
+    )
+    info = DatasetInfo(name, "retrieval", source=SOURCE)
+    asked = np.arange(len(images))
+    return RetrievalPrediction(info, entries, (), images, texts[order], owner[order], asked, (*seen, *read))
+
+
+def _owners(pairs: Any, images: int, texts: int) -> Ints:
+    """Return the image index of each text, from a list of indices or from pairs (image, text)."""
+    try:
+        array = np.asarray(_listed("pairs", pairs))
+        whole = array.astype(np.int64) if array.size else np.empty(0, np.int64)
+    except (TypeError, ValueError):
+        array, whole = np.empty((0, 0, 0)), np.empty(0, np.int64)
+    if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] != 2) or not np.array_equal(array, whole):
+        raise UsageError("pairs must be integers.", advice="Give the image index of each text, or pairs (image, text).")
+    if array.ndim == 1:
+        _check_length("pairs", whole, texts, "text_vectors")
+        whole = np.stack([whole, np.arange(texts)], axis=1)
+    for column, (what, count) in enumerate((("image", images), ("text", texts))):
+        wrong = whole[(whole[:, column] < 0) | (whole[:, column] >= count), column]
+        if len(wrong):
+            raise DataError(
+                "pairs refer to {what} {first}, but there are {count} (0 to {last}).",
+                what=what,
+                first=wrong[0],
+                count=count,
+                last=count - 1,
+            )
+    uses = np.bincount(whole[:, 1], minlength=texts)
+    if (uses != 1).any():
+        text = int(np.flatnonzero(uses != 1)[0])
+        raise DataError(
+            "Text {text} is paired with {uses} images; expected exactly one.",
+            text=text,
+            uses=uses[text],
+        )
+    without = np.setdiff1d(np.arange(images), whole[:, 0])
+    if len(without):
+        raise DataError(
+            "Image {first} has no text.", advice="Add at least one text or remove the image.", first=without[0]
+        )
+    owner = np.empty(texts, np.int64)
+    owner[whole[:, 1]] = whole[:, 0]
+    return owner
+
+
+def _numbers(name: str, given: Any, axes: Sequence[int] = (2,)) -> Vectors:
+    """Convert the caller's vectors, and check their shape and values."""
+    try:
+        array = float_array(given)
+    except (TypeError, ValueError) as error:
+        raise UsageError("{name} is not an array of numbers ({reason}).", name=name, reason=error) from error
+    if array.ndim not in axes or not array.size:
+        raise UsageError(
+            "{name} has the shape {shape}.",
+            advice="Expected one row per item: (n, dimensions).",
+            name=name,
+            shape=array.shape,
+        )
+    if not np.isfinite(array).all():
+        bad = int((~np.isfinite(array).all(axis=-1)).sum())
+        raise DataError(
+            "{name}: {bad} vectors contain NaN or infinite values.",
+            advice="Check how they were computed.",
+            name=name,
+            bad=bad,
+        )
+    return array
+
+
+def _units(name: str, given: Any) -> tuple[Vectors, tuple[Notice, ...]]:
+    array = _numbers(name, given)
+    return drop_constant_embeddings(unit(array), name.removesuffix("_vectors") + "s", range(len(array)))
+
+
+def _check_sizes(images: Vectors, texts: Vectors) -> None:
+    if images.shape[1] != texts.shape[1]:
+        raise UsageError(
+            "image_vectors have {images} dimensions, text_vectors {texts}.",
+            advice="Both must come from the same model.",
+            images=images.shape[1],
+            texts=texts.shape[1],
+        )
+
+
+def _check_length(name: str, values: Any, count: int, what: str) -> None:
+    if len(values) != count:
+        raise UsageError("{n} {name} for {count} {what}.", n=len(values), name=name, count=count, what=what)
+
+
+def _ids(given: Sequence[str] | None, count: int) -> list[str]:
+    names = list(map(str, range(count) if given is None else given))
+    _check_length("ids", names, count, "image_vectors")
+    if len(set(names)) < count:
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise DataError(
+            "The id {twice!r} occurs twice.",
+            advice="Make ids unique: records and comparisons refer to them.",
+            twice=twice,
+        )
+    return names
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    if isinstance(values, str | Mapping | Set) or not hasattr(values, "__iter__"):
+        raise UsageError("{name} must be a list.", name=name)
+    return list(values.tolist() if hasattr(values, "tolist") else values)
+
+
+def _classes(labels: Any, count: int, key: str) -> tuple[int, ...]:
+    if not isinstance(labels, list | tuple):
+        raise UsageError("Image {key} has one label, others a list.", advice="Give a list for every image.", key=key)
+    found = tuple(_class(one, count, key) for one in labels)
+    if len(set(found)) < len(found):
+        raise DataError("The labels {labels!r:.60} of image {key} contain a class twice.", labels=labels, key=key)
+    return found
+
+
+def _class(label: Any, count: int, key: str) -> int:
+    value = label.item() if prod(getattr(label, "shape", (0,))) == 1 else label
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageError("The label {label!r:.60} of image {key} is not a class index.", label=label, key=key)
+    if not 0 <= value < count:
+        raise DataError(
+            "Image {key} has the label {value}, but there are {count} classes (0 to {last}).",
+            key=key,
+            value=value,
+            count=count,
+            last=count - 1,
+        )
+    return value
+
+
+# ``eyechart.score``: the metrics of a task for precomputed vectors.
+
+
+VECTORS = "vectors"
+
+
+def score(
+    image_vectors: Any,
+    text_vectors: Any,
+    *,
+    labels: Any = None,
+    pairs: Any = None,
+    classnames: Sequence[str] | None = None,
+    captions: Sequence[str] | None = None,
+    ids: Sequence[str] | None = None,
+    recall_k: int | Sequence[int] = 5,
+    metrics: Literal["default", "full"] = "default",
+    logit_scale: float | None = None,
+    logit_bias: float | None = None,
+    model: str = VECTORS,
+    dataset: str = VECTORS,
+    output: str | Path | None = None,
+) -> Result:
+    """Score vectors: zero-shot classification with ``labels``, retrieval with ``pairs``.
+
+    Metrics, intervals, chance levels and tie handling are those of the tasks, computed by the same code. Vectors are
+    L2-normalised first.
+
+    Args:
+        image_vectors: One row per image: an array, a tensor, or a list of lists.
+        text_vectors: With ``labels``, one row per class, or an array (classes, prompts, dimensions) whose prompts are
+            averaged as in the task; with ``pairs``, one row per text.
+        labels: The class index of each image, or a list of indices for multilabel images.
+        pairs: The image index of each text, or pairs (image, text) with each text once.
+        classnames: Class names, for the records.
+        captions: The texts, for the records and to recognise equal captions.
+        ids: Image ids, by which results are compared; by default their indices.
+        recall_k: Cutoffs of recall@k.
+        metrics: ``full`` adds less common metrics.
+        logit_scale: The model's logit scale; with it, probabilities are scored as well.
+        logit_bias: The logit bias of a sigmoid model.
+        model: Name of the model in the result.
+        dataset: Name of the dataset in the result.
+        output: Result file, folder if it ends with a slash, or template as for `evaluate`; by default a temporary file
+            that is deleted when the process ends.
+
+    Returns:
+        A result like those of `evaluate`, records included.
+
+    Raises:
+        EyechartError: If shapes do not match, or a vector contains NaN or infinity.
+
+    Example:
+        ```python
+        import eyechart
+
+        images, classes = [[0.9, 0.1], [0.2, 0.8], [0.6, 0.5]], [[1, 0], [0, 1]]
+        eyechart.score(images, classes, labels=[0, 1, 1], classnames=["cat", "dog"]).metrics["acc1"]
+        ```
+    """
+    start = time.perf_counter()
+    with errors_on(ARGUMENTS):
+        if (labels is None) == (pairs is None):
+            raise UsageError(
+                "score needs either labels or pairs.",
+                advice="labels=[...] gives the class of each image, pairs=[...] the image of each text.",
+            )
+        others = (
+            {"captions": captions}
+            if pairs is None
+            else {"classnames": classnames, "logit_scale": logit_scale, "logit_bias": logit_bias}
+        )
+        for name, value in others.items():
+            if value is not None:
+                raise UsageError(
+                    "{name} cannot be combined with {what}.", name=name, what="labels" if pairs is None else "pairs"
+                )
+        prediction: Prediction
+        if pairs is None:
+            own = (logit_scale, logit_bias)
+            prediction = class_prediction(dataset, image_vectors, text_vectors, labels, classnames, ids, own)
+        else:
+            prediction = pair_prediction(dataset, image_vectors, text_vectors, pairs, captions, ids)
+        config = make_config(collect({"recall_k": recall_k, "metrics": metrics}, {}))
+        return _result(prediction, {"recall_k": config.recall_k, "metrics": config.metrics}, model, output, start)
+
+
+def _result(
+    prediction: Prediction, options: dict[str, Any], model: str, output: str | Path | None, start: float
+) -> Result:
+    info = prediction.info
+    task: Task = load_task(TASK_OF_KIND[info.kind])
+    prompts = digest_json([info.classnames, info.templates, {}])
+    spec = ModelSpec(VECTORS, model)
+    job = Job(
+        spec,
+        DatasetSpec(info.name, VECTORS, ""),
+        task.name,
+        {**task.recorded(task.Settings.picked(options)), "task_version": task.version, "prompts": prompts},
+        unsaved_folder() / "vectors.json"
+        if output is None
+        else place_of(str(output), spec, info.name, info.language, task.name, usual_task=True),
+    )
+    check_owner(job)
+    outcome = task.score(prediction, task.settings_of(job))
+    targets = [(entry.id, entry.label, entry.labels, entry.texts) for entry in prediction.entries]
+    fingerprint = digest_json([info.kind, targets])
+    total = round(time.perf_counter() - start, 4)
+    result = make_result(
+        JobOutcome(
+            job=job,
+            info=info,
+            fingerprint=fingerprint,
+            other_splits={},
+            card=None,
+            outcome=outcome,
+            counts={"listed": len(targets), "scored": len(targets), "failed": 0},
+            notices=outcome.notices,
+            failures=(),
+            profile={"score": total, "total": total},
+            measures=task.measures,
+            records=task.record_form(info.kind),
+            # The model that produced the vectors is unknown.
+            identity={
+                "settings": job.digest,
+                "model": None,
+                "data": fingerprint,
+                "code": digest_json([__version__, task.name, task.version, ""]),
+            },
+        )
+    )
+    return write_result(result, outcome.records, job.output)

@@ -1,0 +1,217 @@
+"""Comparisons, rankings and leaderboard positions as plain text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from eyechart.io.terminal import translate, wrap
+from eyechart.io.text_tables import columns_of, lay_out, one_line
+from eyechart.messages import UserMessage
+from eyechart.report.comparison import Difference, PairwiseComparison, SuiteRanking
+from eyechart.report.leaderboard import LeaderboardPosition, PublishedRank
+from eyechart.report.paired_records import LEVEL
+from eyechart.report.result_table import Column, ResultTable
+from eyechart.report.table_formats import metric_label
+
+COLUMNS = columns_of(
+    *("benchmark", "metric", "A", "B", "B - A", "95 % interval", "n", "only A/B", "p (Holm)", "detectable", ""),
+    right=("A", "B", "B - A", "95 % interval", "n", "only A/B", "p (Holm)", "detectable"),
+    below=("95 % interval", "n", "only A/B", "p (Holm)", "detectable"),
+)
+
+
+def comparison_text(table: ResultTable, comparison: PairwiseComparison, width: int | None = None) -> str:
+    """Lay out one comparison, in per cent and percentage points."""
+    rows = lay_out(COLUMNS, [_row(table, line) for line in comparison.lines], width)
+    notes = [
+        *_notes(comparison.lines),
+        *(
+            UserMessage("{name}: both models have results, but no records of the same samples.", name=name)
+            for name in comparison.unpaired
+        ),
+    ]
+    lines = [
+        f"A = {one_line(table.models[comparison.first].label)}",
+        f"B = {one_line(table.models[comparison.second].label)}",
+        "",
+        *(line for row in rows for line in row),
+        "",
+        *(line for note in notes for line in wrap(translate(note), width)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def ranking_text(table: ResultTable, ranking: SuiteRanking, width: int | None = None) -> str:
+    """Lay out the rank intervals, best mean first."""
+    rows = []
+    scale = 100 if ranking.in_per_cent else 1
+    for model, mean, (low, high) in zip(ranking.models, ranking.means, ranking.ranks, strict=True):
+        rank = str(low) if low == high else f"{low}-{high}"
+        rows.append((rank, f"{scale * mean:.1f}", table.models[model].label))
+    head = UserMessage(
+        "Ranks over {n} benchmarks (simultaneous {level:.0f} % intervals):",
+        n=len(ranking.benchmarks),
+        level=100 * LEVEL,
+    )
+    ranked = {table.benchmarks[b].label for b in ranking.benchmarks}
+    left = [
+        f"{name.label} [{name.task}]" if name.label in ranked else name.label  # another task on the same data
+        for b, name in enumerate(table.benchmarks)
+        if b not in ranking.benchmarks
+    ]
+    note = (
+        ["", *wrap(translate(UserMessage("Not in these ranks: {names}.", names=one_line(", ".join(left)))), width)]
+        if left
+        else []
+    )
+    laid_out = lay_out(columns_of("rank", "mean", "model", right=("mean",), wraps=True), rows, width)
+    return "\n".join([*wrap(translate(head), width), "", *(line for row in laid_out for line in row), *note]) + "\n"
+
+
+def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
+    paired = line.paired
+    column = Column(table.benchmarks.index(line.benchmark), line.metric)
+    scale = 100 if table.in_per_cent(column) else 1
+    return (
+        line.benchmark.label,
+        metric_label(table, column),
+        f"{scale * line.first:.2f}",
+        f"{scale * line.second:.2f}",
+        f"{scale * paired.difference:+.2f}",
+        translate("too few")
+        if paired.low is None or paired.high is None
+        else f"[{scale * paired.low:+.2f}, {scale * paired.high:+.2f}]",
+        str(paired.n),
+        "-" if paired.only_first is None else f"{paired.only_first}/{paired.only_second}",
+        "< 0.001" if line.p_holm < 0.001 else f"{line.p_holm:.3f}",
+        "-" if paired.detectable is None else f"{scale * paired.detectable:.1f}",
+        translate({"better": "B better", "worse": "A better"}.get(line.verdict, line.verdict)),
+    )
+
+
+def _notes(lines: Sequence[Difference]) -> list[str]:
+    tests = ", ".join(sorted({line.paired.test for line in lines}))
+    notes = [
+        UserMessage(
+            "p and intervals: {test} over images; p corrected by Holm over {n} lines.", test=tests, n=len(lines)
+        ),
+        "detectable: the smallest true difference found in 4 of 5 cases with this many samples. Fractions in per cent.",
+    ]
+    if any(line.lower_is_better for line in lines):
+        notes.append("↓: lower is better.")
+    for line in lines:
+        name = f"{line.benchmark.label}, {line.metric}"
+        if line.left_out:
+            notes.append(
+                UserMessage(
+                    "{name}: {n} samples were left out because only one of the two models has a value.",
+                    name=name,
+                    n=line.left_out,
+                )
+            )
+        fewer = " and ".join(f"{side} {text}" for side, text in zip("AB", line.fewer, strict=True) if text)
+        if fewer:
+            notes.append(UserMessage("{name}: lost samples: {list}.", name=name, list=fewer))
+    return notes
+
+
+# A model's position among published ones, as plain text for a terminal.
+
+
+NOTHING = "No published result shares a benchmark with these results."
+POSITION_COLUMNS = columns_of(
+    *("benchmark", "metric", "yours", "best", "rank", "", "of"), right=("yours", "best", "of"), below=("best", "of")
+)
+OPEN = "~"
+"""Marks a rank that rounding or the interval leaves open."""
+
+
+def position_text(table: ResultTable, position: LeaderboardPosition, width: int | None = None) -> str:
+    """Lay out the ranks of one model in one publication."""
+    publication = position.publication
+    rows: list[tuple[str, ...]] = []
+    for line in position.lines:
+        column = Column(line.benchmark, line.metric)
+        scale = 100 if table.in_per_cent(column) else 1
+        rows.append((table.benchmarks[line.benchmark].label, metric_label(table, column), *_cells(line.rank, scale)))
+    if position.overall:
+        rows.append((f"mean of {position.averaged}", "", *_cells(position.overall, 100)))
+    heads = [
+        UserMessage(
+            "{model} among {title}, copied {date}:",
+            model=one_line(table.models[position.model].label),
+            title=publication.title,
+            date=publication.date,
+        ),
+        _compared(position),
+    ]
+    laid_out = lay_out(POSITION_COLUMNS, rows, width) if position.compared and rows else []
+    lines = [
+        *(line for head in heads for line in wrap(translate(head), width)),
+        "",
+        *(line for row in laid_out for line in row),
+        *(line for note in _position_notes(table, position) for line in wrap(translate(note), width)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _compared(position: LeaderboardPosition) -> UserMessage:
+    """Describe the published models compared with."""
+    if position.parameters is None:
+        text = "{n} published models"
+    elif position.unknown_size:
+        text = "{n} published models of at most {size:,.1f} M parameters; {unknown} of unknown size left out"
+    else:
+        text = "{n} published models of at most {size:,.1f} M parameters"
+    size = (position.parameters or 0) / 1e6
+    return UserMessage(text, n=position.compared, size=size, unknown=position.unknown_size)
+
+
+def positions_text(table: ResultTable, found: Sequence[LeaderboardPosition], width: int | None = None) -> str:
+    """Lay out all ranks, or a message that there are none."""
+    return "\n".join(position_text(table, position, width) for position in found) or f"{translate(NOTHING)}\n"
+
+
+def positions_json(table: ResultTable, found: Sequence[LeaderboardPosition]) -> list[dict[str, Any]]:
+    """Return all ranks as plain values."""
+    return [
+        {
+            "model": table.models[position.model].label,
+            "reference": position.publication.name,
+            "parameters": position.parameters,
+            "compared": position.compared,
+            "lines": [
+                {"benchmark": table.benchmarks[line.benchmark].label, "metric": line.metric, **asdict(line.rank)}
+                for line in position.lines
+            ],
+            "overall": position.overall and asdict(position.overall) | {"benchmarks": position.averaged},
+            "left_out": list(position.left_out),
+        }
+        for position in found
+    ]
+
+
+def _cells(rank: PublishedRank, scale: int) -> tuple[str, ...]:
+    best = "" if rank.best is None else f"{scale * rank.best:.2f}"
+    text, mark = (str(rank.rank), "") if rank.low == rank.high else (f"{rank.rank} ({rank.low}-{rank.high})", OPEN)
+    return f"{scale * rank.value:.2f}", best, text, mark, str(rank.among)
+
+
+def _position_notes(table: ResultTable, position: LeaderboardPosition) -> list[str]:
+    ranks = [line.rank for line in position.lines] + ([position.overall] if position.overall else [])
+    notes: list[str] = [""]
+    if any(rank.low != rank.high for rank in ranks):
+        notes.append("~: rounding or your interval leaves the rank open; (from-to) is the range.")
+    for line in position.lines:
+        if line.rank.published is not None:
+            scale = 100 if table.in_per_cent(Column(line.benchmark, line.metric)) else 1
+            label = table.benchmarks[line.benchmark].label
+            notes.append(
+                UserMessage(
+                    "{name}: published for these weights: {value:.2f}", name=label, value=scale * line.rank.published
+                )
+            )
+    notes += [UserMessage("not ranked: {name}", name=one_line(text)) for text in position.left_out]
+    return notes if len(notes) > 1 else []

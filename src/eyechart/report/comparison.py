@@ -1,0 +1,329 @@
+"""Paired comparison of models on the same samples: differences, marks for a column, and rank intervals of a suite."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+
+from eyechart.errors import UsageError
+from eyechart.messages import UserMessage
+from eyechart.report.paired_records import (
+    FUNCTIONS,
+    LEVEL,
+    UNPAIRABLE,
+    AlignedRows,
+    PairedOutcome,
+    RecordsCache,
+    align,
+    count_left_out,
+    differences,
+    in_common,
+    paired_test,
+    rows_of,
+)
+from eyechart.report.record_columns import Floats, RecordColumns, numbered
+from eyechart.report.result_table import BenchmarkColumn, Column, ResultTable, lost_samples
+from eyechart.stats import holm, not_separable_from_best, rank_intervals
+from eyechart.types import Metric
+
+NOT_SEPARABLE = "not separable"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Difference of the second model from the first, on one metric of one benchmark."""
+
+    benchmark: BenchmarkColumn
+    metric: str
+    first: float
+    second: float
+    paired: PairedOutcome
+    left_out: int
+    """Samples for which only one of the two has a value."""
+    lower_is_better: bool = False
+    fewer: tuple[str, str] = ("", "")
+    """Samples missing from the values of the first and of the second model: ``3 failed``."""
+    p_holm: float = 1.0
+
+    @property
+    def verdict(self) -> str:
+        """``better``, ``worse`` or ``not separable``, after correction for multiple benchmarks."""
+        if self.p_holm >= 1 - LEVEL:
+            return NOT_SEPARABLE
+        return "better" if (self.paired.difference > 0) != self.lower_is_better else "worse"
+
+
+@dataclass(frozen=True)
+class PairwiseComparison:
+    """All differences between two rows of a table."""
+
+    first: int
+    second: int
+    lines: tuple[Difference, ...]
+    unpaired: tuple[str, ...] = ()
+    """Benchmarks of both models that cannot be compared sample by sample."""
+
+
+def compare(
+    table: ResultTable,
+    first: int,
+    second: int,
+    *,
+    metric: str | None = None,
+    allow: Collection[str] = (),
+    cache: RecordsCache | None = None,
+) -> PairwiseComparison:
+    """Compare two rows of a table on every benchmark that both have.
+
+    Args:
+        table: The results.
+        first: Row of the baseline.
+        second: Row of the other model.
+        metric: Compare this metric only; by default each benchmark's primary ones.
+        allow: Aspects (see `eyechart.report.paired_records.ASPECTS`) that may differ on purpose.
+        cache: Cache of records that were already read.
+
+    Raises:
+        UsageError: If dataset, split, prompts, judge or task version differ, or nothing can be compared.
+        ResultError: If records, or metrics that are means of them, were modified after the run.
+    """
+    cache = cache or RecordsCache(table)
+    shared = [b for b in range(len(table.benchmarks)) if (first, b) in table.cells and (second, b) in table.cells]
+    _refuse_different(table, first, second, shared, allow)
+    columns = [column for column in table.columns(metric) if column.benchmark in shared]
+    if not columns:
+        raise UsageError(
+            "No result has the metric {metric!r}.", advice="Omit {--metric} to compare primary metrics.", metric=metric
+        )
+    lines = [line for column in columns if (line := compare_column(table, column, (first, second), cache))]
+    if not lines:
+        names = sorted({column.metric for column in columns})
+        raise UsageError(
+            "{first} and {second} have no samples in common for {list}.",
+            advice="Both need records of the same samples and a per-sample metric (not a median or a calibration "
+            "error).",
+            first=table.models[first].label,
+            second=table.models[second].label,
+            list=", ".join(names),
+        )
+    compared = {line.benchmark for line in lines}
+    unpaired = [table.benchmarks[b].label for b in shared if table.benchmarks[b] not in compared]
+    return PairwiseComparison(first, second, correct_for_many(lines), () if metric else tuple(unpaired))
+
+
+def correct_for_many(lines: Sequence[Difference]) -> tuple[Difference, ...]:
+    """Adjust the p-values by Holm's method over all lines."""
+    adjusted = holm([line.paired.p_value for line in lines])
+    return tuple(replace(line, p_holm=p) for line, p in zip(lines, adjusted, strict=True))
+
+
+def compare_column(table: ResultTable, column: Column, pair: tuple[int, int], cache: RecordsCache) -> Difference | None:
+    """Compare two models' records by one metric; None if they cannot be paired or do not determine the metric."""
+    found = table.metrics_in(column)
+    records = {model: cache.columns(model, column.benchmark) for model in pair}
+    sides = [(found[model], columns) for model, columns in records.items() if columns and model in found]
+    paired = (_by_means(sides) or _by_function(sides)) if len(sides) == len(pair) else None
+    if paired is None:
+        return None
+    fewer = [", ".join(lost_samples(table.cells[model, column.benchmark].result)) for model in pair]
+    return Difference(
+        table.benchmarks[column.benchmark],
+        column.metric,
+        *paired,
+        lower_is_better=table.lower_is_better(column),
+        fewer=(fewer[0], fewer[1]),
+    )
+
+
+Side = tuple[Metric, RecordColumns]
+Paired = tuple[float, float, PairedOutcome, int]
+"""Both values on the common samples, the test, and the number of samples that are not common."""
+
+
+def _by_means(sides: Sequence[Side]) -> Paired | None:
+    rows = [rows_of(columns, metric.mean_of) for metric, columns in sides if metric.mean_of]
+    aligned = align(rows) if len(rows) == len(sides) else None
+    if aligned is None:
+        return None
+    first, second = aligned.values
+    test = paired_test(first, second, aligned.units)
+    return float(first.mean()), float(second.mean()), test, aligned.left_out
+
+
+def _by_function(sides: Sequence[Side]) -> Paired | None:
+    (metric, a), (other, b) = sides
+    function = FUNCTIONS.get(metric.function)
+    ids, (of_a, of_b) = in_common([a.ids, b.ids])
+    if function is None or other.function != metric.function or not ids:
+        return None
+    first, second, present = a.scores[of_a], b.scores[of_b], a.present[of_a]
+    test = function.compare(first, second, present)
+    left_out = count_left_out([a.ids, b.ids], ids)
+    return function.value(first, present), function.value(second, present), test, left_out
+
+
+def _refuse_different(
+    table: ResultTable, first: int, second: int, shared: Sequence[int], allow: Collection[str]
+) -> None:
+    """Raise if the results are not comparable, naming the aspects that differ."""
+    if not shared:
+        names = [_benchmark_names(table, row) for row in (first, second)]
+        raise UsageError(
+            "{first} and {second} have no benchmark in common: {a} against {b}.",
+            advice="Dataset, task and language must be the same.",
+            first=table.models[first].label,
+            second=table.models[second].label,
+            a=names[0],
+            b=names[1],
+        )
+    found, every = [], dict[str, None]()
+    for benchmark in shared:
+        results = table.by_benchmark[benchmark]
+        aspects = [aspect for aspect in differences(results[first], results[second]) if aspect not in allow]
+        if aspects:
+            found.append(f"{table.benchmarks[benchmark].label}: {', '.join(aspects)}")
+            every.update(dict.fromkeys(aspects))
+    if found:
+        flag = "--allow-different " + " ".join(f"'{name}'" if " " in name else name for name in every)
+        joined = "\n  ".join(found)
+        fixed = not UNPAIRABLE.isdisjoint(every)
+        raise UsageError(
+            "These results cannot be compared because they differ in\n  {joined}",
+            advice="Run both with the same data and settings."
+            if fixed
+            else UserMessage("Run both with the same data and settings, or allow the differences: {flag}", flag=flag),
+            joined=joined,
+        )
+
+
+def _benchmark_names(table: ResultTable, row: int) -> str:
+    names = [table.benchmarks[b].label for m, b in sorted(table.cells) if m == row]
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+# Separability of models: ties with the best of a column, rank intervals over a suite.
+
+
+@dataclass(frozen=True)
+class SuiteRanking:
+    """Rank intervals of models over their common benchmarks, the best mean first."""
+
+    models: tuple[int, ...]
+    means: tuple[float, ...]
+    ranks: tuple[tuple[int, int], ...]
+    benchmarks: tuple[int, ...]
+    in_per_cent: bool
+    """Whether the means are fractions."""
+
+
+def paired_rows(table: ResultTable, column: Column, cache: RecordsCache) -> tuple[list[int], AlignedRows] | None:
+    """Return the models that can be paired with a column's best, and their values, negated if lower is better.
+
+    None if there are fewer than two, or the metric is not a mean over records.
+    """
+    metrics = table.metrics_in(column)
+    found = {
+        model: rows_of(columns, mean_of)
+        for model, columns in cache.comparable(column).items()
+        if model in metrics and (mean_of := metrics[model].mean_of)
+    }
+    aligned = align(list(found.values())) if len(found) > 1 else None
+    if aligned is None:
+        return None
+    sign = -1.0 if table.lower_is_better(column) else 1.0
+    return list(found), replace(aligned, values=sign * aligned.values)
+
+
+def tied_with_best(table: ResultTable, column: Column, cache: RecordsCache) -> list[int] | None:
+    """Return the models that the best of a column does not significantly beat; None if none can be paired."""
+    paired = paired_rows(table, column, cache)
+    if paired is None:
+        return _tied_by_pairs(table, column, cache)
+    models, rows = paired
+    marks = not_separable_from_best([rows.values], [None if rows.units is None else numbered(rows.units)], LEVEL)
+    return [model for model, mark in zip(models, marks, strict=True) if mark]
+
+
+def _tied_by_pairs(table: ResultTable, column: Column, cache: RecordsCache) -> list[int] | None:
+    """Compare the best with each model, for a metric that is not a mean."""
+    leader = table.leader(column)
+    found = {
+        model: line
+        for model in cache.comparable(column)
+        if leader is not None and model != leader
+        if (line := compare_column(table, column, (leader, model), cache))
+    }
+    if leader is None or not found:
+        return None
+    lines = correct_for_many(list(found.values()))
+    return [leader, *(model for model, line in zip(found, lines, strict=True) if line.verdict == NOT_SEPARABLE)]
+
+
+class SuiteScores:
+    """Collects, benchmark by benchmark, the inputs of rank intervals over the suite: a value per model and unit."""
+
+    def __init__(self, table: ResultTable) -> None:
+        self.table = table
+        self.matrices: dict[int, tuple[tuple[int, ...], Floats]] = {}
+        self.scales: dict[int, tuple[tuple[str, ...], bool]] = {}
+        """Benchmark -> its metrics if they are not fractions, and whether lower is better."""
+
+    def add(self, columns: Sequence[Column], cache: RecordsCache) -> None:
+        """Add one benchmark by its metrics, if its models can be paired by all of them."""
+        paired = [paired_rows(self.table, column, cache) for column in columns]
+        known = [part for part in paired if part is not None]
+        if known and len(known) == len(paired) and len({tuple(models) for models, _ in known}) == 1:
+            self.matrices[columns[0].benchmark] = (tuple(known[0][0]), unit_scores([rows for _, rows in known]))
+            fractions = all(map(self.table.in_per_cent, columns))
+            points = () if fractions else tuple(column.metric for column in columns)
+            self.scales[columns[0].benchmark] = points, any(map(self.table.lower_is_better, columns))
+
+    def ranking(self) -> SuiteRanking | None:
+        """Return the rank intervals over the benchmarks that cover all models; None for fewer than two models.
+
+        As in averages, fractions take precedence over points, and metrics to maximise are never mixed with metrics to
+        minimise. Points are only averaged with those of the same metrics.
+        """
+        scale = min(self.scales.values(), default=((), False))
+        alike = {benchmark: rows for benchmark, (rows, _) in self.matrices.items() if self.scales[benchmark] == scale}
+        models = tuple(sorted({model for rows in alike.values() for model in rows}))
+        used = [benchmark for benchmark, rows in alike.items() if rows == models]
+        if len(models) < 2 or not used:
+            return None
+        matrices = [self.matrices[benchmark][1] for benchmark in used]
+        means = np.mean([matrix.mean(axis=1) for matrix in matrices], axis=0)
+        ranks, order = rank_intervals(matrices, level=LEVEL), np.argsort(-means, kind="stable")
+        sign = -1.0 if scale[1] else 1.0
+        return SuiteRanking(
+            models=tuple(models[i] for i in order),
+            means=tuple((sign * means[order]).tolist()),
+            ranks=tuple((ranks[i].low, ranks[i].high) for i in order),
+            benchmarks=tuple(used),
+            in_per_cent=not scale[0],
+        )
+
+
+def unit_scores(parts: Sequence[AlignedRows]) -> Floats:
+    """Compute a value per independent unit (image) whose mean is the mean of the metrics, models x units.
+
+    For a metric with several records per image, a unit's value is the sum over its records, scaled by images / records.
+    """
+    names = [part.units or part.ids for part in parts]
+    place = {name: i for i, name in enumerate(dict.fromkeys(name for own in names for name in own))}
+    totals = []
+    for part, own in zip(parts, names, strict=True):
+        index = np.array([place[name] for name in own])
+        sums = [np.bincount(index, weights=row, minlength=len(place)) for row in part.values]
+        totals.append(np.stack(sums) * len(place) / len(own))
+    return np.asarray(np.mean(totals, axis=0))
+
+
+def rank_models(table: ResultTable, cache: RecordsCache, metric: str | None = None) -> SuiteRanking | None:
+    """Rank the models of a table over the benchmarks on which all of them can be paired."""
+    suite = SuiteScores(table)
+    for _, columns in groupby(table.columns(metric), key=lambda column: column.benchmark):
+        suite.add(list(columns), cache)
+    return suite.ranking()

@@ -1,0 +1,236 @@
+"""The page: one self-contained HTML file, and a loopback server that keeps it up to date during a run."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from eyechart.errors import EyechartError
+from eyechart.io.files import write_atomic
+from eyechart.io.progress import read_progress
+from eyechart.io.terminal import language, words
+from eyechart.report.loader import Argument, load_results, result_files
+from eyechart.report.page.overview import pack, plain_json
+from eyechart.report.page.payload import Payload, make_payload
+
+SCRIPTS = (
+    "dom",
+    "format",
+    "data",
+    "words",
+    "averages",
+    "charts",
+    "scatter",
+    "copy",
+    "matrix",
+    "overview",
+    "benchmark",
+    "classes",
+    "confusion",
+    "curves",
+    "blind",
+    "judges",
+    "samples",
+    "retrieval",
+    "sample",
+    "mistakes",
+    "compare",
+    "runs",
+    "published",
+    "live",
+    "main",
+)
+"""The script's parts, in order; they share one scope."""
+
+
+def write_report(
+    arguments: Argument | Sequence[Argument],
+    output: str | Path,
+    *,
+    references: str | Sequence[str] = (),
+    title: str = "Eyechart report",
+) -> Path:
+    """Write the page of results, like ``eyechart report``.
+
+    Args:
+        arguments: Result files, folders of them, or results in memory: one, or a list.
+        output: The HTML file.
+        references: Published numbers to include, as named by ``--reference``.
+        title: Title of the page.
+
+    Returns:
+        The path of the page.
+
+    Example:
+        ```python
+        import eyechart
+
+        results = eyechart.evaluate("eyechart-tiny", "demo/garments")
+        eyechart.write_report(results, "report.html")
+        ```
+    """
+    references = [references] if isinstance(references, str) else references
+    loaded = load_results(arguments)
+    payload = make_payload(loaded.found, skipped=loaded.skipped, references=references, title=title)
+    write_atomic(Path(output), make_page(payload))
+    return Path(output)
+
+
+def make_page(payload: Payload, *, live: bool = False) -> bytes:
+    """Render the page. A live page may query its own server, and only that one, for progress."""
+    style, script = _read("page.css"), _script()
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src '{_digest(script)}'",
+            f"style-src '{_digest(style)}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            *(["connect-src 'self'"] if live else []),
+        ]
+    )
+    overview = payload.overview | {"live": live, "language": language()}
+    blocks = [
+        _json_block("overview", overview),
+        _json_block("words", {part: words(part) for part in ("page", "notes")}),
+        _packed_block("pairs", pack(payload.pairs)),
+        _packed_block("published", pack(payload.published)),
+    ]
+    blocks += [_packed_block(f"chunk-{number}", chunk) for number, chunk in enumerate(payload.chunks.texts)]
+    parts = {
+        "policy": html.escape(policy),
+        "title": html.escape(str(overview["title"])),
+        "style": style,
+        "data": "\n".join(blocks),
+        "script": script,
+    }
+    page = _read("page.html")
+    for name, text in parts.items():
+        page = page.replace(f"<!--{name}-->", text, 1)
+    return page.encode()
+
+
+def _script() -> str:
+    body = "\n".join(_read(f"{name}.js") for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{body}\n}})();'
+
+
+def _read(name: str) -> str:
+    return resources.files("eyechart.report.page").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _json_block(name: str, value: Any) -> str:
+    """Embed JSON in a script element: without ``<`` it can neither end the element nor start a comment."""
+    text = plain_json(value).replace("<", "\\u003c")
+    return f'<script type="application/json" id="{name}">{text}</script>'
+
+
+def _packed_block(name: str, packed: str) -> str:
+    return f'<script type="text/plain" id="{name}">{packed}</script>'
+
+
+# The page served on loopback, rebuilt when results change, with the progress of active runs.
+
+
+HOST = "127.0.0.1"
+STALE = 30.0
+"""Seconds without an update after which a run is reported as stalled."""
+
+
+class LiveResults:
+    """Results on disk, the page built from them, and the state of runs."""
+
+    def __init__(self, arguments: Sequence[str], make: Callable[[], bytes]) -> None:
+        self.arguments = arguments
+        self.make = make
+        self._lock = threading.Lock()
+        self._made: tuple[str, bytes] | None = None
+        self._runs: dict[str, dict[str, Any]] = {}
+
+    def version(self) -> str:
+        """Return a digest of the state of the result files: it changes when one is added, modified or removed."""
+        digest = hashlib.sha256()
+        for argument in self.arguments:
+            for file in result_files(Path(argument)):
+                try:
+                    state = file.stat()
+                except FileNotFoundError:
+                    continue  # replaced since it was listed: the next call sees it
+                digest.update(f"{file}\0{state.st_mtime_ns}\0{state.st_size}\n".encode())
+        return digest.hexdigest()[:16]
+
+    def page(self) -> bytes:
+        """Return the page, rebuilt if results have changed."""
+        with self._lock:
+            version = self.version()
+            if self._made is None or self._made[0] != version:
+                self._made = (version, self.make())
+            return self._made[1]
+
+    def status(self) -> dict[str, Any]:
+        """Return the version of the results and the state of every run seen so far."""
+        now = time.time()
+        seen = {}
+        for argument in self.arguments:
+            for run in read_progress(Path(argument)) if Path(argument).is_dir() else []:
+                fresh = abs(now - run["updated"]) < STALE  # the clock may have been set back since
+                seen[str(run["file"])] = run | {"state": "running" if fresh else "stalled"}
+        with self._lock:
+            ended = {
+                name: run | {"state": "done", "step": None} for name, run in self._runs.items() if name not in seen
+            }
+            self._runs = ended | seen
+            return {"version": self.version(), "runs": list(self._runs.values())}
+
+
+def make_server(source: LiveResults, port: int = 0) -> ThreadingHTTPServer:
+    """Create a server on loopback; port 0 chooses a free one. It only answers requests for its own host name."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            own = {f"{name}:{server.server_port}" for name in (HOST, "localhost")}
+            if self.headers.get("Host") not in own:
+                # DNS rebinding: a foreign page must not read the results.
+                self._answer(403, "text/plain", b"wrong host")
+                return
+            try:
+                if self.path == "/":
+                    self._answer(200, "text/html; charset=utf-8", source.page())
+                elif self.path == "/status.json":
+                    self._answer(200, "application/json", json.dumps(source.status()).encode())
+                else:
+                    self._answer(404, "text/plain", b"not here")
+            except EyechartError as error:  # a result is damaged, or the folder is gone
+                self._answer(500, "text/plain; charset=utf-8", str(error).encode("utf-8", "backslashreplace"))
+
+        def _answer(self, code: int, kind: str, body: bytes) -> None:
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.send_header("X-Frame-Options", "DENY")
+            self.send_header("Referrer-Policy", "no-referrer")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class's name
+            """Log nothing: a page that polls every second would flood the terminal."""
+
+    server = ThreadingHTTPServer((HOST, port), Handler)
+    server.daemon_threads = True
+    return server

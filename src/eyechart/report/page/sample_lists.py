@@ -1,0 +1,249 @@
+"""The samples of a benchmark as listed on the page: one order for all models, texts and thumbnails within limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from eyechart.report.page.overview import Limits, cut, is_thumbnail, rounded
+from eyechart.report.paired_records import rows_of
+from eyechart.report.record_columns import NO_VALUE, Floats, Ints, RecordColumns
+from eyechart.results import Result
+from eyechart.results.job_results import images_of
+from eyechart.types import MeanOf, RecordForm
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples of a benchmark in one order for all models."""
+
+    form: RecordForm
+    ids: tuple[str, ...]
+    columns: Mapping[int, RecordColumns]
+    results: Mapping[int, Result]
+    place: Mapping[int, Ints]
+    """Model -> row of each sample in its columns, `NO_VALUE` if it has none."""
+
+    @classmethod
+    def align(cls, columns: Mapping[int, RecordColumns], results: Mapping[int, Result]) -> Self:
+        """Align models by id, in the order of the first, then ids that only others have."""
+        ids = tuple(dict.fromkeys(name for own in dict.fromkeys(part.ids for part in columns.values()) for name in own))
+        same, place = np.arange(len(ids)), {}
+        for model, part in columns.items():
+            if part.ids == ids:
+                place[model] = same
+            else:
+                rows = {name: i for i, name in enumerate(part.ids)}
+                place[model] = np.array([rows.get(name, NO_VALUE) for name in ids])
+        return cls(next(iter(columns.values())).form, ids, columns, results, place)
+
+    def of(self, model: int, name: str) -> Ints:
+        """Return one model's column in the common order."""
+        rows, part = self.place[model], self.columns[model]
+        values = part.from_text.astype(np.int64) if name == "from_text" else part.whole(name)
+        return np.where(rows == NO_VALUE, NO_VALUE, values[rows])
+
+    def shared(self, name: str) -> Ints:
+        """Return a column that belongs to the samples, from any model that has it."""
+        out = np.full(len(self.ids), NO_VALUE)
+        for model in self.columns:
+            out = np.where(out == NO_VALUE, self.of(model, name), out)
+        return out
+
+    @cached_property
+    def shares(self) -> dict[int, Floats]:
+        """Correctness of each answer by the primary metric, scaled by the largest value; NaN without a value."""
+        found = {}
+        for model, part in self.columns.items():
+            metrics = self.results[model].values.values()
+            mean_of = next((metric.mean_of for metric in metrics if metric.primary and metric.mean_of), None)
+            rows = rows_of(part, mean_of or MeanOf("correct"))
+            own = dict(zip(rows.ids, rows.values.tolist(), strict=True))
+            found[model] = np.array([own.get(name, np.nan) for name in self.ids], np.float64)
+        top = max(float(np.nanmax(values, initial=1.0)) for values in found.values())
+        return {model: values / top for model, values in found.items()}
+
+    def misses(self) -> Ints:
+        """Count for each sample the models that got it wrong."""
+        if self.form == "question":
+            wrong = [~(values >= 1) for values in self.shares.values()]
+        elif self.form == "labels":
+            return np.zeros(len(self.ids), np.int64)
+        else:
+            wrong = [self.of(model, "rank") != 1 for model in self.columns]
+        return np.asarray(np.sum(wrong, axis=0), np.int64)
+
+    def places_among_the_worst(self, limit: int) -> Ints:
+        """Return the best position of each sample, and of each image that shows it, among any model's worst mistakes.
+
+        Zeros if all samples are listed and none has a thumbnail, as nothing depends on it.
+        """
+        if len(self.ids) <= limit and not any(part.thumbnails for part in self.columns.values()):
+            return np.zeros(len(self.ids), np.int64)
+        places: dict[str, int] = {}
+        for part in self.columns.values():
+            for place, (row, record) in enumerate(part.worst_records().items()):
+                for name in (part.ids[row], *images_of(record)):
+                    places[name] = min(place, places.get(name, place))
+        return np.array([places.get(name, len(self.ids)) for name in self.ids], np.int64)
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """Inputs of a list of samples."""
+
+    samples: Samples
+    chosen: Ints
+    """The listed samples, as positions among all."""
+    place: Mapping[str, int]
+    """Id -> position in the list."""
+    limits: Limits
+
+
+def list_samples(samples: Samples, limits: Limits) -> dict[str, Any]:
+    """List samples for browsing; if not all fit, those missed most often, and of those the worst."""
+    limit = limits.questions if samples.form == "question" else limits.samples
+    misses, worst = samples.misses(), samples.places_among_the_worst(limit)
+    chosen = np.sort(np.lexsort((worst, -misses))[:limit])
+    place = {samples.ids[i]: number for number, i in enumerate(chosen)}
+    listing = _Listing(samples, chosen, place, limits)
+    listed: dict[str, Any] = {
+        "total": len(samples.ids),
+        "ids": [cut(samples.ids[i]) for i in chosen],
+        "models": list(samples.columns),
+    }
+    listed |= _FORMS[samples.form](listing)
+    listed["thumbnails"] = _thumbnails(listing, misses, worst)
+    return listed
+
+
+def _label_samples(listing: _Listing) -> dict[str, Any]:
+    samples, chosen = listing.samples, listing.chosen
+    label = samples.shared("label")[chosen]
+    predictions = {str(m): samples.of(m, "prediction")[chosen] for m in samples.columns}
+    keys = ("top", "scores", "label_score")
+    return {
+        "label": label.tolist(),
+        "rank": _ranks(samples, chosen),
+        # A correct prediction is written as -1: long runs of one number pack well.
+        "prediction": {m: np.where(own == label, NO_VALUE, own).tolist() for m, own in predictions.items()},
+        "details": _details(listing, lambda record: {k: record[k] for k in keys if k in record}),
+    }
+
+
+def _labels_samples(listing: _Listing) -> dict[str, Any]:
+    samples, chosen = listing.samples, listing.chosen
+    first = next(iter(samples.columns.values()))
+    present = {name: np.flatnonzero(row).tolist() for name, row in zip(first.ids, first.present, strict=True)}
+
+    def detail(record: Mapping[str, Any]) -> dict[str, Any]:
+        scores = np.asarray(record["scores"], np.float64)
+        best = np.argsort(-scores, kind="stable")[:5]
+        return {"top": best.tolist(), "scores": rounded(scores[best])}
+
+    return {
+        "labels": [present.get(samples.ids[i], []) for i in chosen],
+        "details": _details(listing, detail),
+    }
+
+
+def _ranking_samples(listing: _Listing) -> dict[str, Any]:
+    samples, chosen, place = listing.samples, listing.chosen, listing.place
+    limits = listing.limits
+    texts: dict[int, str] = {}
+    owners: dict[int, int] = {}
+    for part in samples.columns.values():
+        for row, text in part.texts.items():
+            number = place.get(part.ids[row])
+            if number is not None and number not in texts and limits.text_bytes > 0:
+                texts[number] = cut(text)
+                owners[number] = place.get(part.names["image"][row] or "", NO_VALUE)
+                limits.text_bytes -= len(texts[number])
+
+    def detail(record: Mapping[str, Any]) -> dict[str, Any]:
+        names = [str(name) for name in record.get("top") or ()]
+        if not names:
+            return {}
+        found = [place.get(name, NO_VALUE) for name in names]
+        return {"top": found, "names": [cut(n, 200) for n in names], "tied": bool(record.get("tied"))}
+
+    return {
+        "rank": _ranks(samples, chosen),
+        "from_text": samples.shared("from_text")[chosen].tolist(),
+        "texts": texts,
+        "images": owners,
+        "details": _details(listing, detail),
+    }
+
+
+def _question_samples(listing: _Listing) -> dict[str, Any]:
+    samples, chosen, place = listing.samples, listing.chosen, listing.place
+    limits = listing.limits
+    shared: dict[int, dict[str, Any]] = {}
+    details: dict[str, dict[int, dict[str, Any]]] = {}
+    for model in samples.columns:
+        own = details.setdefault(str(model), {})
+        for record in samples.results[model].iter_records():
+            number = place.get(str(record["id"]))
+            if number is None or limits.text_bytes <= 0:
+                continue
+            if number not in shared:
+                shared[number] = _pick(record, ("question", "options", "answer", "category"))
+                limits.text_bytes -= len(str(shared[number]))
+            own[number] = _pick(record, ("prediction", "extracted", "rule", "thinking"))
+            limits.text_bytes -= len(str(own[number]))
+    correct = {str(m): rounded(values[chosen]) for m, values in samples.shares.items()}
+    return {"correct": correct, "questions": shared, "details": details}
+
+
+_FORMS: Mapping[RecordForm, Callable[[_Listing], dict[str, Any]]] = {
+    "label": _label_samples,
+    "labels": _labels_samples,
+    "ranking": _ranking_samples,
+    "question": _question_samples,
+}
+
+
+def _ranks(samples: Samples, chosen: Ints) -> dict[str, list[int]]:
+    return {str(m): samples.of(m, "rank")[chosen].tolist() for m in samples.columns}
+
+
+def _details(
+    listing: _Listing, detail: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> dict[str, dict[int, dict[str, Any]]]:
+    """Describe the worst mistakes of each model."""
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for model, part in listing.samples.columns.items():
+        own = found.setdefault(str(model), {})
+        for row, record in part.worst_records().items() if listing.limits.text_bytes > 0 else ():
+            number = listing.place.get(part.ids[row])
+            if number is not None and listing.limits.text_bytes > 0 and (described := detail(record)):
+                own[number] = described
+                listing.limits.text_bytes -= len(str(described))
+    return found
+
+
+def _thumbnails(listing: _Listing, misses: Ints, worst: Ints) -> dict[int, str]:
+    """Choose thumbnails of the worst mistakes of all models, within the limits."""
+    limits, chosen = listing.limits, listing.chosen
+    found: dict[int, str] = {}
+    for part in listing.samples.columns.values():
+        for row, thumbnail in part.thumbnails.items():
+            number = listing.place.get(part.ids[row])
+            if number is not None and is_thumbnail(thumbnail):
+                found.setdefault(number, thumbnail)
+    kept: dict[int, str] = {}
+    for number in sorted(found, key=lambda n: (int(worst[chosen[n]]), -int(misses[chosen[n]]), n))[: limits.images]:
+        limits.image_bytes -= len(found[number])
+        if limits.image_bytes < 0:
+            break
+        kept[number] = found[number]
+    return kept
+
+
+def _pick(record: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    return {key: cut(record[key]) for key in keys if record.get(key) not in (None, "")}

@@ -1,0 +1,369 @@
+"""Records of models side by side: which results may be compared, aligned means, and paired tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eyechart import stats
+from eyechart.errors import ResultError
+from eyechart.report.record_columns import Floats, Ints, RecordColumns, Truth, cached_columns, numbered
+from eyechart.report.result_table import Column, ResultTable
+from eyechart.results import Result
+from eyechart.types import MeanOf, Metric
+
+ASPECTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "dataset": (("data", "fingerprint"),),
+    "split": (("data", "split"),),
+    "samples": (("job", "limit"),),
+    "prompts": (
+        ("data", "prompts_digest"),
+        ("data", "templates_digest"),
+        ("data", "classnames_digest"),
+        ("job", "settings", "prompt"),
+        ("job", "settings", "system_prompt"),
+        ("job", "settings", "load_clfs"),
+    ),
+    "training": (
+        ("data", "other_splits"),
+        *(("job", "settings", name) for name in ("train_split", "val_split", "val_proportion", "folds", "fewshot_k")),
+        *(
+            ("job", "settings", name)
+            for name in ("seed", "knn_k", "normalize", "fewshot_epochs", "fewshot_lr", "fewshot_draw")
+        ),
+        ("job", "settings", "batch_size"),
+    ),
+    "metric": (("job", "settings", "metric"),),
+    "stored vectors": (("job", "settings", "store_precision"),),
+    "task version": (("job", "settings", "task_version"),),
+    "judge": (
+        ("job", "others", "judge"),
+        *(("job", "others", f"judge_{number}") for number in range(2, 10)),
+        *(("job", "settings", name) for name in ("judge", "judge_fallback", "judge_repeats")),
+    ),
+    "judge prompt": (("details", "judge", "prompt", "digest"),),
+    "extractor": (("job", "settings", "extractor"),),
+}
+"""Aspects that must agree, and where a result holds them."""
+_PARENTS = {place[:-1] for places in ASPECTS.values() for place in places}
+"""Parents of these fields: if a whole part is equal, its fields need no comparison."""
+UNPAIRABLE = frozenset({"dataset", "split"})
+"""Aspects that cannot differ on purpose: there would be no common samples."""
+_NONE_IS_A_VALUE = {("job", "limit"), ("job", "others", "judge")} | {
+    ("job", "settings", name) for name in ("folds", "val_split", "val_proportion", "load_clfs", "store_precision")
+}
+"""Fields for which None is a value: no limit means all samples, and no judge is a way of judging, too."""
+
+
+def differences(first: Result, second: Result) -> list[str]:
+    """Name the aspects in which two results of one benchmark differ; empty if they are comparable.
+
+    Aspects that a result does not record cannot be checked; other tools' results record none, but have no records
+    either.
+    """
+    unlike = {parent for parent in _PARENTS if _look_up(first, parent) != _look_up(second, parent)}
+    return [
+        aspect
+        for aspect, places in ASPECTS.items()
+        if any(place[:-1] in unlike and _differ(first, second, place) for place in places)
+    ]
+
+
+def differing(table: ResultTable, model: int, benchmark: int) -> list[str]:
+    """Name the aspects in which a result differs from its benchmark's best; empty if the two are comparable."""
+    results = table.by_benchmark[benchmark]
+    leader = next((table.leader(Column(benchmark, metric)) for metric in table.primary[benchmark]), None)
+    return [] if leader is None else differences(results[leader], results[model])
+
+
+def _differ(first: Result, second: Result, place: Sequence[str]) -> bool:
+    a, b = (_look_up(result, place) for result in (first, second))
+    if tuple(place) in _NONE_IS_A_VALUE:
+        return a != b and all(r.job and isinstance(_look_up(r, place[:-1]), Mapping) for r in (first, second))
+    return a is not None and b is not None and a != b
+
+
+def _look_up(result: Result, place: Sequence[str]) -> Any:
+    value: Any = getattr(result, place[0])
+    for key in place[1:]:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+class RecordsCache:
+    """Reads the records of each cell of a table once."""
+
+    def __init__(self, table: ResultTable, *, keep: int = 0, strict: bool = True) -> None:
+        self.table = table
+        self.keep = keep
+        self.strict = strict
+        self.problems: list[str] = []
+        """Read errors, if they are not raised: the page omits such records and reports it."""
+        self._columns: dict[tuple[int, int], RecordColumns | None] = {}
+        self._ids: dict[int, tuple[str, ...]] = {}
+        self._alike: dict[tuple[int, int], list[int]] = {}
+
+    def columns(self, model: int, benchmark: int) -> RecordColumns | None:
+        """Return the records of one cell as columns; None if it has none."""
+        place = (model, benchmark)
+        if place not in self._columns:
+            found = self.table.cells.get(place)
+            columns = self._read(found.result) if found else None
+            if columns is not None:
+                # Equal ids are shared: they take most of the memory, and identical objects need no comparison.
+                known = self._ids.setdefault(benchmark, columns.ids)
+                columns = replace(columns, ids=known) if columns.ids == known else columns
+            self._columns[place] = columns
+        return self._columns[place]
+
+    def _read(self, result: Result) -> RecordColumns | None:
+        try:
+            return read_checked(result, keep=self.keep)
+        except ResultError as error:
+            if self.strict:
+                raise
+            self.problems.append(error.message)
+            return None
+
+    def comparable(self, column: Column) -> dict[int, RecordColumns]:
+        """Return the records of a column's best model, and of those comparable with it."""
+        results = self.table.by_benchmark[column.benchmark]
+        read = {model: self.columns(model, column.benchmark) for model in results}
+        leader = self.table.leader(column)
+        if leader is None or read[leader] is None:
+            return {}
+        alike = self._alike.setdefault((column.benchmark, leader), [])
+        if not alike:
+            alike += [model for model in results if not differences(results[leader], results[model])]
+        return {model: columns for model in alike if (columns := read[model]) is not None}
+
+    def forget(self, benchmark: int) -> None:
+        """Drop the records of one benchmark."""
+        self._columns = {place: columns for place, columns in self._columns.items() if place[1] != benchmark}
+        self._ids.pop(benchmark, None)
+
+
+# Paired tests of two models on the same samples, for metrics that are means or other functions of records.
+
+
+LEVEL = 0.95
+POWER = 0.8
+
+Units = Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class PairedOutcome:
+    """Difference of the second model from the first on the same samples."""
+
+    difference: float
+    low: float | None
+    high: float | None
+    """None if there are too few independent units for an interval."""
+    p_value: float
+    test: str
+    n: int
+    units: int
+    """Independent units: images."""
+    only_first: int | None = None
+    only_second: int | None = None
+    """Samples that only one of the two gets right, for binary scores."""
+    detectable: float | None = None
+    """The smallest true difference that this many samples detect four times out of five."""
+
+
+def paired_test(first: Floats, second: Floats, units: Units) -> PairedOutcome:
+    """Compare two models' values for the same samples."""
+    scale = max(1.0, float(np.abs([first, second]).max()))  # the test expects fractions
+    clusters = None if units is None else numbered(units)
+    found = _outcome(stats.paired_test(second / scale, first / scale, clusters, level=LEVEL), scale)
+    if not all(bool(((values == 0) | (values == 1)).all()) for values in (first, second)):
+        return found
+    only = stats.discordant(first > 0, second > 0)
+    detectable = found.detectable
+    if units is None and found.low is not None:  # without an interval no difference is detectable
+        detectable = stats.smallest_detectable_difference(first.size, sum(only) / first.size, 1 - LEVEL, POWER)
+    return replace(found, only_first=only[0], only_second=only[1], detectable=detectable)
+
+
+def paired_precision(first: Floats, second: Floats, present: Truth) -> PairedOutcome:
+    """Compare mean average precision, which is not a mean over images, by the jackknife."""
+    return _outcome(stats.paired_average_precision(second, first, present, level=LEVEL))
+
+
+def paired_precision_of_all(first: Floats, second: Floats, present: Truth) -> PairedOutcome:
+    """Compare mean average precision where a class without positives counts 0."""
+    return _outcome(stats.paired_average_precision(second, first, present, level=LEVEL), _share_judged(present))
+
+
+def precision_of_all(scores: Floats, present: Truth) -> float:
+    """Return mean average precision where a class without positives counts 0."""
+    return _share_judged(present) * stats.mean_average_precision(scores, present)
+
+
+def _share_judged(present: Truth) -> float:
+    return float(np.asarray(present).any(axis=0).mean())
+
+
+def _outcome(found: stats.PairedTest, scale: float = 1.0) -> PairedOutcome:
+    low = high = detectable = None
+    if found.interval is not None:
+        low, high = (scale * end for end in found.interval)
+        z_level, z_power = stats.normal_quantile(0.5 + LEVEL / 2), stats.normal_quantile(POWER)
+        detectable = (high - low) / 2 * (z_level + z_power) / z_level
+    return PairedOutcome(
+        scale * found.difference, low, high, found.p_value, found.test, found.n, found.n_clusters, detectable=detectable
+    )
+
+
+@dataclass(frozen=True)
+class RecordFunction:
+    """A metric as a function of class scores and truth, and its paired comparison."""
+
+    value: Callable[[Floats, Truth], float]
+    compare: Callable[[Floats, Floats, Truth], PairedOutcome]
+
+
+FUNCTIONS: Mapping[str, RecordFunction] = {
+    "mean_average_precision": RecordFunction(stats.mean_average_precision, paired_precision),
+    "mean_average_precision_of_all_classes": RecordFunction(precision_of_all, paired_precision_of_all),
+}
+"""Keyed by the name in results."""
+
+
+# Metrics as means over records: of one model, and aligned for several.
+
+
+TOLERANCE = 1e-6
+"""Maximal difference between a metric and the mean of its records, which hold rounded numbers."""
+TIES = 1e-3
+"""Maximal difference for metrics that depend on order, as rounded scores may tie."""
+
+
+@dataclass(frozen=True)
+class MeanRows:
+    """The records whose mean is a metric."""
+
+    ids: tuple[str, ...]
+    values: Floats
+    units: tuple[str, ...] | None
+    """Unit (image) of each record, if records are not independent."""
+    groups: tuple[str, ...] | None
+    """Groups that count equally, regardless of size."""
+
+    def mean(self) -> float:
+        """Return the metric."""
+        return float((self.values * _weights(self.groups, len(self.ids))).mean())
+
+
+@dataclass(frozen=True)
+class AlignedRows:
+    """The records common to several models, in one order."""
+
+    ids: tuple[str, ...]
+    values: Floats
+    """Models x records; the mean of a row is the model's metric."""
+    units: tuple[str, ...] | None
+    left_out: int
+    """Records for which only some of the models have a value."""
+
+
+def rows_of(columns: RecordColumns, mean_of: MeanOf) -> MeanRows:
+    """Select the records that count for a metric, and their values."""
+    numbers = columns.numbers[mean_of.field]
+    counts = np.isfinite(numbers) if mean_of.at_most is None else ~np.isnan(numbers)
+    for name, wanted in mean_of.where.items():
+        counts &= np.array([value == wanted for value in columns.names[name]], bool)
+    kept = np.flatnonzero(counts)
+    values = numbers[kept] if mean_of.at_most is None else (numbers[kept] <= mean_of.at_most).astype(np.float64)
+    ids = columns.ids if kept.size == len(columns.ids) else tuple(columns.ids[i] for i in kept.tolist())
+
+    def named(field: str) -> tuple[str, ...] | None:
+        return tuple(columns.names[field][i] or columns.ids[i] for i in kept) if field else None
+
+    return MeanRows(ids, values, named(mean_of.cluster), named(mean_of.balance))
+
+
+def align(parts: Sequence[MeanRows]) -> AlignedRows | None:
+    """Align the records of several models by id; None if they have none in common."""
+    first = parts[0]
+    ids, places = in_common([part.ids for part in parts])
+    if not ids:
+        return None
+
+    def own(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if names is None else tuple(names[i] for i in places[0])
+
+    values = np.stack([part.values[place] for part, place in zip(parts, places, strict=True)])
+    left_out = count_left_out([part.ids for part in parts], ids)
+    return AlignedRows(ids, values * _weights(own(first.groups), len(ids)), own(first.units), left_out)
+
+
+def in_common(lists: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], list[Ints]]:
+    """Return the ids common to all lists, in the order of the first, and their positions in each list."""
+    if all(own is lists[0] or own == lists[0] for own in lists):
+        return lists[0], [np.arange(len(lists[0]))] * len(lists)
+    common = set(lists[0]).intersection(*lists[1:])
+    ids = tuple(name for name in lists[0] if name in common)
+    lookups = [{name: i for i, name in enumerate(own)} for own in lists]
+    return ids, [np.array([place[name] for name in ids], np.int64) for place in lookups]
+
+
+def count_left_out(lists: Sequence[tuple[str, ...]], common: tuple[str, ...]) -> int:
+    """Count the ids that only some of the lists have."""
+    if all(own is common for own in lists):
+        return 0
+    return len(set().union(*lists)) - len(common)
+
+
+def read_checked(result: Result, *, keep: int = 0) -> RecordColumns | None:
+    """Read the records of a result and verify its metrics against them; None without records.
+
+    Raises:
+        ResultError: If the file, its records, or a metric that is a mean of them, were modified after the run.
+    """
+    if result.altered:
+        raise ResultError("{path} was modified after it was written.", advice="Rerun the job.", path=result.path)
+    columns = cached_columns(result, keep=keep)
+    if columns is None:
+        return None
+    for name, metric in result.values.items():
+        try:
+            known = _from_records(columns, metric)
+        except (TypeError, ValueError) as error:
+            raise ResultError(
+                "{path} is damaged: {name}: {reason}.", path=result.path, name=name, reason=error
+            ) from error
+        tolerance = TOLERANCE if metric.mean_of else TIES
+        if known is not None and not math.isclose(known, metric.value, rel_tol=tolerance, abs_tol=tolerance):
+            raise ResultError(
+                "{path}: {name} is {value:.6g}, but its records give {known:.6g}.",
+                advice="The file was modified after the run: rerun the job, or leave the result out.",
+                path=result.path,
+                name=name,
+                value=metric.value,
+                known=known,
+            )
+    return columns
+
+
+def _from_records(columns: RecordColumns, metric: Metric) -> float | None:
+    """Recompute a metric from the records; None if it is not derived from them."""
+    if metric.mean_of:
+        rows = rows_of(columns, metric.mean_of)
+        return rows.mean() if rows.ids else None
+    function = FUNCTIONS.get(metric.function)
+    return function.value(columns.scores, columns.present) if function and columns.ids else None
+
+
+def _weights(groups: Sequence[str] | None, count: int) -> Floats:
+    """Weight records such that their mean is the mean over groups of each group's mean."""
+    if groups is None:
+        return np.ones(count)
+    places = numbered(groups)
+    sizes = np.bincount(places)
+    return np.asarray(count / (sizes.size * sizes[places]), np.float64)

@@ -1,0 +1,410 @@
+"""The result of a job: whether it is there already, how it is made, and thumbnails of its worst mistakes."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import PurePath
+from typing import Any
+
+from eyechart.errors import DataError, IncompleteError, ResultError
+from eyechart.io.images import ImageRef, to_rgb
+from eyechart.io.safe_parse import parse_json
+from eyechart.io.secrets import redact_settings
+from eyechart.messages import UserMessage, join
+from eyechart.provenance import provenance
+from eyechart.results.fields import identity_of
+from eyechart.results.files import read_documents, records_file
+from eyechart.results.result import Result, find_result, read_result
+from eyechart.types import DatasetInfo, Job, Metric, ModelCard, Notice, Outcome, RecordForm, Sample, digest_json
+
+Record = Mapping[str, Any]
+
+
+def _label(record: Record) -> float:
+    """Return the margin of the wrong class; without scores, the rank of the correct one."""
+    if record["rank"] == 1:
+        return 0.0
+    scores = record.get("scores") or [0.0]
+    return 1e-9 * float(record["rank"]) + max(0.0, float(scores[0]) - float(record.get("label_score") or 0.0))
+
+
+def _labels(record: Record) -> float:
+    scores = record["scores"]
+    right = [scores[i] for i in record["labels"]]
+    return max(0.0, max(scores) - min(right)) if right else 0.0
+
+
+def _ranking(record: Record) -> float:
+    rank = record["rank"]
+    return float(rank - 1) if rank is not None else math.inf
+
+
+def _question(record: Record) -> float:
+    correct = record.get("correct")
+    return 1.0 - correct if isinstance(correct, int | float) else 0.0
+
+
+BADNESS: Mapping[RecordForm, Callable[[Record], float]] = {"label": _label, "labels": _labels, "ranking": _ranking}
+"""By form of the records, 0 for correct ones. Questions are not ordered."""
+
+
+def badness(record: Record) -> float:
+    """Return the severity of a record, determined by its fields."""
+    if "rank" in record:
+        return _label(record) if "label" in record else _ranking(record)
+    return _labels(record) if "labels" in record and record.get("scores") else _question(record)
+
+
+def images_of(record: Record) -> Iterator[str]:
+    """Yield the image of a record; for a caption, its image and those retrieved before it."""
+    yield str(record.get("image", record["id"]))
+    if record.get("query") == "text":
+        yield from map(str, record.get("top") or ())
+
+
+# Thumbnails of the worst mistakes, embedded in their records, so that a report can show them without the data.
+
+
+SIDE = 96
+QUALITY = 50
+BYTES_EACH = 4_096
+"""Size budget per image, applied in total; most are half as large."""
+
+
+def with_thumbnails(
+    records: Sequence[Mapping[str, Any]], samples: Iterable[Sample], count: int
+) -> Sequence[Mapping[str, Any]]:
+    """Add a ``thumbnail`` (a data URL) to the records of up to ``count`` images, within a budget of `BYTES_EACH` each.
+
+    The dataset is read again, up to the last wanted image; only wanted images are decoded.
+    """
+    worst_first = choose(records, count)
+    if not worst_first:
+        return records
+    found = _make(set(worst_first), samples)
+    kept: dict[str, str] = {}
+    room = count * BYTES_EACH
+    for name in worst_first:
+        if name in found and len(found[name]) <= room:
+            kept[name] = found[name]
+            room -= len(found[name])
+    return [
+        record | {"thumbnail": kept[str(record["id"])]} if str(record.get("id")) in kept else record
+        for record in map(dict, records)
+    ]
+
+
+def _make(wanted: set[str], samples: Iterable[Sample]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for sample in samples:
+        if sample.id in wanted:
+            wanted.discard(sample.id)
+            with suppress(DataError):  # there is none, or it is broken, which is counted where it was to be encoded
+                found[sample.id] = thumbnail(sample.need_image())
+            if not wanted:
+                break
+    return found
+
+
+def choose(records: Sequence[Mapping[str, Any]], count: int) -> list[str]:
+    """List the images of the worst mistakes, and those retrieved instead, worst first."""
+    chosen: dict[str, None] = {}
+    for record in sorted(records, key=badness, reverse=True):
+        if len(chosen) >= count or badness(record) <= 0:
+            break
+        for name in images_of(record):
+            if len(chosen) < count:
+                chosen[name] = None
+    return list(chosen)
+
+
+def thumbnail(ref: ImageRef) -> str:
+    """Decode, shrink and encode an image as a WebP data URL of about two kilobytes."""
+    image = to_rgb(ref.decode())
+    image.thumbnail((SIDE, SIDE))
+    stream = io.BytesIO()
+    image.save(stream, "WEBP", quality=QUALITY, method=4)
+    return "data:image/webp;base64," + base64.b64encode(stream.getvalue()).decode()
+
+
+# The output of a job: whether it is up to date, may be overwritten, and is complete.
+#
+# A result is up to date only if all its inputs are known to be unchanged.
+
+
+INPUTS = {
+    "settings": "different settings",
+    "model": "a different model",
+    "data": "different data",
+    "code": "a different version of Eyechart",
+}
+"""The inputs of a result, in words for the reason why it is outdated."""
+
+
+def is_done(job: Job, now: Mapping[str, str | None]) -> tuple[Result | None, str]:
+    """Return the job's result if its output holds it and a run would reproduce it; otherwise None and the reason.
+
+    Args:
+        job: The job.
+        now: Its current cache-key parts: the identities of settings, model, data and code.
+    """
+    try:
+        result = find_result(job.output, job.names) if job.append else read_result(job.output)
+    except ResultError as error:
+        return None, error.message
+    if result is None:
+        return None, ""
+    why = _why_outdated(result, job, now)
+    return (None, why) if why else (result, "")
+
+
+def _why_outdated(result: Result, job: Job, now: Mapping[str, str | None]) -> str:
+    """Return why a result is outdated for a job; "" if it is up to date."""
+    if result.altered:
+        return UserMessage("{path} was modified after it was written", path=job.output)
+    records = records_file(result)
+    if records is not None and (not records.is_file() or records.stat().st_size != result.record_info.get("bytes")):
+        return UserMessage("{path}: its records file is missing or was modified", path=job.output)
+    then = result.job.get("identity")
+    if not isinstance(then, Mapping):
+        return UserMessage("{path} does not record its inputs", path=job.output)
+    for part, words in INPUTS.items():
+        if now.get(part) is None:
+            return UserMessage(
+                "{path} may have been made with {input}: only a run can tell",
+                path=job.output,
+                input=UserMessage(words),
+            )
+    for part, words in INPUTS.items():
+        if then.get(part) != now[part]:
+            changes = _changed_settings(result, job) if part == "settings" else ""
+            return UserMessage(
+                "{path} was made with {input}{changes}", path=job.output, input=UserMessage(words), changes=changes
+            )
+    return ""
+
+
+def _changed_settings(result: Result, job: Job) -> str:
+    """List the settings that differ, as far as the result holds them in plain text."""
+    then = {**result.job.get("settings", {}), **{name: result.job.get(name) for name in ("limit", "on_error")}}
+    now = {**job.settings, "limit": job.dataset.limit, "on_error": job.on_error}
+    then["split"], now["split"] = result.data.get("split"), job.dataset.split
+    names = [name for name in {**then, **now} if digest_json(then.get(name)) != digest_json(now.get(name))]
+    changes = [f"{name} {_brief(then.get(name))}, now {_brief(now.get(name))}" for name in names]
+    return f" ({'; '.join(changes)})" if changes else ""
+
+
+def _brief(value: object) -> str:
+    text = "none" if value is None else str(value)
+    return text if len(text) <= 30 else f"{text[:30]}..."
+
+
+def check_owner(job: Job) -> None:
+    """Refuse to overwrite the result of another model, dataset, task or language, or a file that is not a result.
+
+    Raises:
+        ResultError: If the output is such a file.
+    """
+    if job.output.is_dir():
+        raise ResultError(
+            "{path} is a folder, but a result file is expected there.",
+            advice="Move it, or choose another {--output}.",
+            path=job.output,
+        )
+    try:
+        found = read_documents(job.output)
+    except ResultError:
+        if job.output.is_file() and _is_foreign(job.output.read_bytes()):
+            raise _foreign(job) from None
+        return  # none there, or one that is damaged
+    if not all(isinstance(body, dict) and {"dataset", "metrics"} <= body.keys() for body in found.bodies):
+        raise _foreign(job)
+    if job.append:
+        if not found.by_line:
+            raise ResultError(
+                "{path} holds a result that spans several lines, so no line can be appended.",
+                advice="Choose another {--output}, or move that file.",
+                path=job.output,
+            )
+        return
+    others = [names for body in found.bodies if _by_path(names := identity_of(body)) != _by_path(job.names)]
+    if others:
+        raise ResultError(
+            "{path} holds the result of {other}, not of {job}, and is not overwritten.",
+            advice="Put {{dataset}}, {{model}}, {{pretrained}}, {{language}} or {{task}} into "
+            "{--output}, name a folder ({--output=FOLDER/}), move that file, or keep several "
+            "results in one file: {--append}.",
+            path=job.output,
+            other=" ".join(filter(None, others[0])),
+            job=job.title,
+        )
+
+
+def _by_path(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Normalise the dataset as a path: ``./photos/`` is ``photos``."""
+    return str(PurePath(names[0])), *names[1:]
+
+
+def _foreign(job: Job) -> ResultError:
+    return ResultError(
+        "{path} is not a result of {job} and is not overwritten.",
+        advice="Choose another {--output}, or move that file.",
+        path=job.output,
+        job=job.title,
+    )
+
+
+def _is_foreign(content: bytes) -> bool:
+    """Whether unreadable content is something other than a damaged or truncated result."""
+    for text in (content, content.partition(b"\n")[0]):  # other tools put several results into one file, line by line
+        try:
+            body = parse_json(text)
+        except ValueError:
+            continue
+        return not (isinstance(body, dict) and "checksum" in body)
+    return not content.lstrip().startswith(b"{") and bool(content.strip())
+
+
+def check_complete(result: Result, min_success: float) -> IncompleteError | None:
+    """Return an error if too few samples were measured; call it after the result has been saved.
+
+    Args:
+        result: The result. ``counts`` holds the number of samples ``listed``, ``failed`` and ``unreadable`` (answers or
+            verdicts); the last two are lost. Samples ``skipped`` at the user's request are excluded, although they are
+            counted as failed.
+        min_success: The smallest share of the remaining samples that must not be lost.
+    """
+    names = ("listed", "failed", "unreadable", "skipped")
+    listed, failed, unreadable, skipped = (result.counts.get(name, 0) for name in names)
+    listed, failed = listed - skipped, failed - skipped
+    lost = failed + unreadable
+    share = (listed - lost) / listed if listed else 1.0  # not 1 - lost / listed: 9 of 20 are 0.45, not a bit less
+    if share >= min_success:
+        return None
+    message = UserMessage(
+        "{dataset}: {lost} of {listed} samples are lost ({parts}): the success rate {share:.4f} is below {least:g}.",
+        dataset=result.dataset,
+        lost=lost,
+        listed=listed,
+        parts=join(
+            [
+                UserMessage("{n} failed", n=failed) if failed else "",
+                UserMessage("{n} unreadable", n=unreadable) if unreadable else "",
+            ],
+            ", ",
+        ),
+        share=share,
+        least=min_success,
+    )
+    first = [UserMessage("First failure: {id}: {reason}", id=f["id"], reason=f["reason"]) for f in result.failures[:1]]
+    return IncompleteError(
+        join([message, *first]),
+        advice="The partial result is saved in {path}. Rerun the same command to retry only the missing samples, or "
+        "lower {--min_success}.",
+        path=result.path,
+    )
+
+
+# Construction of the result of a finished job.
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """Everything known about a job when it has finished."""
+
+    job: Job
+    info: DatasetInfo
+    fingerprint: str
+    """Fingerprint of the samples that were read."""
+    other_splits: Mapping[str, str]
+    """Fingerprints of further splits, such as the training split."""
+    card: ModelCard | None
+    """Card of the model; None if it was never loaded and is not known."""
+    outcome: Outcome
+    counts: Mapping[str, int]
+    notices: Sequence[Notice]
+    failures: Sequence[Mapping[str, str]]
+    profile: Mapping[str, float]
+    measures: str
+    records: RecordForm
+    identity: Mapping[str, str | None]
+    """Cache-key parts of the job: settings, model, data and code at its start."""
+    known: Mapping[str, Any] = field(default_factory=dict)
+    """Further circumstances: device, throughput, API usage."""
+
+
+def make_result(done: JobOutcome) -> Result:
+    """Build the result of a finished job."""
+    job, info, card, outcome = done.job, done.info, done.card, done.outcome
+    failed = done.counts.get("failed", 0)
+    return Result(
+        dataset=job.dataset.name,
+        model=job.label or job.model.name,
+        pretrained=job.model.pretrained,
+        task=job.task,
+        language=job.dataset.language,
+        values=_with_primary(outcome.metrics, job.dataset.options.get("metric")),
+        facts=outcome.facts,
+        counts={**done.counts, "failed": failed},
+        notices=tuple(asdict(notice) for notice in done.notices),
+        failures=tuple(done.failures),
+        details=outcome.details,
+        model_card=asdict(card) | {"fingerprint": card.fingerprint} if card else {},
+        data={
+            "fingerprint": done.fingerprint,
+            "split": info.split,
+            **({"other_splits": dict(done.other_splits)} if done.other_splits else {}),
+            "kind": info.kind,
+            "measures": done.measures,
+            "source": info.source,
+            "benchmark": job.dataset.options.get("entry", ""),
+            "prompts_digest": job.settings.get("prompts"),
+            "n_classes": len(info.classnames) or None,
+        },
+        provenance=provenance()
+        | {"precision": card.precision if card else None, "seconds": done.profile["total"]}
+        | {"profile": dict(done.profile)}
+        | dict(done.known),
+        job={
+            "digest": job.digest,
+            "identity": dict(done.identity),
+            "settings": dict(job.settings),
+            "others": {part: redact_settings(spec.what) for part, spec in job.extra_models.items()},
+            "on_error": job.on_error,
+            "model": job.model.name,
+            "model_type": job.model.family,
+            **({"objects": objects} if (objects := _objects(job)) else {}),
+            "reader": job.dataset.reader,
+            "limit": job.dataset.limit,
+            "caption_cleaning": job.dataset.options.get("caption_cleaning"),
+        },
+        record_info={"form": done.records},
+        extra=_dumps(job, info),
+    )
+
+
+def _objects(job: Job) -> dict[str, str]:
+    """Name the classes of in-memory objects, which cannot be reopened by name."""
+    parts = {"model": job.model.given, "dataset": job.dataset.given}
+    return {part: given.kind for part, given in parts.items() if given}
+
+
+def _with_primary(metrics: Mapping[str, Metric], named: object) -> dict[str, Metric]:
+    """Mark the metric that the catalogue quotes for this dataset as the only primary one, if the task reports it."""
+    if named not in metrics:
+        return dict(metrics)
+    return {name: replace(metric, primary=name == named) for name, metric in metrics.items()}
+
+
+def _dumps(job: Job, info: DatasetInfo) -> dict[str, Any]:
+    """Return the class names and templates that ``dump`` requests, under CLIP_benchmark's keys."""
+    found = {
+        "classnames": list(info.classnames),
+        "templates": dict(info.class_prompts) or list(info.templates),
+    }
+    return {key: found[key] for key in job.dump}

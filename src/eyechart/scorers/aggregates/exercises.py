@@ -1,0 +1,214 @@
+"""Tables of exercise, competition and mathematics benchmarks."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from statistics import fmean
+
+from eyechart.metrics.cell_values import Row, as_score, as_text, text_list
+from eyechart.scorers.aggregates.means import (
+    Lines,
+    Rows,
+    Table,
+    all_right,
+    by_column,
+    grouped,
+    mean,
+    means,
+    need,
+    reports,
+)
+from eyechart.scorers.rules.mathematics import PREFETCHED
+
+_SCIENCES = {
+    "02": "Arts", "03": "Soc. Sci.", "04": "Bus.", "05": "Nat. Sci.", "06": "ICTs", "07": "Eng.", "08": "Agri.",
+    "09": "Health",
+}  # fmt: skip
+
+
+def with_reasoning(rows: Iterable[Row]) -> Table:
+    """Return the means with and without chain of thought, and with it per language and science (BMMR)."""
+    found = need(rows, "cot", "language", "category_id")
+    reasoned, plain = ([row for row in found if _true(row["cot"]) == cot] for cot in (True, False))
+    table = {"CoT": mean(reasoned)} | ({"no_CoT": mean(plain)} if plain else {})
+    table |= {language.capitalize(): mean(members) for language, members in by_column(reasoned, "language")}
+    sciences: dict[str, list[Row]] = {}
+    for row in reasoned:
+        for name in text_list(row["category_id"]):
+            sciences.setdefault(name[:2], []).append(row)
+    return table | {_SCIENCES[name]: mean(sciences[name]) for name in sorted(sciences) if name in _SCIENCES}
+
+
+def _true(value: object) -> bool:
+    return as_text(value).lower() in {"true", "1", "1.0"}
+
+
+def worst_case(rows: Iterable[Row], *, by: Mapping[str, str], key: str = "qid", variant: str = "varid") -> Table:
+    """Return the mean over all answers, and over questions that are right in every variant (DynaMath)."""
+    found = need(rows, key, variant)
+    right = {name: all_right(members) for name, members in grouped(found, lambda r: as_text(r[key])).items()}
+    first = [{**row, "score": right[as_text(row[key])]} for row in found if as_text(row[variant]) in {"1", "1.0"}]
+    return [
+        {"Setting": name} | means(members, groups=by)
+        for name, members in (("Average", found), ("Worst Case", first))
+        if members
+    ]
+
+
+_SOURCES = tuple(
+    f"OE_{modality}_{part}"
+    for modality in ("MM", "TO")
+    for part in ("maths_en_COMP", "maths_zh_CEE", "maths_zh_COMP", "physics_en_COMP", "physics_zh_CEE")
+)
+
+
+def competitions(rows: Iterable[Row]) -> Table:
+    """Return the percentage per source, per language and subject, per subject, and overall (OlympiadBench)."""
+    found = need(rows, "source")
+    parts = [*((name,) for name in _SOURCES), *((a, b) for a in ("zh", "en") for b in ("maths", "physics"))]
+    groups = {
+        "_".join(words): [row for row in found if all(word in as_text(row["source"]) for word in words)]
+        for words in (*parts, ("maths",), ("physics",))
+    }
+    return {name: 100 * mean(members) for name, members in {**groups, "AVG": found}.items() if members}
+
+
+@reports("score_rate", points=True, primary="score_rate")
+def points(rows: Iterable[Row]) -> Table:
+    """Return the points of final answers (coarse), of the judge's marking (fine), and the larger of both (HiPhO)."""
+    found = need(rows)
+    most = sum(as_score(row["points_all"]) for row in found)
+    got = sum(as_score(row["score"]) * as_score(row["points_all"]) for row in found)
+    rate = 100 * got / most if most else 0.0
+    return {
+        "fine_grained_total_score": 0.0,
+        "fine_grained_score_rate": 0.0,
+        "coarse_grained_total_score": got,
+        "coarse_grained_score_rate": rate,
+        "max_possible_score": most,
+        "total_score": got,
+        "score_rate": rate,
+    }
+
+
+def mathvista(rows: Iterable[Row]) -> Lines:
+    """Return MathVista's table: tot, prefetch, hit, prefetch_rate and acc, overall, per task and per skill."""
+    found = need(rows, "task")
+    groups = [[as_text(row["task"]), *text_list(row.get("skills"))] for row in found]
+    return _math_table("Task&Skill", found, groups)
+
+
+def mathvision(rows: Iterable[Row]) -> Lines:
+    """Return MathVision's table: tot, prefetch, hit, prefetch_rate and acc, overall and per subject (`category`)."""
+    found = need(rows, "category")
+    return _math_table("Subject", found, [[as_text(row["category"])] for row in found])
+
+
+def _math_table(title: str, rows: Rows, groups: Sequence[Sequence[str]]) -> Lines:
+    """Count all rows, rows read by rule and right rows: overall, then in every group of a row, sorted."""
+    counts: dict[str, list[int]] = {}
+    for row, names in zip(rows, groups, strict=True):
+        facts = (1, as_text(row.get("log")) == PREFETCHED, bool(as_score(row["score"])))
+        for name in ("Overall", *names):
+            line = counts.setdefault(name, [0, 0, 0])
+            line[:] = map(sum, zip(line, facts, strict=True))
+    order = sorted(counts, key=lambda name: (name != "Overall", name))
+    return [_math_line(title, name, *counts[name]) for name in order]
+
+
+def _math_line(title: str, name: str, total: int, prefetched: int, hits: int) -> dict[str, object]:
+    return {
+        title: name,
+        "tot": total,
+        "prefetch": prefetched,
+        "hit": hits,
+        "prefetch_rate": 100 * prefetched / total,
+        "acc": 100 * hits / total,
+    }
+
+
+Steps = Sequence[bool]
+KINDS: Mapping[str, Mapping[str, Callable[[Steps, bool], bool]]] = {
+    "Strict": {
+        "InsufficientKnowledge": lambda steps, whole: not all(steps) and not whole,
+        "InadequateGeneralization": lambda steps, whole: all(steps) and not whole,
+        "CompleteMastery": lambda steps, whole: all(steps) and whole,
+        "RoteMemorization": lambda steps, whole: not all(steps) and whole,
+    },
+    "Loose": {
+        "InsufficientKnowledge": lambda steps, whole: not all(steps) and not whole,
+        "InadequateGeneralization": lambda steps, whole: all(steps) and not whole,
+        "CompleteMastery": lambda steps, whole: any(steps) and whole,
+        "RoteMemorization": lambda steps, whole: not any(steps) and whole,
+    },
+}
+"""WeMath's four kinds of problems, by the results of their steps and of the whole problem."""
+
+
+@cache
+def concepts() -> Mapping[str, Sequence[str]]:
+    """Return the concepts of each field."""
+    return tomllib.loads(files(__package__).joinpath("wemath.toml").read_text(encoding="utf-8"))
+
+
+def _wemath_scores(table: Mapping[str, str]) -> dict[str, float]:
+    """Return the two scores as fractions."""
+    names = {"score_strict": "Score (Strict)", "score_loose": "Score (Loose)"}
+    return {name: float(table[title].rstrip("%")) / 100 for name, title in names.items() if title in table}
+
+
+@reports(numbers=_wemath_scores)
+def wemath(rows: Iterable[Row]) -> dict[str, str]:
+    """Return WeMath's table: scores and kinds of problems, strict and loose, steps, and concepts by field.
+
+    Rates are over the problems present (VLMEvalKit always divides by 525, the size of the published set). A problem has
+    no kind while one of its steps lacks a verdict.
+    """
+    found = need(rows, "key", "ID")
+    problems = [one for one in map(_problem, grouped(found, lambda row: as_text(row["ID"])).values()) if one]
+    if not problems:
+        raise ValueError("there is no problem with all of its steps")
+    table: dict[str, str] = {}
+    for mode, kinds in KINDS.items():
+        counts = {name: sum(kind(steps, whole) for steps, whole in problems) for name, kind in kinds.items()}
+        table |= {f"{name} ({mode})": text for name, text in _lines(counts, len(problems)).items()}
+    steps = grouped(found, lambda row: key if (key := as_text(row["key"])).endswith("multi") else "one")
+    hits = {key: [as_score(row["score"]) for row in members] for key, members in steps.items()}
+    table |= {name: _per_cent(fmean(hits[key])) for name, key in STEPS.items() if key in hits}
+    singles = [row for row in found if not as_text(row["key"]).endswith("multi")]
+    known = grouped(singles, lambda row: as_text(row.get("knowledge concept")))
+    for field, names in concepts().items():
+        each = [fmean(as_score(row["score"]) for row in known[name]) for name in names if name in known]
+        table |= {field: _per_cent(fmean(each))} if each else {}
+    return table
+
+
+STEPS = {"One-step(S1)": "one", "Two-step(S2)": "2steps_multi", "Three-step(S3)": "3steps_multi"}
+
+
+def _problem(rows: Sequence[Row]) -> tuple[Steps, bool] | None:
+    """Return whether each step and the whole problem are right; None if one of them is missing."""
+    hits = {as_text(row["key"]): bool(as_score(row["score"])) for row in rows}
+    size = 2 if any(key.startswith("2steps") for key in hits) else 3
+    keys = [f"{size}steps_{step}" for step in (*range(1, size + 1), "multi")]
+    if any(key not in hits for key in keys):
+        return None
+    *steps, whole = (hits[key] for key in keys)
+    return steps, whole
+
+
+def _lines(counts: Mapping[str, int], total: int) -> dict[str, str]:
+    lost = 0.5 * counts["InadequateGeneralization"] + counts["RoteMemorization"] + counts["InsufficientKnowledge"]
+    solved = counts["CompleteMastery"] + counts["RoteMemorization"]
+    rates = {name: count / total for name, count in counts.items()}
+    rates["RoteMemorization"] = counts["RoteMemorization"] / solved if solved else 0.0
+    return {"Score": _per_cent(1 - lost / total)} | {
+        name: f"{_per_cent(rate)} ({counts[name]})" for name, rate in rates.items()
+    }
+
+
+def _per_cent(value: float) -> str:
+    return f"{value:.2%}"

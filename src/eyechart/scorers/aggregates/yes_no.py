@@ -1,0 +1,167 @@
+"""Tables of yes/no benchmarks: MME, POPE, HallusionBench, AMBER, VSR (in percent) and NaturalBench."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from statistics import fmean
+
+from eyechart.metrics.cell_values import Row, as_text
+from eyechart.scorers.aggregates.means import Rows, all_right, by_column, grouped, mean, need, pick, reports, together
+
+MME_PERCEPTION = (
+    "OCR",
+    "artwork",
+    "celebrity",
+    "color",
+    "count",
+    "existence",
+    "landmark",
+    "position",
+    "posters",
+    "scene",
+)
+MME_REASONING = ("code_reasoning", "commonsense_reasoning", "numerical_calculation", "text_translation")
+AMBER_KINDS = {
+    "discriminative-attribute-state": "Attribute",
+    "discriminative-attribute-number": "Attribute",
+    "discriminative-attribute-action": "Attribute",
+    "discriminative-hallucination": "Existence",
+    "discriminative-relation": "Relation",
+    "relation": "Relation",
+}
+
+
+@reports("perception", "reasoning", points=True)
+def mme(rows: Iterable[Row]) -> dict[str, float]:
+    """Return MME's scores: per category the accuracy plus the share of images with both questions right.
+
+    `perception` (at most 2000) and `reasoning` (at most 800; cognition in the paper) are sums, omitted if one of their
+    categories is missing. `incomplete_pairs` counts the images with a single question.
+    """
+    scores: dict[str, float] = {}
+    incomplete = 0
+    for name, members in by_column(need(rows, "category", "image_path"), "category"):
+        images = [group[:2] for group in grouped(members, lambda row: as_text(row["image_path"])).values()]
+        pairs = [all_right(pair) for pair in images if len(pair) == 2]
+        incomplete += len(images) - len(pairs)
+        scores[name] = 100 * mean(members) + (100 * fmean(pairs) if pairs else 0.0)
+    sums = {
+        name: sum(scores[category] for category in categories)
+        for name, categories in (("perception", MME_PERCEPTION), ("reasoning", MME_REASONING))
+        if all(category in scores for category in categories)
+    }
+    return sums | scores | ({"incomplete_pairs": incomplete} if incomplete else {})
+
+
+def _is_yes(value: object) -> bool:
+    return as_text(value) == "Yes"
+
+
+def _precision_recall_f1(rows: Rows) -> tuple[float, float, float]:
+    """Return precision, recall and F1 of the answer Yes as fractions; anything but Yes counts as No; 0 if undefined."""
+    hits = sum(_is_yes(row["answer"]) and _is_yes(row["extracted"]) for row in rows)
+    said = sum(_is_yes(row["extracted"]) for row in rows)
+    true = sum(_is_yes(row["answer"]) for row in rows)
+    precision, recall = hits / said if said else 0.0, hits / true if true else 0.0
+    return precision, recall, 2 * precision * recall / (precision + recall) if hits else 0.0
+
+
+def _pope_overall(table: dict[str, dict[str, float]]) -> dict[str, float]:
+    names = {"F1": "Overall", "precision": "precision", "recall": "recall"}
+    return {name: table["Overall"][column] / 100 for name, column in names.items()} if table else {}
+
+
+@reports(numbers=_pope_overall)
+def pope(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
+    """Return POPE's F1 (under the name `Overall`), acc, precision and recall: over all rows and per category.
+
+    A row with several categories ("random,popular") counts once in each, and as often in `Overall`. An answer that is
+    neither Yes nor No counts as No for precision and recall, and as wrong for acc.
+    """
+    exploded = [
+        {**row, "category": category or None}
+        for row in need(rows, "answer")
+        for category in as_text(row.get("category")).split(",")
+    ]
+    groups: list[tuple[str, Rows]] = [("Overall", exploded), *by_column(exploded, "category")]
+    return {name: _pope_numbers(members) for name, members in groups}
+
+
+def _pope_numbers(rows: Rows) -> dict[str, float]:
+    precision, recall, f1 = _precision_recall_f1(rows)
+    return {"Overall": 100 * f1, "acc": 100 * mean(rows), "precision": 100 * precision, "recall": 100 * recall}
+
+
+@reports("precision", "recall", "f1_score", points=True)
+def vsr(rows: Iterable[Row]) -> dict[str, float]:
+    """Return VSR's precision, recall, acc and f1_score, all times 100 (VLMEvalKit leaves f1_score a fraction)."""
+    found = need(rows, "answer")
+    precision, recall, f1 = _precision_recall_f1(found)
+    return {"precision": 100 * precision, "recall": 100 * recall, "acc": 100 * mean(found), "f1_score": 100 * f1}
+
+
+@reports(numbers=pick("aAcc", "fAcc", "qAcc", within="Overall"), points=True)
+def hallusion(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
+    """Return HallusionBench's aAcc, fAcc and qAcc: overall, per category and per l2-category.
+
+    aAcc is the accuracy, fAcc the share of figures and qAcc the share of questions that are right throughout. Set,
+    figure and question are the fourth to sixth component of the index (VD_illusion_1_0_1_0).
+    """
+    found = need(rows, "index", "l2-category")
+    groups: list[tuple[str, Rows]] = [("Overall", found), *by_column(found, "category", "l2-category")]
+    return {name: _hallusion_numbers(members) for name, members in groups}
+
+
+def _hallusion_numbers(rows: Rows) -> dict[str, float]:
+    together = {
+        "aAcc": [[row] for row in rows],
+        "fAcc": grouped(rows, lambda row: (as_text(row["l2-category"]), *_ids(row)[:2])).values(),
+        "qAcc": grouped(rows, lambda row: (as_text(row["l2-category"]), *_ids(row)[::2])).values(),
+    }
+    return {name: 100 * fmean(map(all_right, groups)) for name, groups in together.items()}
+
+
+def _ids(row: Row) -> tuple[str, str, str]:
+    parts = as_text(row["index"]).split("_")
+    if len(parts) < 6:
+        raise ValueError(f"index {row['index']!r} does not name set, figure and question as in VD_illusion_1_0_1_0")
+    return parts[3], parts[4], parts[5]
+
+
+@reports("Avg ACC", points=True)
+def amber(rows: Iterable[Row]) -> dict[str, float]:
+    """Return AMBER's accuracy per kind (Attribute, Existence, Relation) and their plain mean `Avg ACC`."""
+    found = need(rows, "category")
+    kinds = [{**row, "category": AMBER_KINDS.get(as_text(row["category"]), row["category"])} for row in found]
+    scores = {name: 100 * mean(members) for name, members in by_column(kinds, "category")}
+    return scores | {"Avg ACC": sum(scores.values()) / len(scores)}
+
+
+CELLS = ("q0_i0", "q0_i1", "q1_i0", "q1_i1")
+"""The four rows of a group, in order of their index."""
+
+
+def naturalbench(groups: Iterable[Mapping[str, int]]) -> dict[str, float]:
+    """Return NaturalBench's Q_Acc, I_Acc, Acc and G_Acc as fractions.
+
+    Each group holds the result of `naturalbench_answer` for two questions on two images, under q0_i0, q0_i1, q1_i0 and
+    q1_i1; question 0 is true of image 0 only, question 1 of image 1 only. A question counts if right on both images, an
+    image if both questions on it are right, a group if all four are.
+    """
+    truth = {"q0_i0": 1, "q0_i1": 0, "q1_i0": 0, "q1_i1": 1}
+    right = [{cell: group[cell] == wanted for cell, wanted in truth.items()} for group in groups]
+    if not right:
+        raise ValueError("there are no groups to score")
+    return {
+        "Q_Acc": fmean(cells[f"q{q}_i0"] and cells[f"q{q}_i1"] for cells in right for q in (0, 1)),
+        "I_Acc": fmean(cells[f"q0_i{i}"] and cells[f"q1_i{i}"] for cells in right for i in (0, 1)),
+        "Acc": fmean(value for cells in right for value in cells.values()),
+        "G_Acc": fmean(all(cells.values()) for cells in right),
+    }
+
+
+@reports("Q_Acc", "I_Acc", "G_Acc")
+def naturalbench_groups(rows: Rows) -> dict[str, float]:
+    """Return the four accuracies from the rows' ``extracted`` values; four consecutive rows form a group."""
+    said = ([int(as_text(row["extracted"])) for row in group] for group in together(rows, len(CELLS)))
+    return naturalbench(dict(zip(CELLS, group, strict=True)) for group in said)

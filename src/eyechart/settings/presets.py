@@ -1,0 +1,78 @@
+"""Presets (``--preset``): the defaults of other evaluation tools, applied where the user sets nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+OWN: Final = "eyechart"
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    OWN: {},
+    "clip_benchmark": {
+        "output": "{dataset}_{pretrained}_{model}_{language}_{task}.json",
+        "precision": "amp",
+        "thumbnails": 0,
+        "task_options": {"fewshot_draw": "clip_benchmark", "empty_classes": "zero"},
+    },
+    "internvl": {
+        "output": "result.json",
+        "recall_k": [1, 5, 10],
+        "caption_cleaning": {"flickr30k": "internvl", "mscoco_captions": "internvl"},
+        "precision": "half",
+        "append": True,
+        "thumbnails": 0,
+    },
+}
+"""Defaults that differ from ours, by preset (see docs/presets.md)."""
+NOT_NUMBERS = ("output", "thumbnails")
+"""Preset settings without effect on metrics."""
+IMPLIED = {"internvl": "internvl"}
+"""Default preset by model family; the family's models are named ``<family>_...``."""
+
+
+def filled(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill in the preset's defaults for settings that are not given."""
+    preset = values.get("preset") or _implied(values)
+    defaults = PRESETS.get(preset, {})
+    options = {**defaults.get("task_options", {}), **(values.get("task_options") or {})}
+    return {**defaults, **values, "preset": preset, **({"task_options": options} if options else {})}
+
+
+def _implied(values: Mapping[str, Any]) -> str:
+    family = values.get("model_type")
+    if family is None:
+        named = [*_texts(values.get("pretrained_model")), *_texts(values.get("model"))]
+        families = {next((one for one in IMPLIED if name.startswith(f"{one}_")), None) for name in named}
+        family = families.pop() if len(families) == 1 else None
+    return IMPLIED.get(str(family), OWN)
+
+
+def _texts(value: object) -> Iterable[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []
+
+
+def changes(preset: str, settings: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
+    """List the settings that take the preset's default instead of ours.
+
+    Args:
+        preset: Name of the preset.
+        settings: The settings in effect.
+        ours: Eyechart's defaults.
+    """
+    defaults = {**PRESETS[preset], **PRESETS[preset].get("task_options", {})}
+    for name in ("task_options", *NOT_NUMBERS):
+        defaults.pop(name, None)
+    known = {**settings, **settings["task_options"]}
+    return [
+        f"{name} {_words(value)}" + (f" instead of {_words(ours[name])}" if ours.get(name) else "")
+        for name, value in defaults.items()
+        if known.get(name) == value
+    ]
+
+
+def _words(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{item} for {name}" for name, item in value.items())
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return "on" if value is True else str(value)

@@ -1,0 +1,232 @@
+"""Paired tests of models on the same samples, corrections for many tests, and rank intervals."""
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eyechart.metrics.vectors import Floats
+from eyechart.stats.intervals import (
+    Interval,
+    as_vector,
+    cluster_index,
+    normal_cdf,
+    normal_quantile,
+    two_sided_z,
+    widened_z2,
+)
+
+NAME = "paired score test"
+
+
+class PairedTest(NamedTuple):
+    """Advantage of the first model over the second on the same samples."""
+
+    difference: float
+    interval: Interval | None
+    """None if there are too few independent units."""
+    p_value: float
+    """Two-sided; below 1 - level exactly when the interval excludes 0."""
+    n: int
+    n_clusters: int
+    test: str = NAME
+
+
+def paired_test(
+    first: ArrayLike, second: ArrayLike, clusters: ArrayLike | None = None, *, level: float = 0.95
+) -> PairedTest:
+    """Test whether mean(first) - mean(second) over the same samples is 0, with its interval.
+
+    `clusters` names each sample's cluster (its image), within which samples may be dependent. Scores lie in [0, 1]. For
+    binary scores the statistic is McNemar's, (b - c)^2 / (b + c).
+    """
+    a, b = as_vector(first), as_vector(second)
+    if a.shape != b.shape or a.size == 0:
+        raise ValueError(f"paired samples need two equal, non-empty lists, not {a.shape} and {b.shape}")
+    index, sizes = cluster_index(clusters, a.size)
+    gains = a - b if clusters is None else np.bincount(index, weights=a - b)
+    difference = float((a - b).mean())
+    interval, p_value = score_test(difference, (gains - difference * sizes) / a.size, sizes / a.size, level)
+    return PairedTest(difference, interval, p_value, a.size, sizes.size)
+
+
+def score_test(difference: float, influences: Floats, shares: Floats, level: float) -> tuple[Interval | None, float]:
+    """The interval of a mean of independent units, and the p-value of 0.
+
+    `influences` holds each unit's contribution to the difference (they sum to 0), `shares` its share of all rows (they
+    sum to 1). The statistic for a hypothetical difference is the squared distance over the sum of squares of the
+    contributions under that hypothesis: no variance has to be estimated, and no unbalanced cluster can hide its own.
+    Away from the estimate the variance also grows with the skewness of the units (for binary scores like Wilson's). The
+    interval ends where the statistic reaches its quantile, so p-value and interval agree.
+
+    There is no interval below six units of equal size: the signs of five agree by chance in 1 of 16 cases.
+    """
+    concentration = float((shares**2).sum())
+    z2 = widened_z2(level, 1 / concentration)
+    squares = influences * influences
+    spread = float(squares.sum())
+    scale = max(abs(difference), math.sqrt(spread))
+    if spread <= (1e-9 * scale) ** 2:  # all units alike
+        spread, skew, slope = 0.0, 0.0, 0.0
+        unlike = concentration * (abs(difference) or 1.0)  # how unlike one more unit may be
+    else:
+        skew = float((squares * influences).sum()) / spread
+        slope = 2 * float((influences * shares).sum())
+        unlike = 0.0
+
+    def variance(distance: float, side: int) -> float:
+        square = distance**2 * concentration
+        growth = max(unlike, side * skew)
+        return spread + max(square - side * slope * distance, growth * distance - square)
+
+    def limit(side: int) -> float:
+        growth = max(unlike, side * skew)
+        return max(
+            _root(1 - z2 * concentration, -side * z2 * slope, z2 * spread),
+            _root(1 + z2 * concentration, z2 * growth, z2 * spread),
+        )
+
+    p_value = 1.0
+    if difference and shares.size > 1:
+        found = difference**2 / variance(abs(difference), -1 if difference > 0 else 1)
+        widening = z2 / two_sided_z(level) ** 2
+        # Units that all agree give the strongest evidence possible for their number.
+        p_value = min(1.0, 2 * normal_cdf(-math.sqrt(min(found, 1 / concentration) / widening)))
+    if z2 * concentration >= 1:
+        return None, p_value
+    return Interval(max(-1.0, difference - limit(-1)), min(1.0, difference + limit(1))), p_value
+
+
+def _root(square: float, linear: float, constant: float) -> float:
+    """The positive solution of square * x^2 = linear * x + constant."""
+    return (linear + math.sqrt(linear**2 + 4 * square * constant)) / (2 * square)
+
+
+# Corrections for multiple tests, and the power of a paired test.
+
+
+def holm(p_values: ArrayLike) -> list[float]:
+    """Holm's step-down adjustment, in the order given (statsmodels' `multipletests(method="holm")`)."""
+    values = np.asarray(p_values, dtype=np.float64)
+    if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
+        raise ValueError("p-values are a list of numbers between 0 and 1")
+    order = np.argsort(values, kind="stable")
+    stepped = np.maximum.accumulate(values[order] * np.arange(values.size, 0, -1))
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return [float(value) for value in adjusted]
+
+
+def smallest_detectable_difference(
+    n: float, disagreement: float, alpha: float = 0.05, power: float = 0.8
+) -> float | None:
+    """The smallest difference of accuracies that McNemar's test detects with this power on n paired samples.
+
+    `disagreement` is the fraction of samples that exactly one model gets right. Solves the sample-size formula of
+    Connor (1987) for the difference. None if even a completely one-sided disagreement would be undetected: there are
+    too few samples to separate such models.
+    """
+    if n <= 0 or not 0 <= disagreement <= 1:
+        raise ValueError(f"need n > 0 and a disagreement in [0, 1], not {n} and {disagreement}")
+    if not 0 < alpha < 1 or not alpha < power < 1:
+        raise ValueError(f"need 0 < alpha < power < 1, not alpha {alpha} and power {power}")
+    z_alpha, z_power = normal_quantile(1 - alpha / 2), normal_quantile(power)
+    under_root = n + z_power**2 - z_alpha**2
+    if disagreement == 0 or under_root < 0:
+        return None
+    difference = math.sqrt(disagreement) * (z_alpha * math.sqrt(n) + z_power * math.sqrt(under_root)) / (n + z_power**2)
+    return difference if difference <= disagreement else None
+
+
+def discordant(first: ArrayLike, second: ArrayLike) -> tuple[int, int]:
+    """Count the samples that only the first, and only the second, model got right."""
+    a, b = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    if a.shape != b.shape:
+        raise ValueError(f"paired samples need equal lengths, not {a.size} and {b.size}")
+    return int((a & ~b).sum()), int((b & ~a).sum())
+
+
+# Rank intervals of models, and models not separable from the best.
+
+
+class RankInterval(NamedTuple):
+    """Range of possible ranks of a model: 1 is the best."""
+
+    low: int
+    high: int
+
+
+def rank_intervals(
+    benchmarks: Sequence[ArrayLike], clusters: Sequence[ArrayLike | None] | None = None, level: float = 0.95
+) -> list[RankInterval]:
+    """Rank intervals of models over a suite, by the plain mean of their benchmark means.
+
+    `benchmarks` has one matrix per benchmark, models x samples (with the benchmark's own samples, and the models always
+    in the same order); `clusters`, if given, has one list of sample clusters, or None, per benchmark. A model's rank
+    lies between 1 + (models significantly better) and M - (models significantly worse), from `paired_test` of all pairs
+    under Holm's correction (Klein, Wright and Wieczorek 2020): all intervals hold simultaneously with at least this
+    confidence. The suite is fixed: only its samples are random.
+    """
+    suite = _Suite(benchmarks, clusters)
+    models = len(suite.means)
+    pairs = list(combinations(range(models), 2))
+    adjusted = holm([suite.p_value(i, j) for i, j in pairs])
+    better, worse = [0] * models, [0] * models
+    for (i, j), p_value in zip(pairs, adjusted, strict=True):
+        if p_value < 1 - level:
+            winner, loser = (i, j) if suite.means[i] > suite.means[j] else (j, i)
+            worse[winner] += 1
+            better[loser] += 1
+    return [RankInterval(1 + better[i], models - worse[i]) for i in range(models)]
+
+
+def not_separable_from_best(
+    benchmarks: Sequence[ArrayLike], clusters: Sequence[ArrayLike | None] | None = None, level: float = 0.95
+) -> list[bool]:
+    """Mark the models that the best one does not significantly beat; arguments as for `rank_intervals`.
+
+    `paired_test` of the best observed mean against each other model under Holm's correction: the truly best model is
+    marked with at least this confidence.
+    """
+    suite = _Suite(benchmarks, clusters)
+    best = int(np.argmax(suite.means))
+    others = [i for i in range(len(suite.means)) if i != best]
+    adjusted = dict(zip(others, holm([suite.p_value(best, i) for i in others]), strict=True))
+    return [i == best or adjusted[i] >= 1 - level for i in range(len(suite.means))]
+
+
+class _Suite:
+    """Units of all benchmarks, concatenated, with their influence on each model's mean over the benchmarks."""
+
+    def __init__(self, benchmarks: Sequence[ArrayLike], clusters: Sequence[ArrayLike | None] | None) -> None:
+        matrices = [_scores(matrix) for matrix in benchmarks]
+        if not matrices or len({len(matrix) for matrix in matrices}) > 1:
+            raise ValueError("need at least one benchmark, each with a row for every model")
+        self.means = np.mean([matrix.mean(axis=1) for matrix in matrices], axis=0)
+        groups = [None] * len(matrices) if clusters is None else clusters
+        parts = [_units(matrix, group) for matrix, group in zip(matrices, groups, strict=True)]
+        self.influences = np.concatenate([influences for influences, _ in parts], axis=1) / len(parts)
+        self.shares = np.concatenate([shares for _, shares in parts]) / len(parts)
+
+    def p_value(self, first: int, second: int) -> float:
+        """The p-value of `paired_test` for two models, over the suite."""
+        difference = float(self.means[first] - self.means[second])
+        return score_test(difference, self.influences[first] - self.influences[second], self.shares, 0.95)[1]
+
+
+def _units(matrix: Floats, clusters: ArrayLike | None) -> tuple[Floats, Floats]:
+    """Return each cluster's influence on each model's mean, models x clusters, and its share of the samples."""
+    index, sizes = cluster_index(clusters, matrix.shape[1])
+    centred = matrix - matrix.mean(axis=1, keepdims=True)
+    sums = centred if clusters is None else np.stack([np.bincount(index, weights=row) for row in centred])
+    return sums / matrix.shape[1], sizes / matrix.shape[1]
+
+
+def _scores(matrix: ArrayLike) -> Floats:
+    scores = np.asarray(matrix, dtype=np.float64)
+    if scores.ndim != 2 or 0 in scores.shape or not np.isfinite(scores).all():
+        raise ValueError(f"scores are a finite matrix, models x samples, not of shape {scores.shape}")
+    return scores

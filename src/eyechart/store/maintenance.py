@@ -1,0 +1,292 @@
+"""Maintenance of the cache: list, verify, compact and remove what it holds."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.io.files import NOTES, cache_root
+from eyechart.store.answer_store import Responses
+from eyechart.store.blobs import DAMAGED, PATTERN, BlobError, GoneBlobError, LocalBlobs, open_blobs
+from eyechart.store.vector_store import (
+    DamagedPartError,
+    KeyIndex,
+    damage_of_part,
+    merged_name,
+    part_bytes,
+    read_tensor,
+    store_place,
+)
+
+LARGE_PART = 64 << 20
+"""Size in bytes of a large part. A part is read and verified as a whole even for one vector, so larger ones would be
+slow."""
+
+
+@dataclass(frozen=True)
+class CompactionSummary:
+    """Counts of merged parts, or of those a dry run would merge."""
+
+    parts: int = 0
+    """Parts found."""
+    merged: int = 0
+    """Parts that were merged."""
+    into: int = 0
+    damaged: tuple[str, ...] = ()
+    """Errors of damaged parts, which are left untouched."""
+
+    def __add__(self, other: CompactionSummary) -> CompactionSummary:
+        return CompactionSummary(
+            self.parts + other.parts,
+            self.merged + other.merged,
+            self.into + other.into,
+            self.damaged + other.damaged,
+        )
+
+
+@dataclass(frozen=True)
+class _Part:
+    name: str
+    keys: NDArray[np.uint8]
+    form: tuple[str, int]
+    """dtype and length of its vectors."""
+    size: int
+    live: NDArray[np.bool_]
+    """Rows that readers use: no earlier part holds their keys."""
+
+    @property
+    def live_size(self) -> float:
+        return self.size * float(self.live.mean()) if len(self.live) else 0.0
+
+
+def compact_model(folder: Path, *, dry_run: bool = False) -> CompactionSummary:
+    """Merge the small parts in every table of a model."""
+    tables = sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
+    return sum((compact(LocalBlobs(table), dry_run=dry_run) for table in tables), CompactionSummary())
+
+
+def compact(blobs: LocalBlobs, *, dry_run: bool = False) -> CompactionSummary:
+    """Merge the small parts of a table; a table with fewer than two is not read."""
+    names = blobs.names()
+    if sum(_size(blobs, name) < LARGE_PART / 2 for name in names) < 2:
+        return CompactionSummary(len(names))
+    parts, damaged = _sound_parts(blobs, names)
+    merged = into = 0
+    for batch in _batches(parts):
+        if dry_run or _merge(blobs, batch):
+            merged += len(batch)
+            into += any(part.live.any() for part in batch)
+    return CompactionSummary(len(names), merged, into, tuple(damaged))
+
+
+def _size(blobs: LocalBlobs, name: str) -> int:
+    try:
+        return blobs.path(name).stat().st_size
+    except FileNotFoundError:  # merged by another process
+        return LARGE_PART
+
+
+def _sound_parts(blobs: LocalBlobs, names: Sequence[str]) -> tuple[list[_Part], list[str]]:
+    """Verify all parts, including those that are kept: a duplicate may only be dropped in favour of a sound copy."""
+    found: dict[str, tuple[NDArray[np.uint8], tuple[str, int]]] = {}
+    damaged: list[str] = []
+    for name in names:
+        try:
+            keys, vectors = (read_tensor(blobs.path(name), tensor) for tensor in ("keys", "vectors"))
+            found[name] = keys, (vectors.dtype.str, vectors.shape[1])
+        except DamagedPartError as error:
+            damaged.append(error.message)
+        except GoneBlobError:
+            continue
+    live = _live_rows([keys for keys, _ in found.values()])
+    return [
+        _Part(name, keys, form, _size(blobs, name), rows)
+        for (name, (keys, form)), rows in zip(found.items(), live, strict=True)
+    ], damaged
+
+
+def _live_rows(keys: Sequence[NDArray[np.uint8]]) -> list[NDArray[np.bool_]]:
+    """Return, for each part, a mask of the rows that a reader would use."""
+    if not keys:
+        return []
+    index = KeyIndex()
+    index.add(keys, 0)
+    lengths = [len(rows) for rows in keys]
+    parts, rows = index.find(np.concatenate(keys))
+    own_part = np.repeat(np.arange(len(keys)), lengths)
+    own_row = np.concatenate([np.arange(length) for length in lengths])
+    live: NDArray[np.bool_] = (parts == own_part) & (rows == own_row)
+    return np.split(live, np.cumsum(lengths)[:-1])
+
+
+def _batches(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+    """Group parts into merges of about `LARGE` bytes: small parts, and parts with few live rows."""
+    batch: list[_Part] = []
+    size = 0.0
+    for part in sorted(parts, key=lambda part: part.form):  # a stable sort: by name within a form
+        if part.live_size >= LARGE_PART / 2:
+            continue
+        if batch and (size >= LARGE_PART or part.form != batch[0].form):
+            yield from _worth_it(batch)
+            batch, size = [], 0.0
+        batch.append(part)
+        size += part.live_size
+    yield from _worth_it(batch)
+
+
+def _worth_it(batch: list[_Part]) -> Iterator[list[_Part]]:
+    if len(batch) > 1 or any(part.live_size < part.size / 2 for part in batch):
+        yield batch
+
+
+def _merge(blobs: LocalBlobs, batch: Sequence[_Part]) -> bool:
+    """Merge the live rows of a batch and remove its parts; False if another process changed one of them first."""
+    try:
+        vectors = [read_tensor(blobs.path(part.name), "vectors")[part.live] for part in batch]
+    except (GoneBlobError, DamagedPartError):
+        return False
+    if any(map(len, vectors)):
+        name = merged_name()
+        blobs.write(name, part_bytes(np.concatenate([part.keys[part.live] for part in batch]), np.concatenate(vectors)))
+        if damage_of_part(blobs.path(name)):
+            blobs.set_aside(name)
+            raise BlobError(
+                "Read-back of a merged part of the embedding store failed: {folder}.",
+                advice="Check the disk. The original parts are unchanged.",
+                folder=blobs.folder,
+            )
+    for part in batch:
+        blobs.remove(part.name)
+    return True
+
+
+# The contents of the cache by kind and by model or dataset, to list, verify and remove.
+
+
+EMBEDDINGS, RESPONSES = "embeddings", "responses"
+KINDS = {
+    EMBEDDINGS: "vectors of images and texts, by model",
+    RESPONSES: "answers of generators and judges, by model",
+    "datasets": "datasets that were downloaded",
+    "unpacked": "archives of datasets, unpacked",
+    "mteb": "datasets of the library mteb",
+    "prompts": "class names and templates of CLIP_benchmark",
+    "images": "images written for models that take files",
+    "copies": "copies of vectors of a store elsewhere",
+    "cards": "descriptions of models",
+    "digests": "digests of files",
+    "shards": "contents of tar files",
+    "columns": "records, made ready for reports",
+    "calibration": "what autotune and paired checks measured",
+    "open_clip": "names that open_clip knows",
+}
+"""The folders of the cache. Removed entries are recomputed or downloaded when needed."""
+LARGE_KINDS = frozenset({EMBEDDINGS, RESPONSES, "datasets", "unpacked", "mteb"})
+"""Kinds whose subfolders are separate items; every other kind is a single item."""
+
+
+_OURS = re.compile(
+    r"[0-9a-f]{32}|[0-9a-f]{32,64}\.(json|png|bin)|tags-.+\.json|clip_benchmark-.+\.whl|\.(tmp|removed)-.+"
+)
+"""Names that Eyechart creates. Cache and store may be any folders: other files in them are left alone."""
+
+
+@dataclass(frozen=True)
+class CacheItem:
+    """A part of the cache that can be removed separately."""
+
+    kind: str
+    name: str
+    """A model or dataset; empty if the kind is a single item."""
+    path: Path
+    size: int
+    files: int
+
+
+def remote_store() -> str:
+    """Return the URL of the embedding store if it is remote, else an empty string."""
+    place = store_place()
+    return "" if isinstance(open_blobs(place), LocalBlobs) else str(place)
+
+
+def list_cache(models: Mapping[str, str]) -> list[CacheItem]:
+    """List the items of the cache by kind, the largest first.
+
+    Args:
+        models: Names of models by fingerprint.
+    """
+    items = (item for kind in KINDS for item in _items(kind, models))
+    order = list(KINDS)
+    return sorted(items, key=lambda item: (order.index(item.kind), -item.size, item.name))
+
+
+def _items(kind: str, models: Mapping[str, str]) -> Iterator[CacheItem]:
+    root = _folder(kind)
+    if root is None or not root.is_dir():
+        return
+    found = _entries(kind, root)
+    if kind not in LARGE_KINDS:
+        if found:
+            yield CacheItem(kind, "", root, *_size_of_files(found))
+        return
+    for path in found:
+        yield CacheItem(kind, models.get(path.name, path.name), path, *_size_of_files([path]))
+
+
+def _entries(kind: str, root: Path) -> list[Path]:
+    """List the entries in the folder of a kind that Eyechart created."""
+    if kind == "datasets":
+        found = (path.parent for path in sorted(root.glob(f"*/*/{NOTES}")))
+    else:
+        found = (path for path in sorted(root.iterdir()) if _OURS.fullmatch(path.name))
+    return [path for path in found if not path.is_symlink() and (path.is_dir() or kind not in LARGE_KINDS)]
+
+
+def _folder(kind: str) -> Path | None:
+    """Return the local folder of a kind; None for a remote store."""
+    if kind != EMBEDDINGS:
+        return cache_root() / kind
+    found = open_blobs(store_place())
+    return found.folder if isinstance(found, LocalBlobs) else None
+
+
+def _size_of_files(paths: Iterable[Path]) -> tuple[int, int]:
+    """Return the total bytes and number of files."""
+    sizes = [file.lstat().st_size for path in paths for file in _files(path)]
+    return sum(sizes), len(sizes)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+    for where, _, names in os.walk(path):
+        yield from (Path(where) / name for name in names)
+
+
+def remove(item: CacheItem) -> None:
+    """Remove an item; the rename makes it disappear at once for other processes."""
+    for path in [item.path] if item.kind in LARGE_KINDS else _entries(item.kind, item.path):
+        aside = path.with_name(f".removed-{secrets.token_hex(4)}")
+        path.rename(aside)
+        if aside.is_dir():
+            shutil.rmtree(aside)
+        else:
+            aside.unlink()
+
+
+def verify(item: CacheItem) -> tuple[int, list[str]]:
+    """Verify the checksums of stored vectors or answers; return the number of entries and the errors found."""
+    if item.kind == RESPONSES:
+        found = Responses(item.path)
+        lost = [f"{item.path}: {found.damaged} damaged lines"] if found.damaged else []
+        return len(found) + found.damaged, lost
+    parts = [path for path in sorted(item.path.rglob(PATTERN)) if not path.name.startswith(DAMAGED)]
+    return len(parts), [damage for path in parts if (damage := damage_of_part(path))]

@@ -1,0 +1,378 @@
+"""The vector store: one table per model fingerprint and role, made of immutable safetensors parts."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import secrets
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.errors import ModelError
+from eyechart.io.digests import DIGEST_SIZE, digest_bytes
+from eyechart.io.files import cache_root
+from eyechart.store.blobs import BlobError, GoneBlobError, open_blobs
+from eyechart.types import HALF
+
+Digests = NDArray[np.uint8]
+Found = tuple[NDArray[np.int32], NDArray[np.int64]]
+"""The part of each key, -1 if missing, and its row in that part."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Keys sorted by their heads (first 8 bytes), with their tails and the locations of their vectors."""
+
+    head: NDArray[np.uint64]
+    tail: NDArray[np.uint64]
+    part: NDArray[np.int32]
+    row: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.head)
+
+    def take(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> _Run:
+        return _Run(self.head[chosen], self.tail[chosen], self.part[chosen], self.row[chosen])
+
+
+class KeyIndex:
+    """Maps keys to parts and rows; the first part added with a key wins."""
+
+    def __init__(self) -> None:
+        self._runs: list[_Run] = []
+
+    @property
+    def rows(self) -> int:
+        """Number of indexed rows."""
+        return sum(map(len, self._runs))
+
+    def add(self, parts: Sequence[Digests], first: int) -> None:
+        """Add whole parts, numbered from ``first``."""
+        halves = [np.ascontiguousarray(keys).view(np.uint64) for keys in parts if len(keys)]
+        numbers = [first + i for i, keys in enumerate(parts) if len(keys)]
+        if not halves:
+            return
+        runs = [
+            _Run(half[:, 0], half[:, 1], np.full(len(half), number, np.int32), np.arange(len(half)))
+            for half, number in zip(halves, numbers, strict=True)
+        ]
+        length = sum(map(len, runs))
+        while self._runs and len(self._runs[-1]) < 2 * length:
+            runs.insert(0, self._runs.pop())
+            length += len(runs[0])
+        self._runs.append(_join(runs))
+
+    def find(self, digests: Digests) -> Found:
+        """Look up keys.
+
+        Two keys that share their first eight bytes but differ in the rest may be reported as missing. That costs one
+        recomputation, with probability 2**-64, and is never wrong.
+        """
+        halves = np.ascontiguousarray(digests).view(np.uint64)
+        parts, rows = np.full(len(digests), -1, np.int32), np.zeros(len(digests), np.int64)
+        left = np.arange(len(digests))
+        for run in self._runs:
+            if not len(left):
+                break
+            head, tail = halves[left, 0], halves[left, 1]
+            at = np.minimum(np.searchsorted(run.head, head), len(run) - 1)
+            hit = (run.head[at] == head) & (run.tail[at] == tail)
+            parts[left[hit]], rows[left[hit]] = run.part[at[hit]], run.row[at[hit]]
+            left = left[~hit]
+        return parts, rows
+
+    def forget(self, parts: Collection[int]) -> None:
+        """Drop all keys of some parts."""
+        kept = (run.take(~np.isin(run.part, list(parts))) for run in self._runs)
+        self._runs = [run for run in kept if len(run)]
+
+
+def _join(runs: Sequence[_Run]) -> _Run:
+    whole = _Run(*(np.concatenate([getattr(run, name) for run in runs]) for name in ("head", "tail", "part", "row")))
+    return whole.take(np.argsort(whole.head, kind="stable"))
+
+
+# A part of a table: an immutable safetensors file with a key matrix, a vector matrix and a checksum of each.
+
+
+class DamagedPartError(BlobError):
+    """The content of a part does not match its checksum."""
+
+
+def new_name() -> str:
+    """Name a new part; names sort by age."""
+    return f"{time.time_ns():020d}-{secrets.token_hex(4)}.safetensors"
+
+
+def merged_name() -> str:
+    """Name a merged part so that it sorts before all existing parts, merged ones included."""
+    return f"{0:020d}-{10**19 - time.time_ns():019d}-{secrets.token_hex(4)}.safetensors"
+
+
+def part_bytes(keys: NDArray[np.uint8], vectors: NDArray[Any]) -> bytes:
+    """Serialise a part."""
+    from safetensors.numpy import save
+
+    tensors = {"keys": np.ascontiguousarray(keys), "vectors": np.ascontiguousarray(vectors)}
+    data: bytes = save(tensors, {name: checksum(tensor) for name, tensor in tensors.items()})
+    return data
+
+
+def read_tensor(path: Path, name: str, *, verify: bool = True) -> NDArray[Any]:
+    """Read the keys or the vectors of a part and verify their checksum, unless it was verified before.
+
+    Raises:
+        DamagedPartError: If the checksum does not match.
+        GoneBlobError: If the file no longer exists.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    damaged = DamagedPartError("Damaged part of the embedding store, its vectors are recomputed: {path}.", path=path)
+    try:
+        with safe_open(path, framework="np") as part:
+            tensor: NDArray[Any] = part.get_tensor(name)
+            expected = (part.metadata() or {}).get(name)
+    except SafetensorError as error:
+        raise damaged from error
+    except FileNotFoundError as error:
+        raise GoneBlobError("Missing part of the embedding store: {path}.", path=path) from error
+    except OSError as error:
+        raise BlobError(
+            "Cannot read the embedding store at {path} ({reason}).", path=path, reason=error.strerror
+        ) from error
+    if verify and expected != checksum(tensor):
+        raise damaged
+    return tensor
+
+
+def damage_of_part(path: Path) -> str:
+    """Return the error of a damaged part; empty if keys and vectors are sound or the file no longer exists."""
+    try:
+        for name in ("keys", "vectors"):
+            read_tensor(path, name)
+    except GoneBlobError:
+        return ""
+    except BlobError as error:
+        return error.message
+    return ""
+
+
+def checksum(tensor: NDArray[Any]) -> str:
+    """Return the digest of the bytes of a tensor."""
+    return hashlib.blake2b(np.ascontiguousarray(tensor).view(np.uint8).data, digest_size=16).hexdigest()
+
+
+# The embedding store: vectors by content digest, one folder per model fingerprint and role.
+#
+# A table is a set of immutable safetensors parts, each holding a key matrix and a vector matrix. Parts are written
+# atomically (`eyechart.store.blobs`), so there are no locks, any number of processes may write at once, and a killed
+# writer leaves only a temporary file. Keys are read once and looked up in memory; vectors are read part by part.
+#
+# Every part carries checksums of its keys and vectors, verified on first use. A damaged part is renamed and its
+# vectors are recomputed. A missing part was most likely merged with others (`eyechart.store.maintenance`): the table
+# then reloads all parts.
+
+
+log = logging.getLogger("eyechart.store")
+Vectors = NDArray[np.float32]
+FARTHEST = 2.0**-10
+"""Largest relative rounding error of a vector in half precision: twice that of numbers within its range."""
+
+
+class VectorTable:
+    """The vectors of one model and role (images, or texts in a language)."""
+
+    def __init__(self, place: str | Path, *parts: str, half: bool = False) -> None:
+        self._blobs = open_blobs(place, *parts)
+        self._half = half
+        """Round vectors to half precision on `add`; `get` returns float32 either way."""
+        self._parts: list[str] = []
+        self._index = KeyIndex()
+        self._verified: set[str] = set()
+        self.damaged: list[str] = []
+        """Names of parts set aside as damaged."""
+        self.refresh()
+
+    @property
+    def rows(self) -> int:
+        """Number of rows in all parts, except those found to be damaged."""
+        return self._index.rows
+
+    def missing(self, digests: Digests) -> NDArray[np.bool_]:
+        """Return a mask of the keys without a vector; keys in damaged parts are missing."""
+        return self._find(digests)[0] < 0
+
+    def _find(self, digests: Digests) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the part of each key, or -1, and its row there. Every returned part has been verified."""
+        while True:
+            parts, rows = self._index.find(digests)
+            try:
+                damaged = [n for n in np.unique(parts[parts >= 0]) if not self._is_sound(self._parts[n])]
+            except GoneBlobError:
+                self._reopen()
+                continue
+            if not damaged:
+                return parts, rows
+            self._index.forget(damaged)  # another part may hold the same keys; it is verified in the next round
+
+    def add(self, digests: Digests, vectors: Vectors) -> None:
+        """Store vectors under their keys; returns once they are on disk.
+
+        Raises:
+            ModelError: If a vector holds NaN or infinity, or values beyond half precision in a table of that precision.
+        """
+        if not len(digests):
+            return
+        if not np.isfinite(vectors).all():
+            bad = int((~np.isfinite(vectors).all(axis=1)).sum())
+            raise ModelError(
+                "{n} of {all} vectors of the model contain NaN or infinite values.",
+                advice="Try {--precision=fp32} and check the weights.",
+                n=bad,
+                all=len(vectors),
+            )
+        name = new_name()
+        full = np.asarray(vectors, np.float32)
+        self._blobs.write(name, part_bytes(digests, rounded(full) if self._half else full))
+        self._verified.add(name)
+        self._extend([(name, digests)])
+
+    def get(self, digests: Digests) -> Vectors:
+        """Return the vectors of keys that are all present, in the order of the keys."""
+        while True:
+            parts, rows = self._find(digests)
+            if (parts < 0).any():
+                raise BlobError(
+                    "{sum} of {n} vectors are not in the embedding store.",
+                    advice="Run again to recompute them.",
+                    sum=int((parts < 0).sum()),
+                    n=len(digests),
+                )
+            try:
+                return self._gather(parts, rows)
+            except GoneBlobError:
+                self._reopen()
+
+    def _gather(self, parts: NDArray[np.int32], rows: NDArray[np.int64]) -> Vectors:
+        out: Vectors | None = None
+        order = np.argsort(parts, kind="stable")
+        for chosen in np.split(order, np.flatnonzero(np.diff(parts[order])) + 1) if len(order) else ():
+            vectors = read_tensor(self._blobs.path(self._parts[parts[chosen[0]]]), "vectors", verify=False)
+            if out is None:
+                out = np.empty((len(parts), vectors.shape[1]), np.float32)
+            elif out.shape[1] != vectors.shape[1]:
+                raise ModelError(
+                    "The model returned vectors of {shape} and of {shape2} dimensions.",
+                    shape=out.shape[1],
+                    shape2=vectors.shape[1],
+                )
+            out[chosen] = vectors[rows[chosen]]
+        return out if out is not None else np.empty((0, 0), np.float32)
+
+    def refresh(self) -> None:
+        """Index parts that other processes have added."""
+        known, complete = {*self._parts, *self.damaged}, False
+        while not complete:
+            complete, found = True, []
+            for name in self._blobs.names():
+                if name in known:
+                    continue
+                known.add(name)
+                try:
+                    keys = self._sound_tensor(name, "keys")
+                except GoneBlobError:
+                    complete = False  # merged since it was listed: the next listing has the merged part
+                    continue
+                if keys is not None:
+                    found.append((name, keys))
+            self._extend(found)
+
+    def _reopen(self) -> None:
+        """Reload all parts: one is missing, and its rows may be in another."""
+        self._parts, self._index = [], KeyIndex()
+        self.refresh()
+
+    def _is_sound(self, name: str) -> bool:
+        """Verify the vectors of a part, once per process."""
+        if name not in self._verified and self._sound_tensor(name, "vectors") is not None:
+            self._verified.add(name)
+        return name in self._verified
+
+    def _sound_tensor(self, name: str, key: str) -> NDArray[Any] | None:
+        """Read and verify a tensor of a part; a damaged part is set aside."""
+        try:
+            return read_tensor(self._blobs.path(name), key)
+        except DamagedPartError as error:
+            self._blobs.set_aside(name)
+            self.damaged.append(name)
+            log.warning("%s", error.message)
+            return None
+
+    def _extend(self, parts: list[tuple[str, Digests]]) -> None:
+        first = len(self._parts)
+        self._parts += [name for name, _ in parts]
+        self._index.add([keys for _, keys in parts], first)
+
+
+class EmbeddingStore:
+    """All tables under one folder or URL."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = root
+        self._tables: dict[tuple[str, str], VectorTable] = {}
+
+    def table(self, fingerprint: str, role: str, *, half: bool = False) -> VectorTable:
+        """Return the table of a model (by fingerprint) and a role (``image``, ``text``) in one precision."""
+        key = (fingerprint, f"{role}-{HALF}" if half else role)
+        if key not in self._tables:
+            self._tables[key] = VectorTable(self.root, *key, half=half)
+        return self._tables[key]
+
+    def refresh(self) -> None:
+        """Index parts that other processes have added since the tables were opened."""
+        for table in self._tables.values():
+            table.refresh()
+
+
+def store_place() -> str | Path:
+    """Return the location of the embedding store: ``$EYECHART_STORE`` (a path or fsspec URL), else in the cache."""
+    return os.environ.get("EYECHART_STORE") or cache_root() / "embeddings"
+
+
+def text_digests(texts: list[str], language: str) -> Digests:
+    """Compute the keys of texts; the language is part of the key, as a model may encode the same words differently."""
+    keys = b"".join(digest_bytes(f"{language}\0{text}".encode("utf-8", "surrogatepass")) for text in texts)
+    return np.frombuffer(keys, np.uint8).reshape(-1, DIGEST_SIZE)
+
+
+def rounded(vectors: NDArray[Any]) -> NDArray[np.float16]:
+    """Round vectors to half precision.
+
+    Raises:
+        ModelError: If values are too large or too small for it.
+    """
+    with np.errstate(over="ignore"):
+        half = vectors.astype(np.float16)
+    lost = vectors - half
+    bad = ~(_squares(lost) <= FARTHEST**2 * _squares(vectors))
+    if bad.any():
+        raise ModelError(
+            "{sum} of {n} vectors contain values outside the range of half precision.",
+            advice="Omit {--store_precision=fp16} for this model. None of these vectors was stored.",
+            sum=int(bad.sum()),
+            n=len(vectors),
+        )
+    return half
+
+
+def _squares(rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Sum squares in float64, which neither overflows nor underflows for any float32."""
+    sums: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    return sums

@@ -1,0 +1,293 @@
+"""Search between images and captions in both directions: ranks, metrics and records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from eyechart import stats
+from eyechart.metrics.retrieval import METRICS, Ranks, rank_both_ways, rank_positives, rank_relevant, top_items
+from eyechart.metrics.retrieval_chance import CHANCE, best_image_recall, best_text_recall, chance_text_recall
+from eyechart.metrics.search import Positives
+from eyechart.metrics.vectors import Floats, Ints, Vectors
+from eyechart.tasks.base import Prediction, make_metric
+from eyechart.types import MeanOf, Metric, Notice
+
+
+@dataclass(frozen=True)
+class RetrievalPrediction(Prediction):
+    """Unit vectors of images and captions, and the image of each caption."""
+
+    images: Vectors
+    texts: Vectors
+    owner: Ints
+    """For each caption, the position of its image."""
+    asked: Ints
+    """The images used as queries, along with their captions; the gallery is always complete."""
+    notices: tuple[Notice, ...]
+
+    def only(self, keep: Ints) -> Self:
+        """Return the prediction with fewer queries and the same gallery."""
+        return replace(self, asked=self.asked[keep], failures=())
+
+    @property
+    def captions(self) -> list[str]:
+        """The captions, grouped by image."""
+        return [text for entry in self.entries for text in entry.texts]
+
+    @property
+    def asked_captions(self) -> Ints:
+        """The captions used as queries."""
+        return np.flatnonzero(np.isin(self.owner, self.asked))
+
+    @property
+    def text_numbers(self) -> Ints:
+        """Number the different texts in order of appearance; equal captions share a number."""
+        known: dict[str, int] = {}
+        return np.array([known.setdefault(text, len(known)) for text in self.captions], np.int64)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One search direction: queries, gallery, relevant items, and the image each query belongs to."""
+
+    name: str
+    query: str
+    """Kind of the queries in the records: ``image`` or ``text``."""
+    queries: Vectors
+    gallery: Vectors
+    positives: Positives
+    cluster: Ints
+
+    def mean_of(self, field: str, at_most: int | None = None) -> MeanOf:
+        """Describe a metric as the mean over the records of this direction's queries."""
+        return MeanOf(field, at_most, {"query": self.query}, cluster="image" if self.query == "text" else "")
+
+
+@dataclass(frozen=True)
+class Search:
+    """Both directions and the ranks of their relevant items."""
+
+    to_image: Direction
+    to_text: Direction
+    image_ranks: Ranks
+    """One per text query."""
+    text_ranks: Ranks
+    """One per image query."""
+
+    @property
+    def both(self) -> tuple[tuple[Direction, Ranks], tuple[Direction, Ranks]]:
+        """Return each direction with its ranks."""
+        return (self.to_image, self.image_ranks), (self.to_text, self.text_ranks)
+
+
+def search(
+    prediction: RetrievalPrediction, number: Ints, pairs: tuple[Ints, Ints] | None = None
+) -> tuple[Search, Ints]:
+    """Search with equal texts counted as one: any image with the query's text is right, and vice versa.
+
+    Published numbers do not merge equal texts: every caption is a separate query and item.
+
+    Args:
+        prediction: The vectors.
+        number: The number of each caption's text.
+        pairs: Which text belongs to which image; by default each to the images that have it.
+
+    Returns:
+        The search, and the first caption of each text query.
+    """
+    images, asked, captions = prediction.images, prediction.asked, prediction.asked_captions
+    _, first = np.unique(number, return_index=True)
+    texts = prediction.texts if len(first) == len(number) else prediction.texts[first]
+    chosen, at = np.unique(number[captions], return_index=True)
+    text_query, image_query = _places(chosen, len(first)), _places(asked, len(images))
+    # Each pair of a text and an image that has it, once.
+    text, image = pairs or np.divmod(np.unique(number * len(images) + prediction.owner), len(images))
+    to_image, to_text = text_query[text] >= 0, image_query[image] >= 0
+    ways = (
+        Direction(
+            "image_retrieval",
+            "text",
+            texts[chosen],
+            images,
+            Positives.of_pairs(text_query[text[to_image]], image[to_image], len(chosen)),
+            image_query[prediction.owner[captions[at]]],
+        ),
+        Direction(
+            "text_retrieval",
+            "image",
+            images[asked],
+            texts,
+            Positives.of_pairs(image_query[image[to_text]], text[to_text], len(asked)),
+            np.arange(len(asked)),
+        ),
+    )
+    if len(asked) == len(images):
+        return Search(*ways, *rank_both_ways(images, texts, image, text)), captions[at]
+    return Search(*ways, *(rank_positives(way.queries, way.gallery, way.positives) for way in ways)), captions[at]
+
+
+def shared_pairs(prediction: RetrievalPrediction) -> tuple[Ints, Ints]:
+    """Pair each caption with every image that has the same text."""
+    number, images = prediction.text_numbers, len(prediction.images)
+    text, image = np.divmod(np.unique(number * images + prediction.owner), images)
+    counts = np.bincount(text)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    captions = np.repeat(np.arange(len(number)), counts[number])
+    found = np.concatenate([image[starts[n] : starts[n + 1]] for n in number])
+    return captions, found
+
+
+def _places(chosen: Ints, n: int) -> Ints:
+    """Return the position of each of n items among the chosen ones, or -1."""
+    place = np.full(n, -1)
+    place[chosen] = np.arange(len(chosen))
+    return place
+
+
+# Metrics of retrieval between images and captions, with chance levels and the highest reachable values.
+
+
+DEPTH = 10
+"""The k of MRR, nDCG and MAP."""
+DISTINCT = "_distinct_texts"
+"""Suffix of metrics and record fields that count equal texts as one."""
+
+
+def recalls(found: Search, ks: Sequence[int], suffix: str = "") -> dict[str, Metric]:
+    """Compute recall@k of both directions; those at the smallest k are primary.
+
+    With equal texts counted as one (``suffix``: `DISTINCT`) they have other names and are never primary.
+    """
+    return {
+        f"{way.name}_recall@{k}{suffix}": replace(
+            _hit_rate(way, ranks, k, f"rank{suffix}"), primary=k == min(ks) and not suffix
+        )
+        for k in ks
+        for way, ranks in found.both
+    }
+
+
+def with_repeats(
+    metrics: Mapping[str, Metric], prediction: RetrievalPrediction, number: Ints, ks: Sequence[int]
+) -> dict[str, Metric]:
+    """Correct chance, and add the highest reachable value, if captions repeat (``number``: text numbers)."""
+    asked, captions, owner = prediction.asked, prediction.asked_captions, prediction.owner
+    out = dict(metrics)
+    for k in ks:
+        by_text, by_image = f"image_retrieval_recall@{k}", f"text_retrieval_recall@{k}"
+        out[by_text] = _with_best(out[by_text], best_image_recall(number[captions], owner[captions], k))
+        chance = chance_text_recall(number, owner, asked, k)
+        best = best_text_recall(number, owner, asked, k)
+        out[by_image] = replace(_with_best(out[by_image], best), chance=chance)
+    return out
+
+
+def mean_recall(k: int, metrics: Mapping[str, Metric]) -> Metric:
+    """Average the hit rates of the two directions: DataComp's main metric for Flickr and COCO."""
+    both = [metrics[f"{way}_retrieval_recall@{k}"] for way in ("image", "text")]
+    average = Metric(
+        sum(metric.value for metric in both) / 2,
+        chance=sum(metric.chance or 0.0 for metric in both) / 2,
+        n=both[1].n,
+    )
+    return _with_best(average, sum(1.0 if metric.best is None else metric.best for metric in both) / 2)
+
+
+def full_metrics(
+    way: Direction, ranks: Ranks, ks: Sequence[int], *, repeats: bool
+) -> tuple[dict[str, Metric], dict[str, Floats]]:
+    """Compute the metrics over all relevant items, and the median rank of the first.
+
+    With ``repeats`` in the gallery their chance is unknown and omitted.
+
+    Returns:
+        The metrics, and the value of every query by its name in the records.
+    """
+    relevant = rank_relevant(way.queries, way.gallery, way.positives)
+    found: dict[str, Metric] = {}
+    fields: dict[str, Floats] = {}
+    for label, name, k in [
+        *((f"true_recall@{k}", "recall", k) for k in ks),
+        *((f"{name}@{DEPTH}", name, DEPTH) for name in ("mrr", "ndcg", "map")),
+    ]:
+        fields[label] = METRICS[name](relevant, k)
+        chance = None if repeats else _chance(way, name, k)
+        found[f"{way.name}_{label}"] = replace(_mean(way, fields[label]), chance=chance, mean_of=way.mean_of(label))
+    n = len(np.unique(way.cluster))
+    median = Metric(float(np.median(ranks.ranks)), n=n, lower_is_better=True, points=True)
+    return found | {f"{way.name}_median_rank": median}, fields
+
+
+def _hit_rate(way: Direction, ranks: Ranks, k: int, field: str) -> Metric:
+    """Compute the hit rate at k with its chance level; images are the independent units."""
+    hits = (ranks.ranks <= k).astype(np.float64)
+    return replace(_mean(way, hits), chance=_chance(way, "hit_rate", k), mean_of=way.mean_of(field, k))
+
+
+def _mean(way: Direction, values: Floats) -> Metric:
+    return make_metric(float(values.mean()), stats.mean_interval(values, way.cluster), n=len(np.unique(way.cluster)))
+
+
+def _chance(way: Direction, name: str, k: int) -> float:
+    chance: Callable[[int, int, int, int], float] = CHANCE[name]
+    counts, times = np.unique(way.positives.counts(), return_counts=True)
+    levels = [chance(len(way.gallery), int(right), int(right), k) for right in counts]
+    return float(np.average(levels, weights=times))
+
+
+def _with_best(metric: Metric, best: float) -> Metric:
+    """Add the highest reachable value if it is below 1."""
+    return metric if best == 1 else replace(metric, best=best)
+
+
+# One record per image and per caption: the rank of its match, and what was retrieved instead.
+
+
+EXAMPLES = 200
+"""Number of hardest queries per direction whose records list what was retrieved instead."""
+SHOWN = 5
+
+Fields = Mapping[str, Mapping[int, float]]
+"""Additional record fields by name, one value per query."""
+
+
+def search_records(
+    prediction: RetrievalPrediction, found: Search, image_fields: Fields, text_fields: Fields
+) -> list[dict[str, Any]]:
+    """Return the records of all image queries, then of all caption queries."""
+    names = [entry.id for entry in prediction.entries]
+    texts = [f"{entry.id}#{i}" for entry in prediction.entries for i in range(len(entry.texts))]
+    captions, words = prediction.asked_captions, prediction.captions
+    images = [{"id": names[place], "query": "image"} for place in prediction.asked]
+    queries = [
+        {"id": texts[place], "query": "text", "image": names[prediction.owner[place]], "text": words[place]}
+        for place in captions
+    ]
+    return [
+        *_records(images, found.to_text, found.text_ranks, texts, image_fields),
+        *_records(queries, found.to_image, found.image_ranks, names, text_fields),
+    ]
+
+
+def _records(
+    heads: Sequence[Mapping[str, Any]], way: Direction, ranks: Ranks, names: Sequence[str], fields: Fields
+) -> Iterator[dict[str, Any]]:
+    top = _found(way, names, ranks.ranks)
+    for i, head in enumerate(heads):
+        record = {**head, "rank": int(ranks.ranks[i]), "tied": bool(ranks.tied[i])}
+        record |= {name: values[i] for name, values in fields.items() if i in values}
+        yield record | ({"top": top[i]} if i in top else {})
+
+
+def _found(way: Direction, names: Sequence[str], ranks: Ints) -> dict[int, list[str]]:
+    """Return the top results of the hardest queries: those with the worst ranks above 1."""
+    order = np.argsort(-ranks, kind="stable")[:EXAMPLES]
+    chosen = order[ranks[order] > 1]
+    if not len(chosen):
+        return {}
+    items = top_items(way.queries[chosen], way.gallery, SHOWN)
+    return {int(q): [names[i] for i in row] for q, row in zip(chosen, items, strict=True)}

@@ -1,0 +1,136 @@
+"""Captioning: a generator describes each image; the captions are compared with human references."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eyechart import stats
+from eyechart.errors import DataError
+from eyechart.manifest import Failure
+from eyechart.messages import UserMessage
+from eyechart.metrics.captions import (
+    cider,
+    ptb_captions,
+    ptb_references,
+    rouge_l,
+    score_captions,
+    score_with_java,
+    why_not,
+)
+from eyechart.settings.tasks import CaptioningSettings
+from eyechart.tasks.base import Prediction, Task, TaskContext, counted, make_metric, need_samples
+from eyechart.tasks.image_caption import caption_answers, prompts
+from eyechart.tasks.label_metrics import wants_full
+from eyechart.types import MeanOf, Metric, Notice, Outcome
+
+TOKENIZER = "ptb"
+"""The Penn Treebank tokeniser, as in COCO's evaluation."""
+LARGEST = {"ROUGE_L": 1.0, "CIDEr": 10.0}
+"""The highest score of a single caption."""
+
+
+@dataclass(frozen=True)
+class CaptionsPrediction(Prediction):
+    """One caption per image."""
+
+    rows = ("captions",)
+
+    captions: tuple[str, ...]
+
+
+class Captioning(Task):
+    """Bleu_1 to Bleu_4, ROUGE_L and CIDEr with COCO's tokenisation; ``--metrics full`` adds METEOR and SPICE.
+
+    The numbers are fractions, as CLIP_benchmark prints them (CIDEr may exceed 1). Chance is the score of the same
+    captions after shuffling them between images. METEOR and SPICE need Java; without it the result contains a notice.
+    """
+
+    name = "captioning"
+    version = 2
+    kinds = frozenset({"retrieval"})
+    needs = "generator"
+    measures = "captioning"
+    Settings = CaptioningSettings
+
+    def predict(self, context: TaskContext, settings: CaptioningSettings) -> CaptionsPrediction:
+        """Generate a caption for every image; answers are cached, so a second run generates nothing."""
+        manifest = context.manifest
+        answers = caption_answers(context, prompts(manifest, settings.prompt))
+        failures = [Failure(entry.id, answers[entry.id].error) for entry in manifest.entries if answers[entry.id].error]
+        if failures and context.on_error == "fail":
+            raise DataError(
+                "{n} images have no caption; the first: {id}: {reason}",
+                advice="The others are cached: run again to retry these, or skip them with {--on_error=skip}.",
+                n=len(failures),
+                id=failures[0].id,
+                reason=failures[0].reason,
+            )
+        entries = tuple(entry for entry in manifest.entries if not answers[entry.id].error)
+        captions = tuple(answers[entry.id].text.strip() for entry in entries)
+        return CaptionsPrediction(manifest.info, entries, tuple(failures), captions)
+
+    def score(self, prediction: CaptionsPrediction, settings: CaptioningSettings) -> Outcome:
+        """Compare with the references; an empty caption counts as a bad one."""
+        need_samples(prediction)
+        captions, references = prediction.captions, [entry.texts for entry in prediction.entries]
+        n = len(captions)
+        chance = score_captions([captions[i] for i in _shuffled(n, settings.seed)], references, TOKENIZER)
+        per_image = _per_image(captions, references)
+        metrics = {}
+        for name, value in score_captions(captions, references, TOKENIZER).items():
+            is_mean = name in per_image
+            metrics[name] = make_metric(
+                value / 100,
+                stats.mean_interval(per_image[name], upper=LARGEST[name]) if is_mean else None,
+                chance=chance[name] / 100,
+                n=n,
+                primary=name == "CIDEr",
+                points=LARGEST.get(name, 1.0) > 1,
+                mean_of=MeanOf(name) if is_mean else None,
+            )
+        missing = _add_java(metrics, captions, references) if wants_full(settings) else []
+        empty = sum(not caption for caption in captions)
+        message = UserMessage("{empty} captions are empty.", empty=empty)
+        return Outcome(
+            metrics=metrics,
+            records=[
+                {"id": entry.id, "caption": caption, "references": list(entry.texts)}
+                | {name: round(values[i], 12) for name, values in per_image.items()}
+                for i, (entry, caption) in enumerate(zip(prediction.entries, captions, strict=True))
+            ],
+            notices=(*missing, *counted("empty_captions", empty, message)),
+            details={"prompt": settings.prompt, "tokenizer": TOKENIZER},
+        )
+
+
+def _shuffled(n: int, seed: int) -> list[int]:
+    """Shuffle captions in one cycle, so that no image keeps its own."""
+    circle = np.random.default_rng(seed).permutation(n)
+    out = np.empty(n, np.int64)
+    out[circle] = np.roll(circle, 1)
+    return [int(i) for i in out]
+
+
+def _per_image(captions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, list[float]]:
+    """Return the per-image values of the metrics that are means over images."""
+    words, truths = ptb_captions(captions), ptb_references(references)
+    joined = [[" ".join(truth) for truth in texts] for texts in truths]
+    rouge = [rouge_l(" ".join(own), texts) for own, texts in zip(words, joined, strict=True)]
+    return {"ROUGE_L": rouge, "CIDEr": cider(words, truths)}
+
+
+def _add_java(metrics: dict[str, Metric], captions: Sequence[str], references: Sequence[Sequence[str]]) -> list[Notice]:
+    """Add METEOR and SPICE if their tools are installed, otherwise a notice."""
+    reason = why_not()
+    if reason:
+        return [
+            Notice("no_meteor_spice", 2, UserMessage("METEOR and SPICE are not computed: {reason}.", reason=reason))
+        ]
+    found, problems = score_with_java(captions, references)
+    metrics |= {name: Metric(value, n=len(captions)) for name, value in found.items()}
+    return [
+        Notice("no_meteor_spice", 1, UserMessage("not computed: {problem}", problem=problem)) for problem in problems
+    ]

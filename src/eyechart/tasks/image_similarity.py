@@ -1,0 +1,193 @@
+"""Tasks on image vectors alone: clustering, and semantic similarity of image pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart import stats
+from eyechart.errors import DataError
+from eyechart.learn.nearest import k_means
+from eyechart.manifest import Entry
+from eyechart.metrics.agreement import (
+    adjusted_rand_index,
+    best_matching,
+    cluster_accuracy,
+    contingency,
+    normalised_mutual_information,
+    pearson,
+    spearman,
+)
+from eyechart.metrics.vectors import Vectors
+from eyechart.settings.tasks import ClusteringSettings, NoSettings
+from eyechart.tasks.base import Prediction, Task, TaskContext, encode_images, make_metric, need_samples
+from eyechart.tasks.label_metrics import labels_of
+from eyechart.types import MeanOf, Metric, Notice, Outcome
+
+SHUFFLES = 20
+"""Number of random label permutations that estimate chance."""
+
+
+@dataclass(frozen=True)
+class ClusteringPrediction(Prediction):
+    """The cluster of each sample."""
+
+    rows = ("clusters",)
+
+    clusters: NDArray[np.int64]
+    inertia: float
+    notices: tuple[Notice, ...]
+
+
+class Clustering(Task):
+    """nmi, ari and cluster_acc of k-means with as many clusters as there are classes.
+
+    Mutual information and accuracy under the best matching are above zero for random clusters too: their chance level
+    is the score of the same clusters against shuffled labels.
+    """
+
+    name = "clustering"
+    Settings = ClusteringSettings
+    kinds = frozenset({"classification"})
+    measures = "clustering"
+    records = "question"
+
+    def predict(self, context: TaskContext, settings: ClusteringSettings) -> ClusteringPrediction:
+        """Embed the images and cluster them; labels only determine the number of clusters."""
+        images = encode_images(context)
+        wanted = len(np.unique(labels_of(images.entries)))
+        found = k_means(images.vectors, wanted, settings.seed) if images.entries else None
+        return ClusteringPrediction(
+            info=context.info,
+            entries=images.entries,
+            failures=images.failures,
+            clusters=found.assignment if found else np.empty(0, np.int64),
+            inertia=found.inertia if found else 0.0,
+            notices=images.notices,
+        )
+
+    def score(self, prediction: ClusteringPrediction, settings: ClusteringSettings) -> Outcome:
+        """Compare clusters with classes."""
+        need_samples(prediction)
+        labels = labels_of(prediction.entries)
+        table = contingency(prediction.clusters, labels)
+        n, accuracy = len(labels), cluster_accuracy(table)
+        rng = np.random.default_rng(settings.seed)
+        shuffled = [contingency(prediction.clusters, rng.permutation(labels)) for _ in range(SHUFFLES)]
+        nmi_chance, acc_chance = (
+            float(np.mean([measure(other) for other in shuffled]))
+            for measure in (normalised_mutual_information, cluster_accuracy)
+        )
+        return Outcome(
+            metrics={
+                "nmi": Metric(normalised_mutual_information(table), chance=nmi_chance, n=n, primary=True),
+                "ari": Metric(adjusted_rand_index(table), chance=float(table.shape == (1, 1)), n=n),
+                "cluster_acc": make_metric(
+                    accuracy,
+                    stats.proportion(round(accuracy * n), n),
+                    chance=acc_chance,
+                    n=n,
+                    mean_of=MeanOf("correct"),
+                ),
+            },
+            records=_records(prediction, labels, table),
+            notices=prediction.notices,
+            details={"clusters": int(table.shape[0]), "inertia": prediction.inertia},
+        )
+
+
+def _records(
+    prediction: ClusteringPrediction, labels: NDArray[np.int64], table: NDArray[np.int64]
+) -> list[dict[str, Any]]:
+    """Return for each sample the class matched with its cluster, if any."""
+    clusters, classes = np.unique(prediction.clusters), np.unique(labels)
+    stands_for = {int(clusters[row]): int(classes[column]) for row, column in zip(*best_matching(table), strict=True)}
+    return [
+        {
+            "id": entry.id,
+            "label": entry.label,
+            "cluster": int(cluster),
+            "prediction": stands_for.get(int(cluster)),
+            "correct": stands_for.get(int(cluster)) == entry.label,
+        }
+        for entry, cluster in zip(prediction.entries, prediction.clusters, strict=True)
+    ]
+
+
+# Visual STS: correlation of cosine similarity with human similarity ratings of image pairs.
+
+
+@dataclass(frozen=True)
+class SimilarityPrediction(Prediction):
+    """Unit vectors of the images."""
+
+    rows = ("images",)
+
+    images: Vectors
+    notices: tuple[Notice, ...]
+
+
+class VisualSts(Task):
+    """spearman and pearson of cosine similarity against the given scores (MIEB's Visual STS)."""
+
+    name = "visual_sts"
+    Settings = NoSettings
+    kinds = frozenset({"similarity"})
+    measures = "similarity"
+
+    def predict(self, context: TaskContext, settings: NoSettings) -> SimilarityPrediction:  # noqa: ARG002
+        """Embed the images; a pair with a failed image is dropped."""
+        images = encode_images(context)
+        images = images.without(_unpaired(images.entries))
+        return SimilarityPrediction(context.info, images.entries, images.failures, images.vectors, images.notices)
+
+    def score(self, prediction: SimilarityPrediction, settings: NoSettings) -> Outcome:  # noqa: ARG002
+        """Correlate over pairs."""
+        need_samples(prediction)
+        pairs = _pairs(prediction.entries)
+        if len(pairs) < 3:
+            raise DataError("{name}: {n} pairs are too few for a correlation.", name=prediction.info.name, n=len(pairs))
+        places = np.array(list(pairs.values()))
+        cosines = (prediction.images[places[:, 0]] * prediction.images[places[:, 1]]).sum(axis=1)
+        truth = np.array([prediction.entries[first].meta["score"] for first, _ in places], np.float64)
+        if np.ptp(truth) == 0:
+            raise DataError(
+                "{name}: all pairs have the score {first:g}, so the correlation is undefined.",
+                name=prediction.info.name,
+                first=truth[0],
+            )
+        return Outcome(
+            metrics={
+                name: replace(_correlation(measure, cosines, truth), primary=measure is spearman, function=name)
+                for name, measure in (("spearman", spearman), ("pearson", pearson))
+            },
+            records=[
+                {"id": pair, "score": float(score), "cosine": float(cosine)}
+                for pair, score, cosine in zip(pairs, truth, cosines, strict=True)
+            ],
+            notices=prediction.notices,
+        )
+
+
+def _correlation(
+    measure: Callable[[NDArray[Any], NDArray[Any]], float], cosines: NDArray[np.float32], truth: NDArray[np.float64]
+) -> Metric:
+    interval = stats.correlation_interval(cosines, truth, of_ranks=measure is spearman)
+    return make_metric(measure(cosines, truth), interval, chance=0.0, n=len(truth))
+
+
+def _pairs(entries: tuple[Entry, ...]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for i, entry in enumerate(entries):
+        found.setdefault(str(entry.meta["pair"]), []).append(i)
+    return found
+
+
+def _unpaired(entries: tuple[Entry, ...]) -> dict[str, str]:
+    """Find samples whose partner failed or was cut off by ``--limit``."""
+    alone = [places[0] for places in _pairs(entries).values() if len(places) == 1]
+    return {entries[i].id: "the other image of the pair is missing" for i in alone}

@@ -1,0 +1,214 @@
+"""Metrics and records of labelled samples, and metrics by group and of the worst group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eyechart import stats
+from eyechart.errors import DataError, nearest
+from eyechart.manifest import Entry
+from eyechart.messages import UserMessage
+from eyechart.metrics.classification import LabelRanking, f1_macro, per_class_recall, predicted_classes
+from eyechart.metrics.vectors import Ints
+from eyechart.settings.shared import MetricSettings
+from eyechart.settings.tasks import TaskSettings
+from eyechart.tasks.base import Prediction, Task, counted, make_metric
+from eyechart.types import Fact, MeanOf, Metric, Notice, Outcome
+
+
+@dataclass(frozen=True)
+class LabelChance:
+    """Expected scores of a classifier that ignores the image."""
+
+    accuracy: Callable[[int], float]
+    """Top-k accuracy."""
+    recall: float
+    """Mean per-class recall."""
+
+
+def label_metrics(
+    ranking: LabelRanking, labels: Ints, n_classes: int, chance: LabelChance, *, prefix: str = "", full: bool
+) -> dict[str, Metric]:
+    """Compute acc1, acc5 (from five classes on) and mean_per_class_recall; with ``full`` also f1_macro.
+
+    Args:
+        ranking: Rank of the true class for each sample.
+        labels: The true classes.
+        n_classes: Number of classes.
+        chance: Chance levels.
+        prefix: Prefix of the metric names.
+        full: Whether to add the less common metrics.
+    """
+    metrics = {f"{prefix}acc{k}": _accuracy(ranking.ranks, k, chance.accuracy(k)) for k in (1, 5) if n_classes >= k}
+    correct = ranking.ranks == 1
+    metrics[f"{prefix}mean_per_class_recall"] = make_metric(
+        float(np.mean(list(per_class_recall(correct, labels, n_classes).values()))),
+        stats.mean_recall_interval(correct, labels),
+        chance=chance.recall,
+        n=len(labels),
+        mean_of=MeanOf("rank", 1, balance="label"),
+    )
+    if full:
+        metrics[f"{prefix}f1_macro"] = Metric(f1_macro(predicted_classes(ranking, labels), labels), n=len(labels))
+    return metrics
+
+
+def no_acc5(n_classes: int, prefix: str = "") -> tuple[dict[str, Fact], list[Notice]]:
+    """Return a null acc5 with a notice if there are fewer than five classes; other tools write null too."""
+    if n_classes >= 5:
+        return {}, []
+    text = UserMessage(
+        "With {n_classes} classes {prefix}acc5 would always be 1, so it is null.",
+        n_classes=n_classes,
+        prefix=prefix,
+    )
+    return {f"{prefix}acc5": None}, [Notice("no_acc5", 1, text)]
+
+
+def label_records(entries: Sequence[Entry], ranking: LabelRanking) -> list[dict[str, Any]]:
+    """Return one record per sample: label, prediction, rank and the five best classes."""
+    rows = zip(entries, ranking.ranks, ranking.top, ranking.top_scores, ranking.label_scores, strict=True)
+    return [
+        {
+            "id": entry.id,
+            "label": entry.label,
+            "prediction": int(top[0]),
+            "rank": int(rank),
+            "correct": bool(rank == 1),
+            "top": top.tolist(),
+            "scores": [round(float(score), 6) for score in scores],
+            "label_score": round(float(own), 6),
+        }
+        for entry, rank, top, scores, own in rows
+    ]
+
+
+def label_notices(ranking: LabelRanking) -> tuple[Notice, ...]:
+    """Count the samples that tie."""
+    message = UserMessage("{ties} samples tie with another class; ties count as wrong.", ties=ranking.ties)
+    return counted("ties", ranking.ties, message)
+
+
+def labels_of(entries: Sequence[Entry]) -> Ints:
+    """Return the labels of samples that all have one."""
+    return np.array([entry.label for entry in entries], np.int64)
+
+
+def wants_full(settings: MetricSettings) -> bool:
+    """Whether ``--metrics full`` is set."""
+    return settings.metrics == "full"
+
+
+def _accuracy(ranks: Ints, k: int, chance: float) -> Metric:
+    hits = ranks <= k
+    return make_metric(
+        float(hits.mean()),
+        stats.proportion(int(hits.sum()), len(hits)),
+        chance=chance,
+        n=len(hits),
+        primary=k == 1,
+        mean_of=MeanOf("rank", k),
+    )
+
+
+# Metrics per group and of the worst group, for any task and any metadata column.
+#
+# Each group is scored by the task itself; nothing is predicted again.
+
+
+def group_rules(columns: Sequence[str], known: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the columns to group by: the user's, or the catalogue's for the dataset.
+
+    Args:
+        columns: Names of metadata columns.
+        known: The catalogue's ``groups``: ``field``, values to ``skip``, and the name that DataComp gives to the worst
+            group's accuracy (``metric``, within ``k`` guesses).
+    """
+    rules = [{"field": column} for column in columns if column != known.get("field")]
+    if known and (not columns or known["field"] in columns):
+        rules.insert(0, dict(known))
+    return rules
+
+
+def check_columns(entries: Sequence[Entry], settings: TaskSettings) -> None:
+    """Reject a column that no sample has, before anything is embedded."""
+    columns = dict.fromkeys(key for entry in entries for key in entry.meta)
+    for rule in settings.groups:
+        if rule["field"] not in columns:
+            near = nearest(rule["field"], columns)
+            there = (
+                UserMessage("Did you mean {names}?", names=near[0])
+                if near
+                else UserMessage("Available columns: {columns}.", columns=", ".join(columns) or "none")
+            )
+            raise DataError("No sample has a column {field!r} to group by.", advice=there, field=rule["field"])
+
+
+def score_with_groups(task: Task, prediction: Prediction, settings: TaskSettings) -> Outcome:
+    """Score all samples and, if grouped, each group alone.
+
+    For every metric m and column c there is then ``m_worst_c``, and ``details["groups"]`` has all values.
+    """
+    outcome: Outcome = task.score(prediction, settings)
+    metrics, tables, notices = dict(outcome.metrics), {}, list(outcome.notices)
+    for rule in settings.groups:
+        column = rule["field"]
+        scored = {}
+        groups = _groups(prediction.entries, column)
+        without = len(prediction.entries) - sum(map(len, groups.values()))
+        message = UserMessage("{without} samples have no {column} and are in no group.", without=without, column=column)
+        notices += counted("no_group", without, message)
+        for group, rows in groups.items():
+            try:
+                scored[group] = task.score(prediction.only(rows), settings).metrics
+            except DataError as error:
+                message = UserMessage("{column} {group}: {reason}", column=column, group=group, reason=error.message)
+                notices.append(Notice("group_without_score", 1, message))
+        tables[column] = {group: _row(found) for group, found in scored.items()}
+        skipped = {str(value) for value in rule.get("skip", ())}
+        worst = _worst([found for group, found in scored.items() if group not in skipped], outcome.metrics)
+        metrics |= {f"{name}_worst_{column}": metric for name, metric in worst.items()}
+        accuracy = worst.get(f"acc{rule.get('k', 1)}")
+        if rule.get("metric") and accuracy is not None:  # not every task on this dataset has an accuracy
+            metrics[rule["metric"]] = accuracy
+    details = {**outcome.details, "groups": tables} if tables else outcome.details
+    return replace(outcome, metrics=metrics, notices=tuple(notices), details=details)
+
+
+def _groups(entries: Sequence[Entry], column: str) -> dict[str, np.ndarray]:
+    """Return the positions of each value of a column, sorted by value; samples without a value are in no group."""
+    found: dict[str, list[int]] = {}
+    for i, entry in enumerate(entries):
+        value = entry.meta.get(column)
+        if value is not None and str(value).strip() not in ("", "nan"):
+            found.setdefault(_name(value), []).append(i)
+    return {group: np.array(found[group], np.int64) for group in sorted(found)}
+
+
+def _name(value: object) -> str:
+    """Write a value without trailing zeros: 5.0 is 5."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _row(metrics: Mapping[str, Metric]) -> dict[str, Any]:
+    sizes = [metric.n for metric in metrics.values() if metric.n is not None]
+    return {"n": max(sizes, default=0), **{name: metric.value for name, metric in metrics.items()}}
+
+
+def _worst(groups: Sequence[Mapping[str, Metric]], overall: Mapping[str, Metric]) -> dict[str, Metric]:
+    """Return for each metric the lowest value of all groups, with that group's interval.
+
+    It is not a mean over records, which belong to all groups, and it is never the primary metric.
+    """
+    worst = {}
+    for name, whole in overall.items():
+        found = [group[name] for group in groups if name in group]
+        if found:
+            choose = max if whole.lower_is_better else min
+            least = choose(found, key=lambda metric: metric.value)
+            worst[name] = replace(least, primary=False, mean_of=None, function="")
+    return worst

@@ -1,0 +1,265 @@
+"""Training data of probes: few-shot draws, folds, held-out parts, and features that no test image may enter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.errors import DataError, import_extra
+from eyechart.manifest import Manifest
+from eyechart.messages import UserMessage
+from eyechart.metrics.vectors import Ints, Vectors, zero_rows
+from eyechart.settings.tasks import ProbeSettings
+from eyechart.tasks.base import TaskContext, encode_images
+from eyechart.tasks.label_metrics import labels_of
+from eyechart.types import Notice
+
+
+def few_per_class(labels: Ints, k: int, seed: int, names: Sequence[str] = ()) -> Ints:
+    """Draw ``k`` positions of every class that occurs, ascending; ``k`` below 1 means all of them.
+
+    One random order is used for every k, so a larger draw with the same seed contains the smaller one.
+
+    Raises:
+        DataError: If a class has fewer than ``k`` samples: a score from uneven classes would not be a k-shot score.
+    """
+    check_shots(labels, k, names)
+    if k < 1:
+        return np.arange(len(labels))
+    by_class, place = _shuffled_by_class(labels, seed)
+    return np.sort(by_class[place < k])
+
+
+def check_shots(labels: Ints, k: int, names: Sequence[str] = ()) -> None:
+    """Raise if a class has fewer images than shots."""
+    counts = np.bincount(labels)
+    small = [int(c) for c in np.flatnonzero(counts) if counts[c] < k]
+    if small:
+        name = repr(names[small[0]]) if small[0] < len(names) else str(small[0])
+        raise DataError(
+            "{n} classes have fewer than {k} training images, for example {name} with {counts}.",
+            advice="Use at most {--fewshot_k={min}}.",
+            n=len(small),
+            k=k,
+            name=name,
+            counts=counts[small[0]],
+            min=counts[counts > 0].min(),
+        )
+
+
+def _shuffled_by_class(labels: Ints, seed: int) -> tuple[Ints, Ints]:
+    """Return all positions, grouped by class and shuffled within each, and the rank of each in its class."""
+    order = np.random.default_rng(seed).permutation(len(labels))
+    counts = np.bincount(labels)
+    place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return order[np.argsort(labels[order], kind="stable")], place
+
+
+def hold_out(n: int, proportion: float, seed: int) -> tuple[Ints, Ints]:
+    """Split positions at random into a training and a validation part."""
+    size = round(n * proportion)
+    if not 0 < size < n:
+        raise DataError(
+            "A validation share of {proportion} of {n} training images leaves one part empty.",
+            proportion=proportion,
+            n=n,
+        )
+    order = np.random.default_rng(seed).permutation(n)
+    return np.sort(order[size:]), np.sort(order[:size])
+
+
+def hold_out_per_class(labels: Ints, proportion: float, seed: int) -> tuple[Ints, Ints] | None:
+    """Hold out the same share of every class; None if a class is too small to be split."""
+    counts = np.bincount(labels)
+    size = np.floor(counts * proportion).astype(np.int64)
+    if (size[counts > 0] < 1).any():
+        return None
+    by_class, place = _shuffled_by_class(labels, seed)
+    out = place < size[labels[by_class]]
+    return np.sort(by_class[~out]), np.sort(by_class[out])
+
+
+def fold_of(labels: Ints, digests: NDArray[np.uint8], folds: int, seed: int) -> Ints:
+    """Assign samples to folds: stratified by class, copies of an image in the same fold.
+
+    Raises:
+        DataError: If there are fewer different images than folds.
+    """
+    _, first, number = np.unique(digests, axis=0, return_index=True, return_inverse=True)
+    if len(first) < folds:
+        raise DataError(
+            "{n} different images are too few for {folds} folds.",
+            advice="Use fewer {--folds}.",
+            n=len(first),
+            folds=folds,
+        )
+    by_class, _ = _shuffled_by_class(labels[first], seed)
+    fold = np.empty(len(first), np.int64)
+    fold[by_class] = np.arange(len(first)) % folds
+    return np.asarray(fold[number.ravel()], np.int64)
+
+
+Draw = tuple[int, int]
+"""Images per class, and the number of the draw, starting at 0."""
+
+
+def peer_draw(labels: Ints, k: int, seed: int, names: Sequence[str] = ()) -> Ints:
+    """Draw as CLIP_benchmark does from stored features: the first ``k`` of each class in a torch permutation.
+
+    The order is kept because CLIP_benchmark's probe trains in it. Without ``--skip_load``, the original loads a model
+    before drawing, which changes the random state and thus the images from model to model.
+    """
+    check_shots(labels, k, names)
+    torch = import_extra("torch", "open-clip")
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed)).numpy()
+    if k < 1:
+        return np.asarray(order)
+    seen = np.zeros(int(labels.max(initial=0)) + 1, np.int64)
+    drawn = []
+    for row in order:
+        seen[labels[row]] += 1
+        if seen[labels[row]] <= k:
+            drawn.append(int(row))
+    return np.array(drawn, np.int64)
+
+
+DRAWS: Mapping[str, Callable[[Ints, int, int, Sequence[str]], Ints]] = {
+    "eyechart": few_per_class,
+    "clip_benchmark": peer_draw,
+}
+"""Sampling procedures by name."""
+
+
+def all_draws(labels: Ints, settings: ProbeSettings, names: Sequence[str] = ()) -> dict[Draw, Ints]:
+    """Return the training images of the scored draw, of its resamples, and of the learning curve."""
+    shots = settings.fewshot_k
+    wanted = [(shots, number) for number in range(settings.fewshot_repeats if shots > 0 else 1)]
+    wanted += [(k, number) for k in settings.fewshot_curve for number in range(settings.fewshot_repeats)]
+    draw = DRAWS[settings.fewshot_draw]
+    return {(k, number): draw(labels, k, settings.seed + number, names) for k, number in wanted}
+
+
+# Training data of probes: features of the training and validation images, disjoint from the test images.
+
+
+FEW_SHARED = 0.1
+"""Share of test images that may also be in the training data, with a notice: public datasets contain copies."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """Vectors of images and their classes."""
+
+    vectors: Vectors
+    labels: Ints
+    notices: tuple[Notice, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __add__(self, other: Features) -> Features:
+        return Features(np.concatenate([self.vectors, other.vectors]), np.concatenate([self.labels, other.labels]))
+
+    def take(self, rows: Ints) -> Features:
+        """Return the selected rows."""
+        return Features(self.vectors[rows], self.labels[rows])
+
+
+@dataclass(frozen=True)
+class TrainedProbe:
+    """A trained classifier: a function from features to one score per class, and how it was trained."""
+
+    scores: Callable[[Vectors], Vectors]
+    details: Mapping[str, Any] = field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
+
+    def judge(self, features: Vectors) -> Vectors:
+        """Return the class scores; for a zero vector all classes tie."""
+        scores = self.scores(features)
+        scores[zero_rows(features)] = 0
+        return scores
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The pool to train on, the rows of each draw, and the validation data."""
+
+    pool: Features
+    draws: Mapping[Draw, Ints]
+    val: Features | None
+
+    def drawn(self, draw: Draw) -> Features:
+        """Return the features of a draw."""
+        return self.pool.take(self.draws[draw])
+
+
+def training_data(context: TaskContext, settings: ProbeSettings) -> TrainingData:
+    """Embed the training and validation images that are needed."""
+    whole = context.split(settings.train_split or "train").manifest
+    val = context.split(settings.val_split).manifest if settings.val_split else None
+    shared = _shared(context.manifest, (whole, val) if val else (whole,))
+    pool = whole
+    if settings.val_proportion:
+        keep, out = hold_out(len(whole), settings.val_proportion, settings.seed)
+        pool, val = whole.only(keep), whole.only(out)
+    # Labels are known without images, so only the drawn ones are embedded.
+    draws = all_draws(labels_of(pool.entries), settings, context.info.classnames)
+    needed = np.unique(np.concatenate(list(draws.values())))
+    features, kept = _features(context, pool.only(needed), settings, shared)
+    places = np.full(len(pool), -1, np.int64)
+    places[needed[kept]] = np.arange(len(features))
+    draws = {draw: places[rows][places[rows] >= 0] for draw, rows in draws.items()}
+    for (k, _), rows in draws.items():
+        check_shots(features.labels[rows], k, context.info.classnames)
+    return TrainingData(features, draws, _features(context, val, settings)[0] if val else None)
+
+
+def _shared(scored: Manifest, training: tuple[Manifest, ...]) -> tuple[Notice, ...]:
+    """Reject test images in the training data, unless they are few."""
+    known = {key for manifest in training for key in _keys(manifest)}
+    count = sum(key in known for key in _keys(scored))
+    if not count:
+        return ()
+    splits = " and ".join(repr(manifest.info.split) for manifest in training)
+    message = UserMessage(
+        "{count} of the {n} test images are also in the training data ({splits}).",
+        count=count,
+        n=len(scored),
+        splits=splits,
+    )
+    if count > FEW_SHARED * len(scored):
+        raise DataError(
+            "{name}: {reason}",
+            advice="Name a split with other images ({--train_split}; for validation {--val_split} or "
+            "{--val_proportion}), or cross-validate within one split: {--folds=5}.",
+            name=scored.info.name,
+            reason=message,
+        )
+    return (Notice("shared_images", count, message),)
+
+
+def _keys(manifest: Manifest) -> list[bytes]:
+    return [key.tobytes() for key in manifest.digests]
+
+
+def _features(
+    context: TaskContext, manifest: Manifest, settings: ProbeSettings, notices: tuple[Notice, ...] = ()
+) -> tuple[Features, Ints]:
+    """Embed images and note failures; also return the positions of the embedded ones."""
+    images = encode_images(context, manifest, normalize=settings.normalize)
+    lost = (*manifest.failures, *images.failures)
+    if lost:
+        message = UserMessage(
+            "{n} training images could not be used, for example {id}: {reason}",
+            n=len(lost),
+            id=lost[0].id,
+            reason=lost[0].reason,
+        )
+        notices = (*notices, Notice("unusable_training_images", len(lost), message))
+    used = {entry.id for entry in images.entries}
+    kept = np.array([i for i, entry in enumerate(manifest.entries) if entry.id in used], np.int64)
+    return Features(images.vectors, labels_of(images.entries), (*notices, *images.notices)), kept

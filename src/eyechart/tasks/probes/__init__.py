@@ -1,1 +1,0 @@
-"""Tasks that learn from a training split."""

@@ -1,0 +1,261 @@
+"""Question answering by a generator: multiple choice, yes/no, open questions, captions and dialogues."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.datasets.questions.benchmarks import OWN_EVALUATE, QuestionBenchmark
+from eyechart.datasets.questions.prediction_files import find_predictions
+from eyechart.datasets.questions.question_dataset import QuestionInfo
+from eyechart.datasets.questions.question_reader import ClassDataset, with_metric
+from eyechart.errors import ModelError, UsageError
+from eyechart.messages import UserMessage
+from eyechart.metrics.cell_values import Row, as_text
+from eyechart.scorers import scorer_of
+from eyechart.scorers.judging import load_prompts
+from eyechart.scorers.rule import FAILED
+from eyechart.scorers.scoring import ScoredRows, check_scoring
+from eyechart.settings.tasks import QuestionTaskSettings
+from eyechart.tasks.base import Prediction, Task, TaskContext, counted
+from eyechart.tasks.label_metrics import wants_full
+from eyechart.tasks.question_judges import (
+    JUDGE_ROLES,
+    MeteredJudge,
+    judge_arguments,
+    judge_specs,
+    open_judges,
+    read_verdicts,
+    score_runs,
+)
+from eyechart.tasks.question_metrics import CATEGORIES, QuestionScores, user_outcome
+from eyechart.tasks.question_prompts import CUT, AnsweredRows, answers_of, questions_of
+from eyechart.types import DatasetInfo, Metric, ModelSpec, Notice, Outcome, Role
+
+# Question answering: multiple choice, yes/no, open questions, captions and dialogues.
+
+
+@dataclass(frozen=True)
+class QuestionPrediction(Prediction):
+    """The answers to all questions, read and judged."""
+
+    runs: tuple[ScoredRows, ...] = ()
+    """One set of scores per repeat; empty if nothing is scored here."""
+    clusters: Mapping[str, str] | None = None
+    """What dependent questions share (their images), by sample id."""
+    notices: tuple[Notice, ...] = ()
+    repeats: int = 1
+    answered: tuple[Mapping[str, Any], ...] = ()
+    """The rows of the first repeat, if the dataset's own class scores them."""
+    returned: tuple[Any, ...] = ()
+    """The class's return value for each repeat."""
+    people: Mapping[str, float] = field(default_factory=dict)
+    """Human verdicts on answers of the first repeat, by index."""
+    spent: Mapping[str, Any] = field(default_factory=dict)
+    """Usage of the model and the judges."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Count the unreadable answers, averaged over the repeats."""
+        unread = sum(rule != FAILED for run in self.runs for rule in run.lost.values())
+        return {"unreadable": math.ceil(unread / max(1, len(self.runs))), "repeats": self.repeats}
+
+    def only(self, keep: NDArray[np.int64]) -> Self:
+        """Return the prediction for some samples."""
+        entries = tuple(self.entries[i] for i in keep)
+        kept = {entry.id for entry in entries}
+        return replace(self, entries=entries, failures=(), runs=tuple(run.only(kept) for run in self.runs))
+
+
+class QuestionAnswering(Task):
+    """Accuracy of a generator's answers, and the benchmark's own numbers.
+
+    Answers are read by rule, and by a judge if no rule can read them. ``--metrics full`` adds the accuracy within each
+    category.
+    """
+
+    name = "questions"
+    kinds = frozenset({"questions"})
+    needs = "generator"
+    measures = "questions"
+    records = "question"
+    min_success = 0.95
+    version = 2
+    roles: ClassVar[Mapping[str, Role]] = dict.fromkeys(JUDGE_ROLES, "generator")
+    asks_questions = True
+    Settings = QuestionTaskSettings
+
+    def recorded(self, settings: QuestionTaskSettings) -> dict[str, Any]:
+        """Reject judge settings without a judge, and record the digest of the judge prompts."""
+        prompts = load_prompts(settings.judge_prompts)
+        for name in ("judge_prompts", "judge_repeats"):
+            if not settings.judges and getattr(settings, name) != settings.fields()[name].default:
+                raise UsageError("{--{name}} requires a judge.", advice="Name one: {--judge=MODEL}.", name=name)
+        return {**super().recorded(settings), "judge_prompts_digest": prompts.digest if settings.judges else ""}
+
+    def extra_models(self, settings: QuestionTaskSettings) -> Mapping[str, ModelSpec]:
+        """Return the judges, if any, and if there is something to judge."""
+        return {} if settings.mode == "infer" else judge_specs(settings)
+
+    def check(self, info: DatasetInfo, settings: QuestionTaskSettings) -> None:
+        """Reject what cannot be scored before anything is generated."""
+        super().check(info, settings)
+        benchmark = _benchmark(info, settings)
+        own, silent = benchmark.rule == OWN_EVALUATE, settings.mode == "infer"
+        if not own and not silent:
+            check_scoring(scorer_of(benchmark, settings.extractor), judged=bool(settings.judges))
+        whole = own or silent or not scorer_of(benchmark).hooks.per_answer
+        if whole and wants_full(settings):
+            raise UsageError(
+                "{--metrics=full} adds nothing to {name}: its answers are not scored individually.",
+                advice="Omit it.",
+                name=info.name,
+            )
+        if own and settings.groups:
+            raise UsageError(
+                "{name} is scored as a whole by {dataset_class}.evaluate.",
+                advice="Omit {--group_by}.",
+                name=info.name,
+                dataset_class=benchmark.dataset_class,
+            )
+
+    def reads(self, output: Path, settings: QuestionTaskSettings) -> tuple[Path, ...]:
+        """Return the predictions files in mode eval, and the human verdicts."""
+        people = (Path(settings.human_verdicts),) if settings.human_verdicts else ()
+        if settings.uses_model:
+            return people
+        found = (find_predictions(output, repeat) for repeat in range(settings.repeats))
+        return (*(path for paths in found for path in paths), *people)
+
+    def predict(self, context: TaskContext, settings: QuestionTaskSettings) -> QuestionPrediction:
+        """Generate the answers or read existing ones, then score them with the judges."""
+        dataset = questions_of(context)
+        _check_categories(context, settings)
+        found = answers_of(context, settings)
+        _check_failures(context, found)
+        lost = {failure.id: failure for answers in found for failure in answers.failures}
+        asked = {entry.id for entry in context.manifest.entries} | {f.id for f in context.manifest.failures}
+        names = [name for row in dataset.table.rows if (name := as_text(row["index"])) in asked]
+        runs = [answers.all_rows(dataset.table, names) for answers in found]
+        prediction = QuestionPrediction(
+            info=context.info,
+            entries=tuple(context.manifest.entries),
+            failures=tuple(lost.values()),
+            clusters=_clusters(context, runs[0]),
+            notices=(
+                *dataset.table.notices,
+                *(n for answers in found for n in answers.notices),
+                *_answer_notices(runs),
+            ),
+            repeats=len(runs),
+        )
+        if settings.mode == "infer":
+            return prediction
+        benchmark = _benchmark(context.info, settings)
+        if isinstance(dataset, ClassDataset) and benchmark.rule == OWN_EVALUATE:
+            returned = [dataset.evaluate(answers.file, judge_arguments(context)) for answers in found]
+            return replace(prediction, answered=tuple(runs[0]), returned=tuple(returned))
+        judges = open_judges(context)
+        scored, notices = score_runs(runs, benchmark, judges, settings, context.on_error)
+        answers = {as_text(row["index"]): as_text(row.get("prediction")) for row in scored[0].rows}
+        return replace(
+            prediction,
+            runs=tuple(scored),
+            notices=(*notices, *prediction.notices),
+            people=read_verdicts(settings.human_verdicts, answers),
+            spent=_spent(context, settings, runs, judges),
+        )
+
+    def score(self, prediction: QuestionPrediction, settings: QuestionTaskSettings) -> Outcome:
+        """Compute accuracy with its interval, the benchmark's own numbers, and a record per question."""
+        if settings.mode == "infer":
+            asked = len(prediction.entries)
+            answered = Metric(1 - len(prediction.failures) / asked, n=asked, primary=True)
+            return Outcome({"answered": answered}, [], prediction.notices)
+        if prediction.returned:
+            decided_by = f"{_benchmark(prediction.info, settings).dataset_class}.evaluate"
+            return user_outcome(prediction.returned, prediction.answered, decided_by, prediction.notices)
+        return QuestionScores(
+            prediction.runs,
+            prediction.clusters or {},
+            wants_full(settings),
+            prediction.notices,
+            prediction.people,
+            prediction.spent,
+        ).outcome()
+
+
+def _benchmark(info: DatasetInfo, settings: QuestionTaskSettings) -> QuestionBenchmark:
+    """Return the benchmark's description, with the metric chosen by the user."""
+    if not isinstance(info, QuestionInfo):
+        raise TypeError(f"{info.name} is not a question benchmark")
+    return with_metric(info.benchmark, settings.metric)
+
+
+def _check_categories(context: TaskContext, settings: QuestionTaskSettings) -> None:
+    """Reject ``--metrics full`` if the table has no categories."""
+    if wants_full(settings) and not any(entry.meta.get(c) for entry in context.manifest.entries for c in CATEGORIES):
+        raise UsageError(
+            "{--metrics=full} adds the accuracy within each category, but {name} has no categories.",
+            advice="Omit it, or add a column category.",
+            name=context.info.name,
+        )
+
+
+def _check_failures(context: TaskContext, found: Sequence[AnsweredRows]) -> None:
+    failures = [failure for answers in found for failure in answers.failures]
+    if failures and (context.on_error == "fail" or not any(answers.rows for answers in found)):
+        first = failures[0]
+        raise ModelError(
+            "{name}: {n} questions have no answer; the first: {id}: {reason}",
+            advice="The others are cached: rerun the same command to retry only these, or use {--on_error=skip} "
+            "to count them as wrong.",
+            name=context.info.name,
+            n=len(failures),
+            id=first.id,
+            reason=first.reason,
+        )
+
+
+def _answer_notices(runs: Sequence[Sequence[Row]]) -> tuple[Notice, ...]:
+    """Count truncated and empty answers."""
+    rows = [row for run in runs for row in run if row.get("finish_reason") != FAILED]
+    cut = sum(row.get("finish_reason") == CUT for row in rows)
+    truncated = UserMessage(
+        "{cut} answers were truncated at the token limit ({--max_tokens}) and count as wrong.", cut=cut
+    )
+    silent = [row for row in rows if not as_text(row.get("prediction")).strip()]
+    reasons = Counter(as_text(row.get("finish_reason")) or "stop" for row in silent)
+    why = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
+    empty = UserMessage("{n} answers are empty (finish reasons: {why}).", n=len(silent), why=why)
+    return *counted("cut_answers", cut, truncated), *counted("empty_answers", len(silent), empty)
+
+
+def _spent(
+    context: TaskContext, settings: QuestionTaskSettings, runs: Sequence[Sequence[Row]], judges: Sequence[MeteredJudge]
+) -> dict[str, Any]:
+    """Return what this run has spent, and the tokens of all answers, including cached ones."""
+    tokens: Counter[str] = Counter()
+    for usage in (row.get("usage") for run in runs for row in run):
+        tokens.update(usage if isinstance(usage, dict) else {})
+    asked = {} if settings.mode == "eval" else context.generator.spent()
+    found: dict[str, Any] = {"model": {**asked, "tokens_of_answers": dict(tokens)}}
+    return found | ({"judges": {judge.name: judge.spent() for judge in judges}} if judges else {})
+
+
+def _clusters(context: TaskContext, rows: Sequence[Row]) -> dict[str, str]:
+    """Return, by index, what dependent questions share: their images, or the first of them."""
+    manifest = context.manifest
+    first = {entry.id: key.tobytes().hex() for entry, key in zip(manifest.entries, manifest.digests, strict=True)}
+    shown = {as_text(row["index"]): row.get("images") for row in rows}
+    return {
+        name: "|".join(map(str, images)) if isinstance(images, list) and images else first.get(name, name)
+        for name, images in shown.items()
+    }

@@ -1,0 +1,354 @@
+"""Scored answers, one set per repeat, to metrics with intervals, records and tables."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import fmean, variance
+from typing import Any
+
+from eyechart.datasets.questions.row_table import as_table
+from eyechart.errors import DataError
+from eyechart.messages import UserMessage
+from eyechart.metrics.cell_values import Row, as_text, options_of
+from eyechart.metrics.repeated_questions import Vote, consistency, pass_at, vote_at, worst_at
+from eyechart.scorers.rule import JUDGE, LOST, UNDECIDED, UNREADABLE
+from eyechart.scorers.scoring import ScoredRows, owner_of
+from eyechart.stats import mean_interval, widen_for_judges
+from eyechart.tasks.base import counted, make_metric
+from eyechart.tasks.question_judges import agreement_with_people, audit
+from eyechart.types import MeanOf, Metric, Notice, Outcome
+
+PRIMARY = "Overall"
+"""Preferred name of the primary metric; without it, the first number."""
+
+
+def user_outcome(returned: Sequence[Any], rows: Sequence[Row], decided_by: str, notices: Sequence[Notice]) -> Outcome:
+    """Convert what ``evaluate`` returned for each repeat to metrics: every number is one, averaged over repeats.
+
+    Raises:
+        DataError: If it returned no number.
+    """
+    tables = [dict(flatten(value)) for value in returned]
+    found = dict.fromkeys(name for table in tables for name in table)
+    names = [name for name in found if all(math.isfinite(table.get(name, math.nan)) for table in tables)]
+    if not names or (PRIMARY in found and PRIMARY not in names):
+        raise DataError(
+            "{decided_by} returned no number for {primary}."
+            if PRIMARY in found
+            else "{decided_by} returned no number.",
+            decided_by=decided_by,
+            primary=PRIMARY,
+        )
+    lost = [name for name in found if name not in names]
+    text = UserMessage(
+        "{decided_by} returned no number for {lost}, which is left out.", decided_by=decided_by, lost=", ".join(lost)
+    )
+    primary = PRIMARY if PRIMARY in names else names[0]
+    metrics = {name: Metric(fmean(table[name] for table in tables), primary=name == primary) for name in names}
+    details: dict[str, Any] = {"decided_by": decided_by}
+    if len(tables) > 1:
+        details["variance"] = {name: variance([table[name] for table in tables]) for name in names}
+    return Outcome(metrics, [_record(row) for row in rows], [*notices, *counted("no_number", len(lost), text)], details)
+
+
+def flatten(value: Any, prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Yield the numbers of a dict, list or table, NaN included, with the path to each."""
+    if hasattr(value, "columns"):
+        table = as_table(value)
+        for i, row in enumerate(table.rows):
+            labels = [str(cell) for cell in row.values() if isinstance(cell, str)]
+            name = "|".join(labels) or (str(i) if len(table) > 1 else "")
+            yield from flatten(row.to_dict(), _join(prefix, name))
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from flatten(item, _join(prefix, str(key)))
+    elif isinstance(value, list | tuple):
+        for i, item in enumerate(value):
+            yield from flatten(item, prefix if len(value) == 1 else _join(prefix, str(i)))
+    elif hasattr(value, "item"):
+        yield from flatten(value.item(), prefix)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield prefix or "value", float(value)
+
+
+def _join(prefix: str, name: str) -> str:
+    return f"{prefix}|{name}" if prefix and name else prefix or name
+
+
+def _record(row: Row) -> dict[str, Any]:
+    return {
+        "id": as_text(row["index"]),
+        "question": as_text(row.get("question")),
+        "options": options_of(row) or None,
+        "answer": row.get("answer"),
+        "prediction": as_text(row.get("prediction")),
+        "thinking": row.get("thinking"),
+        "category": row.get("category"),
+    }
+
+
+# From the scores of a benchmark's answers, one set per repeat, to metrics with intervals, records and notices.
+
+
+CATEGORIES = ("category", "l2-category")
+"""Columns whose values get an accuracy each with ``--metrics full``."""
+_COPIED = ("l2-category", "split", "g_index")
+
+
+@dataclass(frozen=True)
+class QuestionScores:
+    """The scores of all repeats, and which questions share images."""
+
+    runs: Sequence[ScoredRows]
+    clusters: Mapping[str, str]
+    """What dependent rows share (their images), by row index."""
+    by_category: bool = False
+    notices: Sequence[Notice] = field(default=())
+    people: Mapping[str, float] = field(default_factory=dict)
+    """Human verdicts on answers of the first repeat."""
+    spent: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def first(self) -> ScoredRows:
+        """The scores whose texts are shown."""
+        return self.runs[0]
+
+    @cached_property
+    def verdicts(self) -> dict[str, float]:
+        """Return the score of each question, averaged over the repeats that scored it."""
+        units = [run.units for run in self.runs]
+        return {name: fmean(one[name] for one in units) for name in units[0] if all(name in one for one in units)}
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """Return the independent unit of each question: its images, or the question itself."""
+        owners = {as_text(row["index"]): owner_of(row) for row in self.first.rows}
+        return {name: self.clusters.get(owners.get(name, name), name) for name in self.verdicts}
+
+    @cached_property
+    def by_judge(self) -> dict[str, dict[str, float]]:
+        """Return the score of each question by each judge's verdicts alone, averaged over the repeats."""
+        found = {}
+        for judge in self.first.judged:
+            units = [run.by_judge(judge).units for run in self.runs]
+            found[judge] = {name: fmean(one[name] for one in units) for name in self.verdicts}
+        return found
+
+    @property
+    def shared(self) -> bool:
+        """Whether two questions share an image."""
+        return len(set(self.units.values())) < len(self.units)
+
+    @cached_property
+    def repeated(self) -> dict[str, dict[str, float]]:
+        """Return statistics of repeated answers (pass@k, votes, agreement) for k = 1, 2, 4, ... and all repeats.
+
+        Votes and agreement need independent answers, so circular sets have none.
+        """
+        n = len(self.runs)
+        if n < 2 or not self.first.scorer.hooks.binary:
+            return {}
+        ks = sorted({n, *(2**i for i in range(n.bit_length()) if 2**i <= n)})
+        right = {name: round(value * n) for name, value in self.verdicts.items()}
+        found = {f"pass@{k}": {name: pass_at(n, c, k) for name, c in right.items()} for k in ks}
+        found |= {f"worst@{k}": {name: worst_at(n, c, k) for name, c in right.items()} for k in ks if k > 1}
+        votes = self._votes()
+        if votes.keys() != right.keys():
+            return found
+        found |= {f"vote@{k}": {name: vote_at(cast, k) for name, cast in votes.items()} for k in ks if k > 2}
+        return found | {"consistency": {name: consistency(cast) for name, cast in votes.items()}}
+
+    def _votes(self) -> dict[str, list[Vote]]:
+        """Return the answers of all repeats to each row; an unreadable answer is an abstention."""
+        votes: dict[str, list[Vote]] = {}
+        for run in self.runs:
+            for row, score in zip(run.rows, run.scores, strict=True):
+                said = None if score.rule in LOST else score.extracted
+                votes.setdefault(as_text(row["index"]), []).append(Vote(said, score.score == 1))
+        return votes
+
+    @cached_property
+    def lost(self) -> dict[str, int]:
+        """Count the unreadable answers, which count as wrong, by reason, over all repeats."""
+        return dict(Counter(rule for run in self.runs for rule in run.lost.values()).most_common())
+
+    def mean(self, values: Mapping[str, float], where: MeanOf) -> Metric:
+        """Return the mean over questions with its interval over units."""
+        interval = mean_interval(list(values.values()), [self.units[name] for name in values])
+        if interval is not None and len(self.by_judge) > 1:
+            interval = widen_for_judges(interval, [[one[name] for name in values] for one in self.by_judge.values()])
+        shared = replace(where, cluster="cluster") if self.shared else where
+        return make_metric(fmean(values.values()), interval, n=len(values), mean_of=shared)
+
+    def outcome(self) -> Outcome:
+        """Assemble the outcome; records and the table in the details are those of the first repeat."""
+        return Outcome(self.metrics(), list(self.records()), [*self.notices, *self._notices()], self.details())
+
+    def metrics(self) -> dict[str, Metric]:
+        """The numbers, each with its worst and best case over the unreadable answers."""
+        metrics = self._metrics()
+        if not any(run.lost for run in self.runs):
+            return metrics
+        wrong, right = (
+            replace(self, runs=[run.assuming(right=right) for run in self.runs])._metrics() for right in (False, True)
+        )
+        return {
+            name: replace(metric, worst_case=wrong[name].value, best_case=right[name].value)
+            if name in wrong and name in right
+            else metric
+            for name, metric in metrics.items()
+        }
+
+    def _metrics(self) -> dict[str, Metric]:
+        """Return the accuracy with its statistics, and the numbers of the benchmark's own table."""
+        scorer, metrics = self.first.scorer, dict[str, Metric]()
+        if self.verdicts:
+            accuracy = replace(self.mean(self.verdicts, MeanOf("correct")), chance=scorer.chance(self.first.rows))
+            metrics = dict.fromkeys(("accuracy", *scorer.names), accuracy)
+            metrics |= {name: self.mean(values, MeanOf(name)) for name, values in self.repeated.items()}
+            metrics |= dict(self._categories()) if self.by_category else {}
+            if len(self.runs) > 1:
+                means = [fmean(run.units[name] for name in self.verdicts) for run in self.runs]
+                metrics["accuracy_variance"] = Metric(variance(means), n=len(means), lower_is_better=True)
+        n = len(self.first.rows)
+        tables = [scorer.numbers(run.table) for run in self.runs]
+        shared = [name for name in tables[0] if all(name in table for table in tables)]
+        metrics |= {name: Metric(fmean(table[name] for table in tables), n=n, points=scorer.points) for name in shared}
+        return {name: replace(metric, primary=name == scorer.primary) for name, metric in metrics.items()}
+
+    def _categories(self) -> Iterator[tuple[str, Metric]]:
+        """Yield the accuracy within each category; if two columns share a value, the column's name is added."""
+        taken: set[str] = set()
+        for column in CATEGORIES:
+            groups: dict[str, dict[str, float]] = {}
+            for row in self.first.rows:
+                index, category = as_text(row["index"]), as_text(row.get(column))
+                if category and index in self.verdicts:
+                    groups.setdefault(category, {})[index] = self.verdicts[index]
+            for name, values in sorted(groups.items()):
+                title = f"{name} ({column})" if name in taken else name
+                yield f"accuracy: {title}", self.mean(values, MeanOf("correct", where={column: name}))
+            taken |= groups.keys()
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield a record per row; ``correct`` is the question's verdict, whose mean is the accuracy.
+
+        Rotations of a circular question have no ``correct``; ``hit`` is the row's own verdict.
+        """
+        whole = all(value in (0, 1) for value in self.verdicts.values())
+        each = [
+            {as_text(row["index"]): score.score for row, score in zip(run.rows, run.scores, strict=True)}
+            for run in self.runs
+        ]
+        for place, (row, score) in enumerate(zip(self.first.rows, self.first.scores, strict=True)):
+            index = as_text(row["index"])
+            verdict = self.verdicts.get(index)
+            record = {
+                "id": index,
+                "question": as_text(row.get("question")),
+                "options": options_of(row) or None,
+                "answer": row.get("answer"),
+                "prediction": as_text(row.get("prediction")),
+                "extracted": score.extracted,
+                "rule": score.rule,
+                "correct": int(verdict) if whole and verdict is not None else verdict,
+                "thinking": row.get("thinking"),
+                "category": row.get("category"),
+            }
+            record |= {name: row[name] for name in _COPIED if row.get(name) is not None}
+            record |= self._more(row, place)
+            if score.score is not None and score.score != self.first.units.get(index):
+                record["hit"] = score.score
+            if len(each) > 1:
+                record["repeats"] = [one.get(index) for one in each]
+                record |= {name: values[index] for name, values in self.repeated.items() if index in values}
+            if self.shared:
+                record["cluster"] = self.units.get(index, index)
+            yield record
+
+    def _more(self, row: Row, place: int) -> dict[str, Any]:
+        """Return optional fields of a record: length of the reasoning, single verdicts, human verdicts."""
+        more: dict[str, Any] = {}
+        if row.get("thinking"):
+            more["thinking_chars"] = len(as_text(row["thinking"]))
+        if row.get("finish_reason") == "length":
+            more["cut"] = True
+        rounds = {name: [run[place] for run in runs] for name, runs in self.first.judged.items()}
+        if any(score.rule in (JUDGE, UNREADABLE) for scores in rounds.values() for score in scores):
+            more["verdicts"] = {
+                name: [None if score.rule == UNREADABLE else score.score for score in scores]
+                for name, scores in rounds.items()
+            }
+        person = self.people.get(as_text(row["index"]))
+        return more if person is None else {**more, "people": person}
+
+    def _thinking(self) -> dict[str, Any]:
+        """Count the answers with reasoning, its length in characters, and how often it was truncated."""
+        rows = [row for run in self.runs for row in run.rows if row.get("thinking")]
+        lengths = [len(as_text(row["thinking"])) for row in rows]
+        cut = sum(row.get("finish_reason") == "length" for row in rows)
+        mean = fmean(lengths) if lengths else 0.0
+        return {"answers": len(rows), "mean_chars": mean, "max_chars": max(lengths, default=0), "cut": cut}
+
+    def details(self) -> dict[str, Any]:
+        """Return the benchmark's own table, and how the answers were read."""
+        first, benchmark = self.first, self.first.scorer.benchmark
+        details: dict[str, Any] = {
+            "table": first.table,
+            "decided_by": first.decided_by,
+            "rules": first.rules,
+            "scorer": benchmark.scorer,
+        }
+        if benchmark.metric:
+            details["metric"] = benchmark.metric
+        thinking = self._thinking()
+        if thinking["answers"]:
+            details["thinking"] = thinking
+        if self.lost:
+            details["lost"] = self.lost
+        if first.judged:
+            details["judge"] = audit(self.runs, lambda index: self.clusters.get(index, index), self._numbers)
+        if self.people:
+            details["people"] = agreement_with_people(first, self.people)
+        if self.spent:
+            details["spent"] = dict(self.spent)
+        if first.disagreement:
+            details["extractors"] = dict(first.disagreement)
+        if len(self.runs) > 1:
+            details["repeats"] = [{"table": run.table, "rules": run.rules} for run in self.runs]
+        return details
+
+    def _numbers(self, runs: Sequence[ScoredRows]) -> dict[str, float]:
+        own = replace(self, runs=runs, by_category=False)
+        return {name: metric.value for name, metric in own._metrics().items()}
+
+    def _notices(self) -> list[Notice]:
+        first = self.first
+        unreadable, differ = self.lost.get(UNREADABLE, 0), first.disagreement.get("differ", 0)
+        undecided = self.lost.get(UNDECIDED, 0) if first.scorer.form else 0
+        verdicts = UserMessage(
+            "{unread} verdicts of the judge {decided_by} could not be read: these answers count as wrong.",
+            unread=unreadable,
+            decided_by=first.decided_by,
+        )
+        answers = UserMessage(
+            "{undecided} answers could not be read by rule and count as wrong; a judge could read them.",
+            undecided=undecided,
+        )
+        extractors = UserMessage(
+            "The extractor {other!r} reads {differ} of {count} answers differently.",
+            other=first.disagreement.get("other"),
+            differ=differ,
+            count=len(first.rows),
+        )
+        return [
+            *counted("unreadable_verdicts", unreadable, verdicts),
+            *first.scorer.notices(first.rows),
+            *first.left_out,
+            *counted("undecided_answers", undecided, answers),
+            *counted("extractors_disagree", differ, extractors),
+        ]

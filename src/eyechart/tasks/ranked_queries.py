@@ -1,0 +1,398 @@
+"""Queries with the ranks of their relevant documents, the scores of that, and the same as MTEB computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eyechart import stats
+from eyechart.errors import DataError, ModelError
+from eyechart.messages import UserMessage
+from eyechart.metrics.classification import abstention_gain
+from eyechart.metrics.retrieval import METRICS, NOT_FOUND, RelevantRanks, rank_in_lists, rank_relevant, top_items
+from eyechart.metrics.retrieval_chance import CHANCE
+from eyechart.metrics.search import Positives, dots
+from eyechart.metrics.vectors import Floats, Ints, Vectors
+from eyechart.tasks.base import counted, make_metric
+from eyechart.types import Document, MeanOf, Notice, Outcome, TextCollection
+
+PRIMARY, PRIMARY_OF_CANDIDATES = "ndcg_at_10", "map_at_1000"
+"""MTEB's main scores for retrieval and for reranking given candidates."""
+KS = (1, 3, 5, 10, 20, 100, 1000)
+SHOWN = 5
+"""Number of retrieved documents listed in a record."""
+
+
+@dataclass(frozen=True)
+class JudgedQueries:
+    """The scored queries with their relevant documents."""
+
+    queries: tuple[Document, ...]
+    positives: tuple[Mapping[int, float], ...]
+    """For each query, the positions of its relevant documents and their relevance."""
+    absent: tuple[tuple[float, ...], ...]
+    """For each query, the relevance of documents missing from the corpus."""
+    searched: tuple[int, ...]
+    """For each query, the number of documents searched: all, or its candidates."""
+    left_out: tuple[str, ...] = ()
+    """Ids of queries without a relevant document."""
+
+    @property
+    def answerable(self) -> Ints:
+        """Return the positions of the queries with at least one relevant document in the corpus."""
+        return np.array([i for i, found in enumerate(self.positives) if found], np.int64)
+
+    def only(self, keep: Ints) -> JudgedQueries:
+        """Return the queries at positions ``keep``."""
+        return JudgedQueries(
+            queries=tuple(self.queries[i] for i in keep),
+            positives=tuple(self.positives[i] for i in keep),
+            absent=tuple(self.absent[i] for i in keep),
+            searched=tuple(self.searched[i] for i in keep),
+        )
+
+
+@dataclass(frozen=True)
+class Rankings:
+    """The ranking of each query: its best documents, best first, and the ranks of the relevant ones."""
+
+    relevant: RelevantRanks
+    top: Ints
+    """Shape (queries, SHOWN): positions of documents, -1 for none."""
+
+    def only(self, keep: Ints) -> Rankings:
+        """Return the rankings of the queries at the ascending positions ``keep``."""
+        relevant = self.relevant
+        query = np.repeat(np.arange(len(relevant.tied)), relevant.counts)
+        rows = np.isin(query, keep)
+        place = np.searchsorted(keep, query[rows])
+        ranks, gains = relevant.ranks[rows], relevant.gains[rows]
+        return Rankings(RelevantRanks.from_rows(place, ranks, gains, relevant.tied[keep]), self.top[keep])
+
+
+def judged_queries(collection: TextCollection, ids: Collection[str] | None = None) -> JudgedQueries:
+    """Collect the scored queries, optionally only those with the given ids.
+
+    Raises:
+        DataError: If no query has a relevant document.
+    """
+    everywhere = {document.id: i for i, document in enumerate(collection.documents)}
+    kept: list[Document] = []
+    searched: list[int] = []
+    positives: list[dict[int, float]] = []
+    absent: list[tuple[float, ...]] = []
+    left_out: list[str] = []
+    chosen = [query for query in collection.queries if ids is None or query.id in ids]
+    for query in chosen:
+        relevant = {name: gain for name, gain in collection.relevance.get(query.id, {}).items() if gain > 0}
+        if relevant:
+            named = collection.candidates.get(query.id)
+            position = everywhere if named is None else {name: everywhere[name] for name in named}
+            kept.append(query)
+            searched.append(len(position))
+            positives.append({position[name]: gain for name, gain in relevant.items() if name in position})
+            absent.append(tuple(gain for name, gain in relevant.items() if name not in position))
+        else:
+            left_out.append(query.id)
+    if not kept:
+        raise DataError("None of the {n} queries has a relevant document.", advice="Check the qrels.", n=len(chosen))
+    return JudgedQueries(tuple(kept), tuple(positives), tuple(absent), tuple(searched), tuple(left_out))
+
+
+def is_cosine(similarity: str) -> bool:
+    """Whether a model compares vectors by cosine (and needs unit vectors) rather than by dot product.
+
+    Raises:
+        ModelError: If it uses another similarity.
+    """
+    if similarity not in ("cosine", "dot"):
+        raise ModelError(
+            "The model uses the similarity {similarity}, which is not supported.",
+            advice="Supported similarities: cosine and dot product.",
+            similarity=similarity,
+        )
+    return similarity == "cosine"
+
+
+def rank_all(judged: JudgedQueries, queries: Vectors, documents: Vectors) -> Rankings:
+    """Rank the whole corpus by dot product, including a document with the query's own id.
+
+    Args:
+        judged: The queries.
+        queries: Their vectors, of unit length if the model compares by cosine.
+        documents: The vectors of all documents.
+    """
+    positives, gains, chosen = _flat(judged)
+    relevant = rank_relevant(queries[chosen], documents, positives, gains) if len(chosen) else None
+    items = top_items(queries, documents, SHOWN)
+    return Rankings(_with_absent(judged, relevant, chosen), items)
+
+
+def rank_lists(judged: JudgedQueries, items: Ints, scores: Floats) -> Rankings:
+    """Rank shortlists by a reranker's scores; other documents count as not retrieved."""
+    positives, gains, chosen = _flat(judged)
+    relevant = rank_in_lists(items[chosen], scores[chosen], positives, gains) if len(chosen) else None
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :SHOWN]
+    return Rankings(_with_absent(judged, relevant, chosen), np.take_along_axis(items, order, axis=1))
+
+
+def _flat(judged: JudgedQueries) -> tuple[Positives, Floats, Ints]:
+    """Concatenate the relevant documents of the answerable queries."""
+    chosen = judged.answerable
+    found = [judged.positives[i] for i in chosen]
+    items = np.array([item for one in found for item in one], np.int64)
+    gains = np.array([gain for one in found for gain in one.values()], np.float64)
+    starts = np.concatenate([[0], np.cumsum([len(one) for one in found])[:-1]]).astype(np.int64)
+    return Positives(items, starts[: len(found)]), gains, chosen
+
+
+def _with_absent(judged: JudgedQueries, relevant: RelevantRanks | None, chosen: Ints) -> RelevantRanks:
+    """Add the relevant documents that are missing from the corpus."""
+    query = np.repeat(np.arange(len(judged.absent)), [len(gains) for gains in judged.absent])
+    gains = np.array([gain for one in judged.absent for gain in one], np.float64)
+    ranks = np.full(len(query), NOT_FOUND)
+    tied = np.zeros(len(judged.queries), bool)
+    if relevant is not None:
+        query = np.concatenate([np.repeat(chosen, relevant.counts), query])
+        ranks = np.concatenate([relevant.ranks, ranks])
+        gains = np.concatenate([relevant.gains, gains])
+        tied[chosen] = relevant.tied
+    return RelevantRanks.from_rows(query, ranks, gains, tied)
+
+
+def candidate_lists(collection: TextCollection, queries: Sequence[Document]) -> Ints | None:
+    """Return the positions of each query's candidates, one row each, padded with -1; None without candidates."""
+    if not collection.candidates:
+        return None
+    position = {document.id: i for i, document in enumerate(collection.documents)}
+    rows = [[position[name] for name in collection.candidates[query.id]] for query in queries]
+    lists = np.full((len(rows), max(map(len, rows), default=0)), -1)
+    for place, row in enumerate(rows):
+        lists[place, : len(row)] = row
+    return lists
+
+
+def score_lists(lists: Ints, queries: Vectors, documents: Vectors) -> Floats:
+    """Score listed documents by dot product in float64; empty slots get minus infinity."""
+    row, column = np.nonzero(lists >= 0)
+    scores = np.full(lists.shape, -np.inf)
+    scores[row, column] = dots(queries, documents, row, lists[row, column])
+    return scores
+
+
+def score(judged: JudgedQueries, found: Rankings, collection: TextCollection, ks: Sequence[int] = KS) -> Outcome:
+    """Compute ndcg, map, mrr, recall, precision and hit_rate at each k, under MTEB's names: ``ndcg_at_10``.
+
+    Conventions: `eyechart.metrics.retrieval`. Queries with the same relevant documents (the texts of one image) form
+    one independent unit for the intervals.
+    """
+    values = {(name, k): metric(found.relevant, k) for name, metric in METRICS.items() for k in ks}
+    units = _units(judged)
+    main = PRIMARY_OF_CANDIDATES if collection.candidates else PRIMARY
+    metrics = {}
+    for (measure, k), per_query in values.items():
+        name = f"{measure}_at_{k}"
+        metrics[name] = make_metric(
+            float(per_query.mean()),
+            stats.mean_interval(per_query, units),
+            chance=_chance(judged, measure, k),
+            n=int(units.max()) + 1,
+            primary=name == main,
+            mean_of=MeanOf(name, cluster="unit"),
+        )
+    return Outcome(
+        metrics=metrics,
+        records=list(_records(judged, found, collection, values, units)),
+        notices=_notices(judged, found),
+        details={"documents": len(collection.documents), "queries": len(judged.queries), "main_score": main},
+    )
+
+
+def _units(judged: JudgedQueries) -> Ints:
+    """Number the independent units; queries without a document in the corpus are one each."""
+    keys: dict[object, int] = {}
+    return np.array([keys.setdefault(tuple(sorted(found)) or i, len(keys)) for i, found in enumerate(judged.positives)])
+
+
+def _chance(judged: JudgedQueries, name: str, k: int) -> float:
+    sizes = [
+        (gallery, len(found), len(found) + len(lost))
+        for gallery, found, lost in zip(judged.searched, judged.positives, judged.absent, strict=True)
+    ]
+    kinds, counts = np.unique(np.array(sizes), axis=0, return_counts=True)
+    values = [CHANCE[name](int(gallery), int(found), int(total), k) for gallery, found, total in kinds]
+    return float(np.average(values, weights=counts))
+
+
+def _records(
+    judged: JudgedQueries,
+    found: Rankings,
+    collection: TextCollection,
+    values: Mapping[tuple[str, int], Floats],
+    units: Ints,
+) -> Iterator[dict[str, Any]]:
+    names = [document.id for document in collection.documents]
+    best = found.relevant.best
+    for i, query in enumerate(judged.queries):
+        yield {
+            "id": query.id,
+            "query": "text",
+            "text": query.text,
+            **{key: query.meta[key] for key in ("image_id",) if key in query.meta},
+            "unit": int(units[i]),
+            "rank": int(best[i]) if best[i] != NOT_FOUND else None,
+            "relevant": [names[item] for item in judged.positives[i]],
+            "tied": bool(found.relevant.tied[i]),
+            **{f"{measure}_at_{k}": round(float(column[i]), 12) for (measure, k), column in values.items()},
+            "top": [names[item] for item in found.top[i] if item >= 0],
+        }
+
+
+def _notices(judged: JudgedQueries, found: Rankings) -> list[Notice]:
+    n, lost, tied = len(judged.left_out), sum(map(len, judged.absent)), int(found.relevant.tied.sum())
+    left_out = UserMessage("{n} queries have no relevant document and are left out.", n=n)
+    absent = UserMessage("{lost} relevant documents are not in the corpus and count as not found.", lost=lost)
+    return [
+        *counted("queries_without_relevant", n, left_out),
+        *counted("absent_documents", lost, absent),
+        *tie_notices(tied),
+    ]
+
+
+def tie_notices(tied: int) -> tuple[Notice, ...]:
+    """Count the queries that tie with a wrong answer."""
+    message = UserMessage("{tied} queries tie with a wrong answer; ties count against the right one.", tied=tied)
+    return counted("ties", tied, message)
+
+
+# MTEB's metrics of a ranking: its tie rule, names, rounding and abstention scores.
+#
+# MTEB evaluates with trec_eval, which orders equal scores by descending document id, relevant or not. Our own metrics
+# rank the relevant document last among ties; MTEB's are reported next to them, so that both can be compared with
+# published numbers.
+
+
+DEPTH = max(KS)
+"""Number of documents MTEB considers per query."""
+BLOCK = 512
+"""Queries ranked at a time."""
+ROUNDED = frozenset({"ndcg", "map", "recall", "precision", "hit_rate"})
+DIGITS = 5
+WITHOUT_CONFIDENCE = "hit_rate"
+SPREADS = ("max", "std", "diff1")
+"""MTEB's three confidence measures: maximum score, standard deviation, difference of the two best."""
+
+
+@dataclass(frozen=True)
+class MtebValues:
+    """MTEB's values for each query it counts: all in the qrels, including those without a relevant document."""
+
+    ids: tuple[str, ...]
+    values: Mapping[tuple[str, int], Floats]
+    confidence: Mapping[str, Floats]
+
+    def only(self, ids: Collection[str]) -> MtebValues:
+        """Return the values of the selected queries."""
+        keep = [i for i, name in enumerate(self.ids) if name in ids]
+        return MtebValues(
+            tuple(self.ids[i] for i in keep),
+            {key: column[keep] for key, column in self.values.items()},
+            {key: column[keep] for key, column in self.confidence.items()},
+        )
+
+
+def counted_queries(collection: TextCollection, ids: Collection[str]) -> list[Document]:
+    """Return the queries that MTEB counts."""
+    return [query for query in collection.queries if query.id in ids and collection.relevance.get(query.id)]
+
+
+def of_vectors(
+    collection: TextCollection, asked: Sequence[Document], queries: Vectors, documents: Vectors
+) -> MtebValues:
+    """Rank the whole collection by dot product, a block of queries at a time."""
+    blocks = []
+    for start in range(0, len(asked), BLOCK):
+        part = slice(start, start + BLOCK)
+        lists = top_items(queries[part], documents, DEPTH)
+        blocks.append(of_lists(collection, asked[part], lists, score_lists(lists, queries[part], documents)))
+    return _joined(blocks)
+
+
+def of_lists(collection: TextCollection, asked: Sequence[Document], lists: Ints, scores: Floats) -> MtebValues:
+    """Rank lists of documents by their float32 scores, as trec_eval does; -1 marks an empty slot."""
+    names = np.array([document.id for document in collection.documents])
+    # By id, descending: numpy compares texts by code point, which equals trec_eval's byte order.
+    by_name = np.empty(len(names), np.int64)
+    by_name[np.argsort(names, kind="stable")] = np.arange(len(names))
+    single = scores.astype(np.float32)
+    order = np.lexsort((-by_name[lists], -single), axis=1)[:, :DEPTH]
+    lists, single = np.take_along_axis(lists, order, axis=1), np.take_along_axis(single, order, axis=1)
+    ranks = _ranks(collection, asked, lists)
+    values = {(name, k): _per_query(ranks, len(asked), name, k) for name in METRICS for k in KS}
+    sure = np.array([_confidence(row[items >= 0]) for row, items in zip(single, lists, strict=True)])
+    confidence = {name: sure[:, i] for i, name in enumerate(SPREADS)}
+    return MtebValues(tuple(query.id for query in asked), values, confidence)
+
+
+def _ranks(collection: TextCollection, asked: Sequence[Document], lists: Ints) -> tuple[Ints, RelevantRanks | None]:
+    """Return which queries have a relevant document, and its ranks."""
+    position = {document.id: i for i, document in enumerate(collection.documents)}
+    rows: list[int] = []
+    ranks: list[int] = []
+    gains: list[float] = []
+    having: list[int] = []
+    for place, query in enumerate(asked):
+        relevant = {name: gain for name, gain in collection.relevance[query.id].items() if gain > 0}
+        if relevant:
+            at = {int(item): rank for rank, item in enumerate(lists[place], 1) if item >= 0}
+            rows += [len(having)] * len(relevant)
+            ranks += [at.get(position.get(name, -1), NOT_FOUND) for name in relevant]
+            gains += list(relevant.values())
+            having.append(place)
+    if not having:
+        return np.array([], np.int64), None
+    untied = np.zeros(len(having), bool)
+    found = RelevantRanks.from_rows(np.array(rows), np.array(ranks, np.int64), np.array(gains, np.float64), untied)
+    return np.array(having), found
+
+
+def _per_query(ranks: tuple[Ints, RelevantRanks | None], count: int, name: str, k: int) -> Floats:
+    having, found = ranks
+    out = np.zeros(count)
+    if found is not None:
+        out[having] = METRICS[name](found, k)
+    return out
+
+
+def _confidence(scores: Vectors) -> tuple[float, float, float]:
+    if not len(scores):
+        return 0.0, 0.0, 0.0
+    exact = scores.astype(np.float64)
+    return float(exact[0]), float(exact.std()), float(exact[0] - exact[1]) if len(exact) > 1 else 0.0
+
+
+def _joined(blocks: Sequence[MtebValues]) -> MtebValues:
+    first = blocks[0]
+    return MtebValues(
+        tuple(name for block in blocks for name in block.ids),
+        {key: np.concatenate([block.values[key] for block in blocks]) for key in first.values},
+        {key: np.concatenate([block.confidence[key] for block in blocks]) for key in first.confidence},
+    )
+
+
+def mteb_scores(found: MtebValues, main: str) -> dict[str, Any]:
+    """Return MTEB's result for one split: its keys, rounded where it rounds; ``main`` is its ``main_score``."""
+    means = {
+        f"{name}_at_{k}": round(float(column.mean()), DIGITS) if name in ROUNDED else float(column.mean())
+        for (name, k), column in found.values.items()
+    }
+    gains = {
+        f"nauc_{name}_at_{k}_{spread}": abstention_gain(sure, column)
+        for (name, k), column in found.values.items()
+        if name != WITHOUT_CONFIDENCE
+        for spread, sure in found.confidence.items()
+    }
+    return {**means, "accuracy": means["recall_at_1"], **gains, "main_score": means[main], "hf_subset": "default"}

@@ -1,1 +1,0 @@
-"""Retrieval: images by text, texts by image, documents by query."""

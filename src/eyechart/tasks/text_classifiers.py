@@ -1,0 +1,223 @@
+"""Text classifiers: one vector per class, from names and templates or from files (`--save-clf`, `--load-clfs`)."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.errors import DataError, UsageError, import_extra
+from eyechart.io.files import shown, write_atomic
+from eyechart.io.safe_parse import parse_json
+from eyechart.messages import UserMessage
+from eyechart.metrics.vectors import Vectors, mean_of_units, unit
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.tasks.base import counted
+from eyechart.types import DatasetInfo, Notice
+
+PLACEHOLDERS = ("{c}", "{}")
+
+
+def fill(template: str, classname: str) -> str:
+    """Insert a class name into a template by plain replacement; templates are never evaluated."""
+    for placeholder in PLACEHOLDERS:
+        if placeholder in template:
+            return template.replace(placeholder, classname)
+    raise DataError(
+        "The template {pattern!r} has no {{c}}.", advice="Write {{c}} where the class name goes.", pattern=template
+    )
+
+
+def check_template(template: str, source: str) -> None:
+    """Reject a template without ``{c}`` or with stray braces."""
+    if not any(placeholder in template for placeholder in PLACEHOLDERS):
+        raise DataError(
+            "{source}: the template {pattern!r} has no {{c}}.",
+            advice="Write {{c}} where the class name goes.",
+            source=source,
+            pattern=template,
+        )
+    rest = template
+    for placeholder in PLACEHOLDERS:
+        rest = rest.replace(placeholder, "")
+    if "{" in rest or "}" in rest:
+        raise DataError(
+            "{source}: the template {pattern!r} has stray braces.",
+            advice="Only {{c}} is replaced; remove the other braces.",
+            source=source,
+            pattern=template,
+        )
+
+
+def class_texts(info: DatasetInfo) -> list[tuple[str, ...]]:
+    """Return the texts of each class: its own prompts if it has any, else every template with its name."""
+    texts = []
+    for name in info.classnames:
+        own = info.class_prompts.get(name)
+        if own is None and not info.templates:
+            raise DataError(
+                "{name}: there are no prompts for class {name2!r}.",
+                advice="Provide templates (zeroshot_classification_templates.txt or {--custom_template_file}).",
+                name=info.name,
+                name2=name,
+            )
+        texts.append(own if own is not None else tuple(fill(template, name) for template in info.templates))
+    return texts
+
+
+def prompts_of(info: DatasetInfo) -> dict[str, Any]:
+    """Return class names and templates for the details of a result."""
+    return {"classnames": list(info.classnames), "templates": list(info.templates)}
+
+
+def class_vectors(units: Vectors, texts: Sequence[Sequence[str]]) -> Vectors:
+    """Average the unit vectors of each class's texts and renormalise."""
+    starts = np.array([0, *accumulate(map(len, texts))][:-1], np.int64)
+    return mean_of_units(units, starts)
+
+
+def merge_duplicates(info: DatasetInfo) -> tuple[DatasetInfo, NDArray[np.int64]]:
+    """Merge classes with the same name; also return the new index of each old class."""
+    names = tuple(dict.fromkeys(info.classnames))
+    place = {name: i for i, name in enumerate(names)}
+    return replace(info, classnames=names), np.array([place[name] for name in info.classnames], np.int64)
+
+
+def duplicate_classes(info: DatasetInfo) -> Notice | None:
+    """Report duplicate class names: only the first of each can be predicted."""
+    twice = {name: count for name, count in Counter(info.classnames).items() if count > 1}
+    if not twice:
+        return None
+    shown = ", ".join(f"{name!r} x{count}" for name, count in list(twice.items())[:5])
+    extra = sum(twice.values()) - len(twice)
+    message = UserMessage(
+        "Duplicate class names: {shown}. Only the first of each can be right; {--merge_duplicate_classes} merges them.",
+        shown=shown,
+    )
+    return Notice("duplicate_classes", extra, message)
+
+
+# Text classifiers as files: one vector per class (``--save_clf``, ``--load_clfs``).
+#
+# Eyechart's format is safetensors with the model's fingerprint and the class names. CLIP_benchmark's format is a bare
+# torch tensor with one column per class. Both can be read; file names that end in .pt or .pth select the latter for
+# writing.
+
+
+_KEY = "classifier"
+TORCH = (".pt", ".pth")
+ZIP = b"PK\x03\x04"
+"""First bytes of a file written by torch.save."""
+
+
+def check_classifier_files(path: Path) -> None:
+    """Raise if a classifier file does not exist."""
+    if not path.is_file():
+        raise UsageError(
+            "The classifier file {path} does not exist.",
+            advice="{--load_clfs} takes files written by {--save_clf} of Eyechart or CLIP_benchmark.",
+            path=path,
+        )
+
+
+def save_classifier(classes: Vectors, path: Path, model: str, classnames: Sequence[str]) -> None:
+    """Write the class vectors, shape (classes, dim), with the model's fingerprint and the class names."""
+    from safetensors.numpy import save as to_bytes
+
+    if path.suffix in TORCH:
+        save_torch_classifier(classes, path)
+        return
+    known = {"model": model, "classnames": json.dumps(list(classnames))}
+    write_atomic(path, to_bytes({_KEY: np.ascontiguousarray(classes)}, known))
+
+
+def save_torch_classifier(classes: Vectors, path: Path) -> None:
+    """Write the class vectors in CLIP_benchmark's format."""
+    torch = import_extra("torch", "open-clip")
+    stream = io.BytesIO()
+    torch.save(torch.from_numpy(np.ascontiguousarray(classes.T)), stream)
+    write_atomic(path, stream.getvalue())
+
+
+def load_mean_classifier(
+    paths: Sequence[Path], model: str, classnames: Sequence[str]
+) -> tuple[Vectors, tuple[Notice, ...]]:
+    """Read classifiers and average them, with a notice if they belong to another or an unknown model.
+
+    As in CLIP_benchmark the mean is not renormalised: a class on which the classifiers disagree counts less.
+
+    Raises:
+        DataError: If a file is not a classifier, has another number of classes, or the same classes in another order.
+    """
+    read = [(path, *_read(path)) for path in paths]
+    for path, vectors, known in read:
+        names = known.get("classnames", [])
+        if vectors.ndim != 2 or len(vectors) != len(classnames) or vectors.shape != read[0][1].shape:
+            raise DataError(
+                "{path} has shape {shape}, which does not match {n} classes.",
+                path=path,
+                shape=vectors.shape,
+                n=len(classnames),
+            )
+        if names != list(classnames) and sorted(names) == sorted(classnames):
+            raise DataError(
+                "{path} has the same classes in a different order.",
+                advice="Write it again with {--save_clf}.",
+                path=path,
+            )
+    strange = [shown(path) for path, _, known in read if known.get("model", model) != model]
+    unknown = [shown(path) for path, _, known in read if "model" not in known]
+    other_model = UserMessage(
+        "{n} classifiers were written with another model, such as {first}.", n=len(strange), first="".join(strange[:1])
+    )
+    unknown_model = UserMessage(
+        "{n} classifiers do not record their model and classes, such as {first}.",
+        n=len(unknown),
+        first="".join(unknown[:1]),
+    )
+    return np.mean([unit(vectors) for _, vectors, _ in read], axis=0, dtype=np.float32), (
+        *counted("classifier_of_another_model", len(strange), other_model),
+        *counted("classifier_of_unknown_model", len(unknown), unknown_model),
+    )
+
+
+def _read(path: Path) -> tuple[Vectors, dict[str, Any]]:
+    """Return the vectors of a file, one row per class, and its metadata."""
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(len(ZIP))
+        return _read_torch(path) if start == ZIP else _read_safetensors(path)
+    except OSError as error:
+        raise DataError("{path} is not a classifier file ({reason}).", path=path, reason=error) from error
+
+
+def _read_safetensors(path: Path) -> tuple[Vectors, dict[str, Any]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            vectors, known = file.get_tensor(_KEY), file.metadata() or {}
+        names = [str(name) for name in parse_json(known.get("classnames", "[]"))]
+    except (SafetensorError, ValueError, TypeError) as error:
+        raise DataError("{path} is not a classifier file ({reason}).", path=path, reason=error) from error
+    return vectors, {**known, "classnames": names}
+
+
+def _read_torch(path: Path) -> tuple[Vectors, dict[str, Any]]:
+    """Read a tensor with one column per class; ``weights_only`` keeps the pickle from creating other objects."""
+    torch = import_extra("torch", "open-clip")
+    try:
+        columns = torch.load(path, map_location="cpu", weights_only=True)
+    except LOAD_ERRORS as error:
+        raise load_error(str(path), error) from error
+    if not isinstance(columns, torch.Tensor) or columns.ndim != 2:
+        raise DataError("{path} is not a classifier file: expected a two-dimensional tensor.", path=path)
+    return columns.detach().float().numpy().T, {}

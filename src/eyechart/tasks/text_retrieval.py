@@ -1,0 +1,240 @@
+"""Prompts prepended to queries and documents before embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.datasets.text_collection import CANDIDATES
+from eyechart.errors import DataError, ModelError
+from eyechart.messages import UserMessage
+from eyechart.metrics.retrieval import top_items
+from eyechart.metrics.vectors import Floats, Ints, Vectors
+from eyechart.models.rerankers import SIGMOID, Shortlist
+from eyechart.settings.tasks import TextRetrievalSettings, TextSearchSettings
+from eyechart.tasks import ranked_queries
+from eyechart.tasks.base import Prediction, Task, TaskContext, encode_texts
+from eyechart.tasks.ranked_queries import (
+    JudgedQueries,
+    MtebValues,
+    Rankings,
+    counted_queries,
+    mteb_scores,
+    of_lists,
+    of_vectors,
+)
+from eyechart.types import DatasetInfo, Document, Metric, ModelCard, ModelSpec, Notice, Outcome, TextCollection
+
+ROLES = ("query", "document")
+GIVEN_PROMPTS = {"sentence-transformers": {"prompts": "given"}}
+"""Model option that leaves prompts to the caller, which prepends them by role."""
+
+
+def prompts_of(context: TaskContext, settings: TextSearchSettings) -> dict[str, str]:
+    """Return the prompts by role: from the settings, else from the model's own configuration."""
+    found = {role: getattr(settings, f"{role}_prompt") for role in ROLES}
+    given = {role: text for role, text in found.items() if text is not None}
+    return given or dict(context.encoder.card.prompts)
+
+
+def with_prompt(prompts: Mapping[str, str], role: str, texts: Sequence[str]) -> list[str]:
+    """Prepend the prompt of a role to texts."""
+    return [prompts.get(role, "") + text for text in texts]
+
+
+# Text retrieval: find the documents relevant to a query, with an encoder and optionally a reranker.
+
+
+RERANKER = "reranker"
+CAPTION_FACTS = ("captions_by", "caption_prompt")
+"""Settings about generated texts that the details of a result repeat."""
+
+
+@dataclass(frozen=True)
+class TextPrediction(Prediction):
+    """The scored queries and their rankings."""
+
+    collection: TextCollection
+    judged: JudgedQueries
+    found: Rankings
+    mteb: MtebValues | None
+    """MTEB's own values; None if relevance is fractional, which MTEB does not support."""
+    reranker: ModelCard | None = None
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Ids of queries without a relevant document."""
+        return self.judged.left_out
+
+    def only(self, keep: NDArray[np.int64]) -> Self:
+        """Return the prediction for the queries at positions ``keep``."""
+        judged = self.judged.only(keep)
+        mteb = self.mteb and self.mteb.only({query.id for query in judged.queries})
+        return replace(super().only(keep), judged=judged, found=self.found.only(keep), mteb=mteb)
+
+
+def reranker_of(settings: TextSearchSettings) -> dict[str, ModelSpec]:
+    """Return the reranker: a cross-encoder by its folder or id."""
+    return {RERANKER: ModelSpec("cross-encoder", settings.reranker)} if settings.reranker else {}
+
+
+class TextRetrieval(Task):
+    """ndcg, map, mrr, recall, precision and hit_rate at 1, 3, 5, 10, 20, 100 and 1000, under MTEB's names.
+
+    Ties count against the relevant document. ``main_score`` and ``details.mteb`` are MTEB's own values, including its
+    tie rule. With candidates in the data (``top_ranked.jsonl``) each query ranks its own: MTEB's reranking.
+    """
+
+    name = "text_retrieval"
+    version = 2
+    measures = "text retrieval"
+    kinds = frozenset({"texts"})
+    records = "ranking"
+    roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
+    model_options = GIVEN_PROMPTS
+    Settings = TextRetrievalSettings
+
+    def extra_models(self, settings: TextRetrievalSettings) -> dict[str, ModelSpec]:
+        """Return the reranker."""
+        return reranker_of(settings)
+
+    def check(self, info: DatasetInfo, settings: TextRetrievalSettings) -> None:
+        """Reject a reranking task without candidates."""
+        super().check(info, settings)
+        if settings.candidates and info.collection is not None and not info.collection.candidates:
+            raise DataError(
+                "{name} is a reranking task, but its folder has no candidates.",
+                advice="Add {candidates} with one line per query: "
+                '{{"query-id": "q1", "corpus-ids": ["d1", "d2"]}}; or call it CustomRetrieval to '
+                "search all documents.",
+                name=info.name,
+                candidates=CANDIDATES,
+            )
+
+    def predict(self, context: TaskContext, settings: TextRetrievalSettings) -> TextPrediction:
+        """Embed queries and documents, rank the documents for each query, and rerank the top ones."""
+        collection = context.info.collection
+        if collection is None:
+            raise DataError("{name} is declared as texts but has no collection.", name=context.info.name)
+        ids = {entry.id for entry in context.manifest.entries}
+        judged = ranked_queries.judged_queries(collection, ids)
+        asked = counted_queries(collection, ids)
+        (queries, documents), notices = _embed(context, settings, collection, asked)
+        counted = {query.id for query in judged.queries}
+        mine = np.array([i for i, query in enumerate(asked) if query.id in counted])
+        lists, scores, card = _lists(context, settings, collection, asked, queries, documents)
+        if lists is None:
+            found = ranked_queries.rank_all(judged, queries[mine], documents)
+            mteb = of_vectors(collection, asked, queries, documents)
+        else:
+            found = ranked_queries.rank_lists(judged, lists[mine], scores[mine])
+            mteb = of_lists(collection, asked, lists, library_scores(scores, card))
+        gains = (gain for query in asked for gain in collection.relevance[query.id].values())
+        return TextPrediction(
+            info=context.info,
+            entries=tuple(entry for entry in context.manifest.entries if entry.id in counted),
+            failures=(),
+            collection=collection,
+            judged=judged,
+            found=found,
+            mteb=mteb if all(gain == int(gain) for gain in gains) else None,
+            reranker=card,
+            notices=notices,
+        )
+
+    def score(self, prediction: TextPrediction, settings: TextRetrievalSettings) -> Outcome:
+        """Score the rankings."""
+        outcome = ranked_queries.score(prediction.judged, prediction.found, prediction.collection)
+        details = {**outcome.details, **{key: value for key in CAPTION_FACTS if (value := getattr(settings, key))}}
+        metrics = dict(outcome.metrics)
+        if prediction.mteb is not None:
+            scores = mteb_scores(prediction.mteb, details["main_score"])
+            details["mteb"] = {"scores": {prediction.info.split: [scores]}}
+            metrics["main_score"] = Metric(scores["main_score"])
+        notices = [*prediction.notices, *outcome.notices]
+        card = prediction.reranker
+        if card is not None:
+            details[RERANKER] = asdict(card) | {"fingerprint": card.fingerprint}
+            depth = settings.top_k
+            if not prediction.collection.candidates:
+                text = UserMessage(
+                    "Only the first {depth} documents are reranked: metrics at a larger k cover only those.",
+                    depth=depth,
+                )
+                notices.append(Notice("reranked_depth", depth, text))
+        return replace(outcome, metrics=metrics, details=details, notices=notices)
+
+
+def _embed(
+    context: TaskContext, settings: TextRetrievalSettings, collection: TextCollection, asked: Sequence[Document]
+) -> tuple[tuple[Vectors, Vectors], tuple[Notice, ...]]:
+    """Encode queries and documents with their prompts, so that the dot product equals the model's similarity."""
+    prompts = prompts_of(context, settings)
+    by_cosine = ranked_queries.is_cosine(context.encoder.card.similarity) or settings.normalize_embeddings
+    texts = {
+        "query": [query.text for query in asked],
+        "document": [document.text for document in collection.documents],
+    }
+    found = [encode_texts(context, with_prompt(prompts, role, own), normalize=by_cosine) for role, own in texts.items()]
+    (queries, about_queries), (documents, about_documents) = found
+    return (queries, documents), (*about_queries, *about_documents)
+
+
+def _lists(
+    context: TaskContext,
+    settings: TextRetrievalSettings,
+    collection: TextCollection,
+    asked: Sequence[Document],
+    queries: Vectors,
+    documents: Vectors,
+) -> tuple[Ints | None, Floats, ModelCard | None]:
+    """Return the documents to rank for each query, their scores, and the model that scored them if not the encoder.
+
+    None for the documents means the whole collection, ranked by the encoder.
+    """
+    lists = ranked_queries.candidate_lists(collection, asked)
+    if RERANKER in context.extra_models:
+        lists = top_items(queries, documents, settings.top_k) if lists is None else lists
+        return (lists, *_rerank(context, settings, collection.documents, asked, lists))
+    if lists is None:
+        return None, np.empty(0), None
+    return lists, ranked_queries.score_lists(lists, queries, documents), None
+
+
+def _rerank(
+    context: TaskContext,
+    settings: TextRetrievalSettings,
+    documents: Sequence[Document],
+    asked: Sequence[Document],
+    lists: Ints,
+) -> tuple[Floats, ModelCard]:
+    """Score listed documents with the reranker; documents without a score count as not retrieved."""
+    shortlists = [
+        Shortlist(str(i), settings.reranker_prompt + query.text, tuple(documents[item].text for item in row[row >= 0]))
+        for i, (query, row) in enumerate(zip(asked, lists, strict=True))
+    ]
+    reranker = context.open_extra_model(RERANKER)
+    scores = np.full(lists.shape, -np.inf)
+    scores[lists >= 0] = np.nan
+    with context.progress.step(UserMessage("reranking {name}", name=context.info.name), len(shortlists)) as bar:
+        for name, row in reranker.score(shortlists):
+            place = lists[int(name)] >= 0
+            scores[int(name), place] = row if len(row) == place.sum() else np.nan
+            bar.advance()
+    bad = int((~np.isfinite(scores) & (lists >= 0)).any(axis=1).sum())
+    if bad:
+        raise ModelError("The reranker returned no usable scores for {bad} of {n} queries.", bad=bad, n=len(shortlists))
+    return scores, reranker.card
+
+
+def library_scores(scores: Floats, card: ModelCard | None) -> Floats:
+    """Return the scores MTEB would see: those of the reranker's library, which may map them to 0..1."""
+    if card is None or card.similarity != SIGMOID:
+        return scores
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-scores))

@@ -1,0 +1,269 @@
+"""Zero-shot retrieval between images and captions, or in a collection of texts and images with graded relevance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.errors import DataError
+from eyechart.messages import UserMessage
+from eyechart.metrics.vectors import Vectors, unit
+from eyechart.settings.tasks import MEAN_RECALL, ZeroshotRetrievalSettings
+from eyechart.tasks import ranked_queries
+from eyechart.tasks.base import (
+    EncodedImages,
+    Prediction,
+    Task,
+    TaskContext,
+    counted,
+    encode_images,
+    encode_own_texts,
+    encode_texts,
+    need_samples,
+)
+from eyechart.tasks.caption_search import (
+    DISTINCT,
+    RetrievalPrediction,
+    Search,
+    full_metrics,
+    mean_recall,
+    recalls,
+    search,
+    search_records,
+    shared_pairs,
+    with_repeats,
+)
+from eyechart.tasks.label_metrics import wants_full
+from eyechart.tasks.ranked_queries import tie_notices
+from eyechart.types import Document, Metric, Notice, Outcome, TextCollection
+
+DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")
+
+
+@dataclass(frozen=True)
+class CollectionPrediction(Prediction):
+    """Vectors of queries and documents, in the order of the collection."""
+
+    collection: TextCollection
+    """The usable part of the dataset's collection."""
+    queries: Vectors
+    documents: Vectors
+    lost: int
+    """Number of queries and documents whose image failed."""
+    notices: tuple[Notice, ...]
+
+    def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
+        """Raise: queries and documents share images, so image metadata cannot group queries."""
+        raise DataError("a collection cannot be grouped")
+
+
+def predict_collection(context: TaskContext) -> CollectionPrediction:
+    """Embed all texts and images; an item with both is the sum of its two unit vectors (as in MIEB)."""
+    collection = context.info.collection
+    if collection is None:
+        raise DataError("{name} is declared as a collection but has none.", name=context.info.name)
+    images = encode_images(context)
+    usable = {entry.id for entry in images.entries}
+    _check_whole(context, collection)
+    kept = replace(
+        collection,
+        queries=tuple(query for query in collection.queries if query.image in {None, *usable}),
+        documents=tuple(item for item in collection.documents if item.image in {None, *usable}),
+    )
+    queries, about_queries = _vectors(kept.queries, images, context)
+    documents, about_documents = _vectors(kept.documents, images, context)
+    return CollectionPrediction(
+        info=context.info,
+        entries=images.entries,
+        failures=images.failures,
+        collection=kept,
+        queries=queries,
+        documents=documents,
+        notices=(*images.notices, *about_queries, *about_documents),
+        lost=sum(len(getattr(collection, part)) - len(getattr(kept, part)) for part in ("queries", "documents")),
+    )
+
+
+def _check_whole(context: TaskContext, collection: TextCollection) -> None:
+    """Reject a manifest cut by ``--limit``: a smaller gallery would give different numbers."""
+    listed = {entry.id for entry in context.manifest.entries} | {failure.id for failure in context.manifest.failures}
+    for item in (*collection.queries, *collection.documents):
+        if item.image is not None and item.image not in listed:
+            raise DataError(
+                "The image of {id} was not read.", advice="{--limit} is not supported for collections.", id=item.id
+            )
+
+
+def _vectors(
+    items: Sequence[Document], images: EncodedImages, context: TaskContext
+) -> tuple[Vectors, tuple[Notice, ...]]:
+    place = {entry.id: row for row, entry in enumerate(images.entries)}
+    spoken = [i for i, item in enumerate(items) if item.text]
+    shown = [i for i, item in enumerate(items) if item.image is not None]
+    texts, notices = encode_texts(context, [items[i].text for i in spoken]) if spoken else (images.vectors, ())
+    out = np.zeros((len(items), texts.shape[1]), np.float32)
+    if spoken:
+        out[spoken] += texts
+    if shown:
+        out[shown] += images.vectors[[place[str(items[i].image)] for i in shown]]
+    both = np.intersect1d(spoken, shown).astype(np.int64)
+    out[both] = unit(out[both])
+    return out, notices
+
+
+def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetrievalSettings) -> Outcome:
+    """Rank all documents for every query.
+
+    The metrics are those of text retrieval: nDCG, MRR and MAP at 10, hit rate and (true) recall at each k of
+    ``recall_k``; with ``--metrics full`` all of them at every k.
+    """
+    collection = prediction.collection
+    judged = ranked_queries.judged_queries(collection)
+    ids = {query.id for query in judged.queries}
+    chosen = [i for i, query in enumerate(collection.queries) if query.id in ids]
+    ranking = ranked_queries.rank_all(judged, prediction.queries[chosen], prediction.documents)
+    ks = sorted({*settings.recall_k, 10, *(ranked_queries.KS if wants_full(settings) else ())})
+    outcome = ranked_queries.score(judged, ranking, collection, ks)
+    kinds = [_kind(document) for document in collection.documents]
+    found = Counter(kinds[row[0]] for row in ranking.top)
+    unusable = UserMessage(
+        "{lost} queries and documents are left out because their image could not be used.", lost=prediction.lost
+    )
+    return replace(
+        outcome,
+        metrics=_shown(outcome.metrics, settings),
+        records=[
+            {**record, "query": _kind(query)} for record, query in zip(outcome.records, judged.queries, strict=True)
+        ],
+        notices=(*prediction.notices, *outcome.notices, *counted("unusable_items", prediction.lost, unusable)),
+        details={**outcome.details, "gallery": dict(Counter(kinds)), "found_first": dict(found)},
+    )
+
+
+def _kind(item: Document) -> str:
+    shown, spoken = item.image is not None, bool(item.text)
+    return "image+text" if shown and spoken else "image" if shown else "text"
+
+
+def _shown(metrics: Mapping[str, Metric], settings: ZeroshotRetrievalSettings) -> dict[str, Metric]:
+    if wants_full(settings):
+        return dict(metrics)
+    wanted = [*DEFAULT_METRICS, *(f"{name}_at_{k}" for name in ("hit_rate", "recall") for k in settings.recall_k)]
+    return {name: metrics[name] for name in wanted}
+
+
+# Zero-shot retrieval: find the image for a caption, and the captions for an image.
+
+
+class ZeroshotRetrieval(Task):
+    """image_retrieval_recall@k (caption to image) and text_retrieval_recall@k (image to caption).
+
+    Both are hit rates, as is usual in the CLIP literature: at least one right answer among the first k. If captions
+    repeat, ``..._distinct_texts`` count equal captions as one; with ``image_queries.jsonl`` any image that has the text
+    is right. ``--metrics full`` adds, for both directions: true recall (``true_recall@k``: the share of right answers
+    among the first k), MRR, nDCG and MAP at 10, the median rank, and mean_recall@k over both directions. A collection
+    (texts, images or both on either side, graded relevance) gets the metrics of text retrieval.
+    """
+
+    name = "zeroshot_retrieval"
+    version = 3
+    kinds = frozenset({"retrieval", "collection"})
+    measures = "retrieval"
+    records = "ranking"
+    Settings = ZeroshotRetrievalSettings
+
+    def predict(self, context: TaskContext, settings: ZeroshotRetrievalSettings) -> Prediction:  # noqa: ARG002
+        """Embed images and texts."""
+        if context.info.kind == "collection":
+            return predict_collection(context)
+        images = encode_images(context)
+        texts, owner, notices = encode_own_texts(context, images.entries)
+        return RetrievalPrediction(
+            info=context.info,
+            entries=images.entries,
+            failures=images.failures,
+            images=images.vectors,
+            texts=texts,
+            owner=owner,
+            asked=np.arange(len(images.entries)),
+            notices=(*images.notices, *notices),
+        )
+
+    def score(self, prediction: Prediction, settings: ZeroshotRetrievalSettings) -> Outcome:
+        """Rank in both directions and count hits at each k."""
+        need_samples(prediction)
+        if isinstance(prediction, CollectionPrediction):
+            return score_collection(prediction, settings)
+        return _score_captions(cast("RetrievalPrediction", prediction), settings)
+
+
+def _score_captions(prediction: RetrievalPrediction, settings: ZeroshotRetrievalSettings) -> Outcome:
+    ks, number = settings.recall_k, prediction.text_numbers
+    shared = shared_pairs(prediction) if prediction.info.shared_texts else None
+    found, _ = search(prediction, np.arange(len(number)), shared)
+    repeats = len(number) - len(np.unique(number)) if shared is None else 0
+    metrics = recalls(found, ks)
+    image_fields: dict[str, Mapping[int, float]] = {}
+    text_fields: dict[str, Mapping[int, float]] = {}
+    if repeats:
+        metrics = with_repeats(metrics, prediction, number, ks)
+    metrics |= {f"mean_recall@{k}": mean_recall(k, metrics) for k in _ks_of_means(settings)}
+    if wants_full(settings):
+        for (way, ranks), fields in zip(found.both, (text_fields, image_fields), strict=True):
+            more, values = full_metrics(way, ranks, ks, repeats=bool(repeats) and way is found.to_text)
+            metrics |= more
+            fields |= {name: dict(enumerate(np.round(column, 12).tolist())) for name, column in values.items()}
+    if repeats:
+        distinct, first = search(prediction, number)
+        metrics |= recalls(distinct, ks, DISTINCT)
+        image_fields[f"rank{DISTINCT}"] = dict(enumerate(distinct.text_ranks.ranks.tolist()))
+        places = np.searchsorted(prediction.asked_captions, first)
+        text_fields[f"rank{DISTINCT}"] = dict(zip(places.tolist(), distinct.image_ranks.ranks.tolist(), strict=True))
+    return Outcome(
+        metrics=metrics,
+        records=search_records(prediction, found, image_fields, text_fields),
+        notices=[*prediction.notices, *_notices(prediction, ks, found, repeats)],
+        details={"captions": len(prediction.texts), "images": len(prediction.images)},
+    )
+
+
+def _ks_of_means(settings: ZeroshotRetrievalSettings) -> Sequence[int]:
+    """Return the k at which the mean of both directions is reported: all, or the one the catalogue names."""
+    if wants_full(settings):
+        return settings.recall_k
+    main = MEAN_RECALL.fullmatch(settings.main_metric or "")
+    return [int(main[1])] if main else []
+
+
+def _notices(prediction: RetrievalPrediction, ks: Sequence[int], found: Search, repeats: int) -> Iterator[Notice]:
+    for gallery, size in (("images", len(prediction.images)), ("captions", len(prediction.texts))):
+        trivial = [k for k in ks if k >= size]
+        if trivial:
+            yield Notice(
+                "k_covers_gallery",
+                len(trivial),
+                UserMessage(
+                    "With {size} {gallery}, recall@{first} is always 1: use a smaller k.",
+                    size=size,
+                    gallery=gallery,
+                    first=trivial[0],
+                ),
+            )
+    repeated = UserMessage(
+        "{repeats} of {n} captions duplicate another one. By the published convention an image must find "
+        "its own copy; the metrics that end in _distinct_texts count equal captions as one.",
+        repeats=repeats,
+        n=len(prediction.texts),
+    )
+    yield from counted("repeated_texts", repeats, repeated)
+    several = int((found.to_image.positives.counts() > 1).sum())
+    shared = UserMessage(
+        "{several} texts belong to several images: finding any of them counts as right.", several=several
+    )
+    yield from counted("shared_texts", several, shared)
+    yield from tie_notices(sum(int(ranks.tied.sum()) for _, ranks in found.both))
