@@ -27,16 +27,18 @@ docs: $(DOCS)/.done
 types: $(DEV)/.done
 	$(DEV)/bin/mypy
 
-# A file stays in one worker: its fixtures are made once.
+# A file stays in one worker: its fixtures are made once. Temporary files go to a folder of their own, removed afterwards:
+# pytest's default, shared by all runs of a user, fails when it cannot remove what a killed run left there.
 WORKERS ?= 2
+PYTEST = dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT INT TERM && OMP_NUM_THREADS=1 $(1)/bin/python -m pytest --basetemp "$$dir/t"
 tests: $(DEV)/.done browser
-	OMP_NUM_THREADS=1 $(DEV)/bin/python -m pytest -n $(WORKERS) --dist loadfile
+	$(call PYTEST,$(DEV)) -n $(WORKERS) --dist loadfile
 
 # The tests of one folder in a small environment without torch: make check ROOM=stats. What needs more is skipped.
 ROOM ?= stats
 LIGHT := .venv-light
 check: $(LIGHT)/.done
-	OMP_NUM_THREADS=1 $(LIGHT)/bin/python -m pytest -q -n $(WORKERS) tests/$(ROOM)
+	$(call PYTEST,$(LIGHT)) -q -n $(WORKERS) tests/$(ROOM)
 .PHONY: check
 
 # The page's tests drive a real Chromium. Where Debian's packages can be installed, it is; elsewhere they are skipped.
