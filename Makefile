@@ -57,7 +57,7 @@ catalogue-check: $(DEV)/.done
 tfds-check:
 	$(PYTHON) -m venv .venv-tfds
 	.venv-tfds/bin/python -m pip install --quiet --disable-pip-version-check ".[tfds]" tensorflow-cpu pytest pytest-timeout hypothesis
-	.venv-tfds/bin/python -m pytest -q tests/catalogue/test_tfds.py
+	.venv-tfds/bin/python -m pytest -q tests/datasets/test_tfds.py
 
 # The list of benchmarks in docs/vlm-benchmarks.md, from the catalogue.
 vlm-benchmarks: $(DEV)/.done
@@ -65,7 +65,7 @@ vlm-benchmarks: $(DEV)/.done
 
 # A table of 1 GB, streamed.
 large: $(DEV)/.done
-	EYECHART_LARGE=1 $(DEV)/bin/python -m pytest -rP tests/vlm/test_tables.py -k large
+	EYECHART_LARGE=1 $(DEV)/bin/python -m pytest -rP tests/datasets/test_question_tables.py -k large
 
 # Needs npm: the pictures come from there.
 probes: $(DEV)/.done
@@ -149,7 +149,7 @@ S3 := s3fs==2026.9.0 aiobotocore==3.10.0 botocore==1.43.117 boto3==1.43.117 "mot
 s3-check:
 	$(PYTHON) -m venv .venv-s3
 	.venv-s3/bin/python -m pip install --quiet --disable-pip-version-check ".[cloud]" $(S3) flask flask-cors pytest pytest-timeout hypothesis
-	.venv-s3/bin/python -m pytest -q -rs tests/core/test_blobs.py
+	.venv-s3/bin/python -m pytest -q -rs tests/store/test_blobs.py
 .PHONY: s3-check
 
 # One input changed at a time; the same number three ways, or a refusal.
