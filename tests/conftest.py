@@ -48,6 +48,16 @@ def lmu_data(own_cache, tmp_path):
 
 
 @pytest.fixture(scope="session")
+def zoo(tmp_path_factory):
+    """A small model of every family, saved by the family's own library."""
+    from support.zoo_cases import Zoo
+
+    built = Zoo(tmp_path_factory.mktemp("zoo"))
+    yield built
+    built.close()
+
+
+@pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
     """The prompt pack, downloaded once as a user's first run does: through pip, from the configured index."""
     from eyechart.datasets import prompt_pack
