@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from eyechart.api.budget import Budget, read_usage
 from eyechart.api.errors import ApiError, EndpointMissingError, ModelNotServedError
@@ -73,32 +73,28 @@ class Sending(Generic[T]):
     async def run(self) -> None:
         """Send everything; raise the error that ended the run early once all requests in flight have finished."""
         with self._readers, self._keepers:
-            await self._run()
+            async with AsyncExitStack() as stack:
+                # A connection per worker: a shared pool scans all its connections before every request.
+                sessions = self._transport.sessions(self._limiter.limit.most)
+                opened = [await stack.enter_async_context(session) for session in sessions]
+                workers = [asyncio.create_task(self._work(session)) for session in opened]
+                try:
+                    await asyncio.gather(*workers)
+                finally:
+                    for worker in workers:
+                        worker.cancel()
+                    await asyncio.gather(*workers, return_exceptions=True)
         failure = self._stop or self._broken
         if failure is not None:
             raise failure
 
-    async def _run(self) -> None:
-        async with AsyncExitStack() as stack:
-            # A connection per worker: a shared pool scans all its connections before every request.
-            sessions = [
-                await stack.enter_async_context(session)
-                for session in self._transport.sessions(self._limiter.limit.most)
-            ]
-            workers = [asyncio.create_task(self._work(session)) for session in sessions]
-            try:
-                await asyncio.gather(*workers)
-            finally:
-                for worker in workers:
-                    worker.cancel()
-                await asyncio.gather(*workers, return_exceptions=True)
-
     async def _work(self, session: httpx2.AsyncClient) -> None:
+        loop = asyncio.get_running_loop()
         under: InFlightRequest[T] | None = None
         while self._stop is None and (under is not None or not self._all_taken):
             number, reply = await self._limiter.enter(), None
             try:
-                under = under or await _in_thread(self._readers, self._take)
+                under = under or await loop.run_in_executor(self._readers, self._take)
                 if under is None or self._stop is not None:
                     self._limiter.failed()
                     break
@@ -174,7 +170,8 @@ class Sending(Generic[T]):
             if isinstance(value, Exception):
                 raise value
             if request.keep is not None:
-                under.following = await _in_thread(self._keepers, self._keep_and_take, request.keep, value)
+                loop = asyncio.get_running_loop()
+                under.following = await loop.run_in_executor(self._keepers, self._keep_and_take, request.keep, value)
         except BusyError:
             leave = partial(self._limiter.refused, number)
             raise
@@ -212,15 +209,10 @@ class Sending(Generic[T]):
         end.cancel()
 
 
-async def _in_thread(pool: ThreadPoolExecutor, function: Callable[..., Any], *arguments: Any) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(pool, function, *arguments)
-
-
-# HTTP client for OpenAI-compatible servers.
-
-
 MAX_RESPONSE_BYTES = 128 * 1024 * 1024
 _CHECK_SECONDS = 15.0
+_LISTED = 8
+"""Names of served models quoted in an error."""
 
 
 class ApiClient:
@@ -285,15 +277,14 @@ class ApiClient:
         except EndpointMissingError:
             return ()
         if model is not None and names and model not in names and "*" not in names:
-            near = nearest(model, names)
+            near = " or ".join(nearest(model, names))
+            more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
             raise ModelNotServedError(
                 "{address} does not serve the model {name!r} (it serves: {list}).",
-                advice=UserMessage("Did you mean {names}?", names=" or ".join(near))
-                if near
-                else "Use one of these names.",
+                advice=UserMessage("Did you mean {names}?", names=near) if near else "Use one of these names.",
                 address=self.api_base,
                 name=model,
-                list=_shortlist(names),
+                list=", ".join(one_line(name, 80) for name in names[:_LISTED]) + more,
             )
         return names
 
@@ -314,8 +305,3 @@ def _model_names(body: Json) -> tuple[str, ...]:
     rows = [listed] if isinstance(listed, Mapping) else listed if isinstance(listed, list) else []
     names = [row.get("id", row.get("name")) if isinstance(row, Mapping) else row for row in rows]
     return tuple(name for name in names if isinstance(name, str))
-
-
-def _shortlist(names: tuple[str, ...], limit: int = 8) -> str:
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(one_line(name, 80) for name in names[:limit]) + more

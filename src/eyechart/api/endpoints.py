@@ -7,6 +7,7 @@ vendor-specific forms; POST /rerank has two forms.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from eyechart.api.budget import read_usage
 from eyechart.api.client import ApiClient
 from eyechart.api.errors import BadAnswerError
 from eyechart.api.image_payloads import EncodedImage, encode_image
-from eyechart.api.requests import Json, Request, excerpt, field_of, list_of, whole
+from eyechart.api.requests import Json, Request, excerpt, list_of, not_a, whole
 from eyechart.errors import UsageError
 from eyechart.io.images import ImageRef
 from eyechart.io.safe_parse import is_number
@@ -64,7 +65,22 @@ def chat_body(
     taken = _OURS & set(options or {})
     if taken:
         raise UsageError("Chat options reserved by Eyechart: {taken}.", taken=", ".join(sorted(taken)))
-    return {"model": model, "messages": [_turn(message, encode) for message in messages], **(options or {})}
+    turns: list[Json] = []
+    for message in messages:
+        if all(isinstance(part, str) for part in message.parts):
+            # Plain text as a string: servers of text-only models do not accept parts.
+            content: object = "\n".join(str(part) for part in message.parts)
+        else:
+            content = [
+                {"type": "text", "text": part} if isinstance(part, str) else _image_part(encode(part))
+                for part in message.parts
+            ]
+        turns.append({"role": message.role, "content": content})
+    return {"model": model, "messages": turns, **(options or {})}
+
+
+def _image_part(image: EncodedImage) -> Json:
+    return {"type": "image_url", "image_url": {"url": image.data_url}}
 
 
 def chat_request(
@@ -82,7 +98,9 @@ def parse_chat(body: Json) -> Answer:
     """
     choices = list_of(body, "choices", "chat completion")
     choice = choices[0] if choices and isinstance(choices[0], Mapping) else {}
-    message = field_of(choice, "message", dict, "chat completion", body)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise not_a("chat completion", "message", body)
     usage = read_usage(body)
     return Answer(
         text=_content(message.get("content")),
@@ -91,19 +109,6 @@ def parse_chat(body: Json) -> Answer:
         refusal=_text(message.get("refusal")),
         usage={"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens},
     )
-
-
-def _turn(message: Message, encode: Callable[[ImageRef], EncodedImage]) -> Json:
-    if all(isinstance(part, str) for part in message.parts):
-        # Plain text as a string: servers of text-only models do not accept parts.
-        return {"role": message.role, "content": "\n".join(str(part) for part in message.parts)}
-    return {"role": message.role, "content": [_part(part, encode) for part in message.parts]}
-
-
-def _part(part: Part, encode: Callable[[ImageRef], EncodedImage]) -> Json:
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    return {"type": "image_url", "image_url": {"url": encode(part).data_url}}
 
 
 def _content(content: object) -> str:
@@ -206,15 +211,10 @@ def _embed(
 
     def request(start: int) -> Request[Vectors]:
         batch = items[start : start + batch_size]
-        return Request(
-            str(start),
-            "embeddings",
-            lambda: build(batch),
-            lambda body: parse_embeddings(body, len(batch), dimension),
-        )
+        parse = partial(parse_embeddings, count=len(batch), dimension=dimension)
+        return Request(str(start), "embeddings", partial(build, batch), parse)
 
-    replies = client.map(request(start) for start in range(0, len(items), batch_size))
-    parts = {int(reply.id): reply.result() for reply in replies}
+    parts = {int(reply.id): reply.result() for reply in client.map(map(request, range(0, len(items), batch_size)))}
     sizes = sorted({part.shape[1] for part in parts.values()})
     if len(sizes) > 1:
         raise BadAnswerError("The server returned embeddings of different sizes: {sizes}.", sizes=sizes)
@@ -223,9 +223,8 @@ def _embed(
 
 def _vllm(model: str, images: Sequence[EncodedImage]) -> Json:
     """Chat form: one user message that holds only the image, so one image per request."""
-    [image] = images
-    content = [{"type": "image_url", "image_url": {"url": image.data_url}}]
-    return {"model": model, "messages": [{"role": "user", "content": content}], "encoding_format": "float"}
+    message = {"role": "user", "content": [_image_part(image) for image in images]}
+    return {"model": model, "messages": [message], "encoding_format": "float"}
 
 
 def _infinity(model: str, images: Sequence[EncodedImage]) -> Json:
@@ -257,10 +256,9 @@ def rerank_request(
     TEI serves a single model and does not take its name; it is asked for raw scores because good scores tie between 0
     and 1.
     """
-    count = len(documents)
     others = {"raw_scores": True} if form == "tei" else {"model": model}
     body = {**others, "query": query, _DOCUMENTS[form]: list(documents)}
-    return Request(request_id, "rerank", body, lambda answer: parse_rerank(answer, count))
+    return Request(request_id, "rerank", body, partial(parse_rerank, count=len(documents)))
 
 
 def parse_rerank(body: Json, count: int) -> list[float]:
