@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -13,6 +13,7 @@ from eyechart.scorers.aggregates.means import (
     Table,
     all_right,
     by_column,
+    by_value,
     grouped,
     hit,
     mean,
@@ -31,7 +32,7 @@ def tabulated(numbers: Mapping[str, float]) -> Summary:
 
 
 def _members(rows: Rows, column: str) -> dict[str, list[Row]]:
-    return grouped([row for row in rows if as_text(row.get(column))], lambda row: as_text(row[column]))
+    return by_value([row for row in rows if as_text(row.get(column))], column)
 
 
 def tasks(rows: Iterable[Row], show: Sequence[tuple[str, Sequence[str]]], others: bool = False) -> Summary:
@@ -64,15 +65,10 @@ def chance_adjusted(rows: Iterable[Row], categories: Sequence[str]) -> Summary:
 
 
 def _above_guessing(rows: Rows) -> float:
-    guessed = sum(1 / _count(row) for row in rows)
+    lists = [literal_list(as_text(row.get("candidates" if "candidates" in row else "options"))) for row in rows]
+    guessed = sum(1 / (len(options or ()) or 4) for options in lists)  # four options if a row lists none
     right = sum(as_score(row["score"]) for row in rows)
     return (right - guessed) / (len(rows) - guessed) if len(rows) != guessed else 0.0
-
-
-def _count(row: Row) -> int:
-    """Return the number of options of a row; four if it lists none."""
-    column = "candidates" if "candidates" in row else "options"
-    return len(literal_list(as_text(row.get(column))) or ()) or 4
 
 
 STARE_LETTERS = ("2d_trans", "2d_trans_vsim", "3d_trans", "3d_trans_vsim", "temporal", "perspective")
@@ -117,20 +113,17 @@ def _yes_f1(rows: Rows) -> float | None:
 
     An unreadable answer counts as the wrong word (VLMEvalKit omits it, which may raise the number).
     """
-    pairs = list(_meant(rows))
+    pairs = []
+    for row in rows:
+        meaning = {letter.upper(): word.lower() for letter, word in _YES_OR_NO.findall(as_text(row.get("question")))}
+        right = meaning.get(as_text(row["answer"]))
+        if right:
+            pairs.append((right, meaning.get(as_text(row["choice"]), "no" if right == "yes" else "yes")))
     if not pairs:
         return None
     hits = sum(right == said == "yes" for right, said in pairs)
     total = sum(word == "yes" for pair in pairs for word in pair)
     return 2 * hits / total if total else 0.0
-
-
-def _meant(rows: Rows) -> Iterator[tuple[str, str]]:
-    for row in rows:
-        meaning = {letter.upper(): word.lower() for letter, word in _YES_OR_NO.findall(as_text(row.get("question")))}
-        right = meaning.get(as_text(row["answer"]))
-        if right:
-            yield right, meaning.get(as_text(row["choice"]), "no" if right == "yes" else "yes")
 
 
 VSI_TYPES = (
@@ -162,18 +155,14 @@ def by_question_type(rows: Iterable[Row], numeric: Sequence[str]) -> Summary:
 def levels(rows: Iterable[Row], *, levels: Sequence[str]) -> Table:
     """Return counts, scores and all answers of Spatial457."""
     found = need(rows, "category")
+    texts = {"answers": "answer", "predict": "extracted", "reasoning": "reasoning"}
     table: dict[str, Any] = {
         "correct": sum(map(hit, found)),
         "total": len(found),
         "answers": [
-            {
-                "index": row["index"],
-                "correct": bool(hit(row)),
-                "answers": as_text(row["answer"]),
-                "predict": as_text(row["extracted"]),
-                "reasoning": as_text(row["reasoning"]),
-                "objects": [],
-            }
+            {"index": row["index"], "correct": bool(hit(row))}
+            | {name: as_text(row[column]) for name, column in texts.items()}
+            | {"objects": []}
             for row in found
         ],
         "format_error": sum(int(as_score(row["format_error"])) for row in found),
@@ -182,11 +171,8 @@ def levels(rows: Iterable[Row], *, levels: Sequence[str]) -> Table:
     for level in levels:
         members = [row for row in found if as_text(row["category"]) == level]
         right = sum(map(hit, members))
-        table |= {
-            level: len(members),
-            f"{level}_correct": right,
-            f"{level}_score": right / len(members) if members else 0,
-        }
+        table |= {level: len(members), f"{level}_correct": right}
+        table[f"{level}_score"] = right / len(members) if members else 0
     return table
 
 
@@ -218,7 +204,7 @@ def observations(rows: Iterable[Row]) -> Table:
     found = need(rows, "type")
     return {
         _observation(name): mean(members)
-        for name, members in grouped(found, lambda row: as_text(row["type"])).items()
+        for name, members in by_value(found, "type").items()
         if name != "A_room-size(float)"
     }
 
@@ -229,11 +215,11 @@ def _observation(name: str) -> str:
     return shown.replace("AO_", "Agent_object_spatial-").replace("A_", "Agent_state-")
 
 
-def weighted(rows: Iterable[Row], *, by: str) -> Table:
-    """Return the mean and the mean weighted by difficulty: overall, and per value of a column (ReasonMap-Plus)."""
-    found = need(rows, by)
+def weighted(rows: Iterable[Row]) -> Table:
+    """Return the mean and the mean weighted by difficulty: overall, and per type (ReasonMap-Plus)."""
+    found = need(rows, "type")
     lines = []
-    for name, members in [("", found), *((f"[{name}]", members) for name, members in by_column(found, by))]:
+    for name, members in [("", found), *((f"[{name}]", members) for name, members in by_column(found, "type"))]:
         total = sum(as_score(row["weight"]) for row in members)
         right = sum(as_score(row["score"]) * as_score(row["weight"]) for row in members)
         lines.append({"metric": f"accuracy{name}", "value": mean(members), "n": len(members)})
@@ -253,7 +239,7 @@ _GRAPH_PROBLEMS = {
 @reports("AR", points=True, primary="AR")
 def graph_groups(rows: Iterable[Row]) -> Table:
     """Return the rate of valid answers and the mean ratio to the optimum: per group of problems, and over groups."""
-    found = grouped(need(rows), lambda row: as_text(row["task"]))
+    found = by_value(need(rows), "task")
     table: dict[str, float] = {}
     every: list[tuple[float, float]] = []
     for name, tasks in _GRAPH_PROBLEMS.items():
@@ -268,7 +254,7 @@ def graph_groups(rows: Iterable[Row]) -> Table:
 
 def typed(rows: Iterable[Row]) -> Table:
     """Return the mean of four types of answers (Omni3D-Bench)."""
-    found = grouped(need(rows), lambda row: as_text(row["part"]))
+    found = by_value(need(rows), "part")
     names = {
         "yes_no": "Yes/No Accuracy",
         "choice": "Multiple Choice Accuracy",
@@ -282,8 +268,7 @@ def spar_levels(rows: Iterable[Row], *, levels: Mapping[str, Sequence[str]]) -> 
     """Return the mean of each task, of the tasks of each level, and of all tasks (SPAR-Bench)."""
     found = need(rows, "task")
     tasks = {
-        name: (f"{name}_{members[0]['metric']}", mean(members))
-        for name, members in grouped(found, lambda row: as_text(row["task"])).items()
+        name: (f"{name}_{members[0]['metric']}", mean(members)) for name, members in by_value(found, "task").items()
     }
     table = {"overall": fmean(value for _, value in tasks.values())}
     known = {level: [tasks[name][1] for name in names if name in tasks] for level, names in levels.items()}
@@ -291,14 +276,11 @@ def spar_levels(rows: Iterable[Row], *, levels: Mapping[str, Sequence[str]]) -> 
     return table | dict(tasks[name] for names in levels.values() for name in names if name in tasks)
 
 
-def whole_groups(rows: Iterable[Row], *, by: str, key: str, overall: str) -> Table:
-    """Return, for each value of a column, the share of its groups (rows with the same key) that are all right.
-
-    The overall number is the mean over values (VisFactor).
-    """
-    found = need(rows, by, key)
+def whole_groups(rows: Iterable[Row]) -> Table:
+    """Return the share of groups of questions that are all right: per category, and its mean (VisFactor)."""
+    found = need(rows, "category_id", "eval_index")
     table = {
-        name: fmean(map(all_right, grouped(members, lambda row: as_text(row[key])).values()))
-        for name, members in by_column(found, by)
+        name: fmean(map(all_right, by_value(members, "eval_index").values()))
+        for name, members in by_column(found, "category_id")
     }
-    return table | {overall: fmean(table.values())}
+    return table | {"ALL": fmean(table.values())}
