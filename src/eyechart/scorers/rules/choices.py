@@ -60,16 +60,14 @@ def _prepare(several: Several, bound: BoundRule, row: Row) -> list[dict[str, obj
             tables the row is kept and counted.
     """
     columns = bound.options.get("columns", "")
-    row = close_open(row) if bound.options.get("close_open") else row
-    made = {**row, **options_in(row, columns)} if columns else dict(row)
+    made = close_open(row) if bound.options.get("close_open") else dict(row)
+    made |= options_in(made, columns) if columns else {}
     options, key = options_of(made), _key(several, bound, made)
-    if key is not None and (options or bound.benchmark.url):
-        return [{**made, "answer": key}]
-    if not bound.benchmark.url:
+    if not bound.benchmark.url and (key is None or not options):
         letters = ", ".join(options) or "none"
-        answer = as_text(row.get("answer"))
+        answer = as_text(made.get("answer"))
         raise ValueError(f"the answer {answer!r} of index {row.get('index')} is none of its letters: {letters}")
-    return [made]
+    return [made if key is None else {**made, "answer": key}]
 
 
 def _key(several: Several, bound: BoundRule, row: Row) -> str | None:
@@ -96,15 +94,6 @@ def _judged(bound: BoundRule, row: Row, verdict: str) -> RuleResult:
     return RuleResult(verdict, float(verdict == as_text(row.get("answer"))), rule=JUDGE)
 
 
-def _assume(bound: BoundRule, row: Row, right: bool) -> RuleResult:
-    return RuleResult(as_text(row.get("answer")) if right else None, float(right))
-
-
-def _columns(result: RuleResult) -> dict[str, object]:
-    """The letter; Z, which is never right, if there is none."""
-    return {"choice": result.extracted or NO_OPTION, "hit": result.score}
-
-
 def _chance(several: Several, bound: BoundRule, rows: Rows) -> float | None:
     counts = [len(options_of(row)) for row in rows]
     many = several and any(len(as_text(row.get("answer"))) > 1 for row in rows)
@@ -114,19 +103,18 @@ def _chance(several: Several, bound: BoundRule, rows: Rows) -> float | None:
 def _notices(several: Several, bound: BoundRule, rows: Rows) -> list[Notice]:
     """Count the keys of a published table that are not among the options: no answer can be right there."""
     lost = sum(bool(options_of(row)) and _key(several, bound, row) is None for row in rows)
-    text = UserMessage(
-        "{lost} rows have an answer key that is not one of their options: no answer to them can be right.", lost=lost
-    )
-    return [Notice("keys_without_option", lost, text)] if lost else []
+    text = "{lost} rows have an answer key that is not one of their options: no answer to them can be right."
+    return [Notice("keys_without_option", lost, UserMessage(text, lost=lost))] if lost else []
 
 
 def _hooks(several: Several = "", **other: Any) -> dict[str, Any]:
     """Hooks shared by all multiple-choice rules."""
     return {
         "prepare": partial(_prepare, several),
-        "assume": _assume,
+        "assume": lambda _, row, right: RuleResult(as_text(row.get("answer")) if right else None, float(right)),
         "judged": _judged,
-        "columns": _columns,
+        # The letter; Z, which is never right, if there is none.
+        "columns": lambda result: {"choice": result.extracted or NO_OPTION, "hit": result.score},
         "chance": partial(_chance, several),
         "notices": partial(_notices, several),
         "judge_form": "choice",
@@ -360,13 +348,12 @@ def first_labelled(text: str, options: Options, row: Row) -> str | None:
     named = [letter for letter in options if f"({letter})" in text]
     named = named or [letter for letter in options if any(f" {letter}{end}" in text for end in " .,")]
     named = named or [letter for letter, option in options.items() if option in text]
-    places = {letter: _first_place(text, f" {letter} ", f"({letter})", options[letter]) for letter in named}
-    found = {letter: place for letter, place in places.items() if place >= 0}
-    return min(found, key=lambda letter: found[letter]) if found else None
-
-
-def _first_place(text: str, *forms: str) -> int:
-    return next((place for form in forms if (place := text.find(form)) >= 0), -1)
+    places: dict[str, int] = {}
+    for letter in named:
+        form = next((form for form in (f" {letter} ", f"({letter})", options[letter]) if form in text), None)
+        if form is not None:
+            places[letter] = text.find(form)
+    return min(places, key=lambda letter: places[letter]) if places else None
 
 
 def _bare(text: str) -> str:

@@ -25,7 +25,13 @@ def ocr_part(row: Row, text: str) -> RuleResult:
     if category in {"multi_lan_ocr", "multi_scene_ocr"}:
         return RuleResult(text, _words(text, target, as_text(row["split"]), scene="scene" in category))
     if category == "kie":
-        return RuleResult(text, _fields(text, target))
+        found = re.search(r"```json(.*?)```", text, re.DOTALL)
+        try:
+            said = json.loads((found[1] if found else text).strip().replace("\n", ""))
+        except (ValueError, RecursionError):
+            said = {}
+        fields = (_normal(_halfwidth(value)) for value in (said, read_literal(target)))
+        return RuleResult(text, value_similarity(*fields))
     kind = as_text(row["l2-category"])
     if category != "doc_parsing" or kind not in _PARTS:
         raise ValueError(f"{category!r} with {kind!r} is not a part of CC-OCR")
@@ -35,25 +41,14 @@ def ocr_part(row: Row, text: str) -> RuleResult:
 def _words(text: str, target: str, split: str, *, scene: bool) -> float:
     """Return the F1 score of words, or of characters in languages without spaces."""
     by_letter = split in _BY_LETTER or "zh" in split
-    said, wanted = (_tokens(value, by_letter, plain=scene and not by_letter) for value in (text, target))
-    right = sum((Counter(said) & Counter(wanted)).values())
-    return 2 * right / (len(said) + len(wanted)) if right else 0.0
-
-
-def _tokens(text: str, by_letter: bool, *, plain: bool) -> list[str]:
-    flat = re.sub(r"\s+", " ", text.strip().replace("###", "").replace("***", "")).lower()
-    parts = list(flat.replace(" ", "")) if by_letter else flat.split(" ")
-    parts = [re.sub(r"[^a-z0-9]+", "", part) for part in parts] if plain else parts
-    return [part for part in parts if part]
-
-
-def _fields(text: str, target: str) -> float:
-    found = re.search(r"```json(.*?)```", text, re.DOTALL)
-    try:
-        said = json.loads((found[1] if found else text).strip().replace("\n", ""))
-    except (ValueError, RecursionError):
-        said = {}
-    return value_similarity(_normal(_halfwidth(said)), _normal(_halfwidth(read_literal(target))))
+    counts = []
+    for value in (text, target):
+        flat = re.sub(r"\s+", " ", value.strip().replace("###", "").replace("***", "")).lower()
+        parts = list(flat.replace(" ", "")) if by_letter else flat.split(" ")
+        parts = [re.sub(r"[^a-z0-9]+", "", part) for part in parts] if scene and not by_letter else parts
+        counts.append(Counter(part for part in parts if part))
+    right = (counts[0] & counts[1]).total()
+    return 2 * right / (counts[0].total() + counts[1].total()) if right else 0.0
 
 
 def _halfwidth(value: object) -> object:
@@ -61,11 +56,9 @@ def _halfwidth(value: object) -> object:
         return {key: _halfwidth(part) for key, part in value.items()}
     if isinstance(value, list):
         return [_halfwidth(part) if isinstance(part, dict) else part for part in value]
-    return _spaced(value) if isinstance(value, str) else value
-
-
-def _spaced(text: str) -> str:
-    narrow = "".join(chr(ord(c) - 0xFEE0) if 0xFF01 <= ord(c) <= 0xFF5E else " " if c == "\u3000" else c for c in text)
+    if not isinstance(value, str):
+        return value
+    narrow = "".join(chr(ord(c) - 0xFEE0) if 0xFF01 <= ord(c) <= 0xFF5E else " " if c == "\u3000" else c for c in value)
     narrow = narrow.replace("、", ",")
     narrow = re.sub(
         r"(?<=[\u4e00-\u9fff])\s+(?=[\u4e00-\u9fffa-zA-Z0-9])|(?<=[a-zA-Z0-9])\s+(?=[\u4e00-\u9fff])", "", narrow
@@ -165,27 +158,21 @@ _ANY = "###"
 
 def html_table(text: str, target: str) -> float:
     """Compare the first HTML table of a text."""
-    flat = text.replace("\n", "")
+    flat, table = text.replace("\n", ""), target.replace("\n", "")
     start = flat.find("<body") if "<body" in flat else flat.find("<table")
-    return table_similarity(flat[start:], _wrapped(target.replace("\n", ""))) if start >= 0 else 0.0
-
-
-def _wrapped(table: str) -> str:
-    return table if "<table" in table else f"<table>{table}"
+    if start < 0:
+        return 0.0
+    return table_similarity(flat[start:], table if "<table" in table else f"<table>{table}")
 
 
 def markdown_table(text: str, target: str) -> float:
     """Compare tables in Markdown, whose second line is the ruler."""
-    return table_similarity(*(_rows_to_html(_markdown_rows(part)) for part in (text, target)))
-
-
-def _markdown_rows(text: str) -> list[list[str]]:
-    first, *rest = text.strip("`markdown").strip("`").strip().split("\n")
-    lines = [first, *rest[1:]]
-    return [
-        [cell.strip() if cell.strip(" ") or not cell else " " for cell in line.strip().split("|")[1:-1]]
-        for line in lines
-    ]
+    tables = []
+    for part in (text, target):
+        first, *rest = part.strip("`markdown").strip("`").strip().split("\n")
+        rows = [line.strip().split("|")[1:-1] for line in (first, *rest[1:])]
+        tables.append([[cell.strip() if cell.strip(" ") or not cell else " " for cell in row] for row in rows])
+    return table_similarity(*map(_rows_to_html, tables))
 
 
 def _rows_to_html(rows: Sequence[Sequence[str]]) -> str:
@@ -281,7 +268,7 @@ def spotted(row: Row, text: str) -> float:
     pairs = list(zip(boxes, words, strict=False)) if isinstance(boxes, list) and isinstance(words, list) else []
     if not pairs:
         raise ValueError(f"index {row['index']} has no boxes with words")
-    wanted = [(_around(box), str(word)) for box, word in pairs]
+    wanted = [((min(box[::2]), min(box[1::2]), max(box[::2]), max(box[1::2])), str(word)) for box, word in pairs]
     ignored = [box for box, word in wanted if word == _ANY]
     wanted = [(box, word) for box, word in wanted if word != _ANY]
     said = [(box, word) for box, word in said if not any(_inside(box, other) > 0.5 for other in ignored)]
@@ -292,10 +279,6 @@ def spotted(row: Row, text: str) -> float:
             free.remove(match)
             right += _same_word(word.upper(), match[1].upper())
     return 2 * right / (len(wanted) + len(said)) if right else 0.0
-
-
-def _around(corners: Sequence[float]) -> Box:
-    return min(corners[::2]), min(corners[1::2]), max(corners[::2]), max(corners[1::2])
 
 
 def _inside(box: Box, other: Box) -> float:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable
@@ -14,24 +15,25 @@ from eyechart.metrics.math_expressions import boxed, plain_expression
 from eyechart.scorers.rule import DIFFERENT, JUDGE, NO_ANSWER, UNDECIDED, BoundRule, RuleResult, rule
 
 
-def solution(row: Row, text: str, *, column: str = "answer") -> RuleResult:
+def _formulas(text: str) -> str:
+    """Return the boxed text, else the formulas between dollars in the last line, else the whole text."""
+    return ", ".join(boxed(text)) or ", ".join(re.findall(r"\$(.+?)\$", text.strip().split("\n")[-1])) or text
+
+
+def solution(row: Row, text: str) -> RuleResult:
     """Compare the boxed text, else the formula between dollars in the last line, else the whole text."""
-    said = ", ".join(boxed(text)) or ", ".join(re.findall(r"\$(.+?)\$", text.strip().split("\n")[-1])) or text
-    said = re.sub(r"\s*c?m(?:\^\{?2\}?)?$", "", said.strip())
-    return RuleResult(said, float(bool(said) and math_equal(said, row[column])))
+    said = re.sub(r"\s*c?m(?:\^\{?2\}?)?$", "", _formulas(text).strip())
+    return RuleResult(said, float(bool(said) and math_equal(said, row["answer"])))
 
 
 def boxed_answer(row: Row, text: str) -> RuleResult:
     """Compare the boxed text: the letters of a choice (``task_type`` mc), or a value."""
-    inside = boxed(text)
+    inside, wanted = boxed(text), text_list(row["answer"])
     if as_text(row.get("task_type")) == "mc":
-        said = [letter for letter in (inside[0] if inside else "") if letter.isupper()]
-        wanted = text_list(row["answer"])
-        return RuleResult("".join(said), float(len(said) == len(wanted) and {*said} == {*wanted}))
-    said_text = inside[-1] if inside else ""
-    return RuleResult(
-        said_text, float(bool(inside) and math_equal(said_text, next(iter(text_list(row["answer"])), "")))
-    )
+        letters = [letter for letter in (inside[0] if inside else "") if letter.isupper()]
+        return RuleResult("".join(letters), float(len(letters) == len(wanted) and {*letters} == {*wanted}))
+    said = inside[-1] if inside else ""
+    return RuleResult(said, float(bool(inside) and math_equal(said, next(iter(wanted), ""))))
 
 
 def short_answer(row: Row, text: str) -> RuleResult:
@@ -106,8 +108,7 @@ def competition(row: Row, text: str) -> RuleResult:
     """Compare the final answer of a competition problem, within the row's tolerance (OlympiadBench)."""
     words = "所以最终答案是(.*)" if "zh" in as_text(row.get("source")) else "So the final answer is (.*)"
     stated = re.findall(words, text)
-    said = stated[-1].strip() if stated else text
-    said = ", ".join(boxed(said)) or ", ".join(re.findall(r"\$(.+?)\$", said.strip().split("\n")[-1])) or said
+    said = _formulas(stated[-1].strip() if stated else text)
     target = as_text(row["final_answer"]).removeprefix("['").removesuffix("']")
     error = as_text(row.get("error")).split(",")[0]
     tolerance = float(error) * 1.01 if error else 0.0
@@ -137,10 +138,10 @@ def _same_value(said: str, target: str) -> bool:
         return False
 
 
-def mathematics(row: Row, text: str, *, column: str = "answer") -> RuleResult:
+def mathematics(row: Row, text: str) -> RuleResult:
     """Compare the boxed or whole text with one of the answers, by value."""
     said = next(reversed(boxed(text)), text).strip()
-    right = bool(said) and any(math_equal(said, target) for target in text_list(row[column]))
+    right = bool(said) and any(math_equal(said, target) for target in text_list(row["answer"]))
     return RuleResult(said, float(right))
 
 
@@ -198,14 +199,14 @@ def _choice(row: Row, text: str) -> RuleResult:
 
 def _statement(row: Row, text: str) -> RuleResult:
     parts = [part for part in _stated(text, _STATEMENT_SIGNS) if not any(word in part for word in _AMBIGUOUS)]
-    no = sum(any(word in part for word in _NEGATIVE) for part in parts)
-    yes = sum(any(word in part for word in _POSITIVE) for part in parts) - _both(parts)
+    yes = no = 0
+    for part in parts:
+        if any(word in part for word in _NEGATIVE):  # 不对 contains 对
+            no += 1
+        elif any(word in part for word in _POSITIVE):
+            yes += 1
     read = "对" if yes > no else "错" if no > yes else None
     return RuleResult(read, float(read == as_text(row["answer"])))
-
-
-def _both(parts: list[str]) -> int:
-    return sum(any(w in part for w in _NEGATIVE) and any(w in part for w in _POSITIVE) for part in parts)
 
 
 def _blank(row: Row, text: str) -> RuleResult:
@@ -228,12 +229,8 @@ def _plain(text: str, target: str) -> float | str | None:
     except ValueError:
         pass
     said = text.strip()
-    too_long = len(said) > len(target) + 20 or _letters(said) > _letters(target) + 2
-    return None if too_long else said
-
-
-def _letters(text: str) -> int:
-    return sum(letter.isascii() and letter.isalpha() for letter in text)
+    letters, wanted = (sum(c.isascii() and c.isalpha() for c in part) for part in (said, target))
+    return None if len(said) > len(target) + 20 or letters > wanted + 2 else said
 
 
 def _stated(text: str, signs: tuple[str, ...], last: str = "") -> list[str]:
@@ -270,32 +267,25 @@ def mathvista_read(row: Row, column: str = "prediction") -> str | float | None:
     response = row.get(column)
     if as_text(row.get("question_type")) == "multi_choice":
         return _option(response, _choices(row))
-    convert = _MATHVISTA_TYPES.get(as_text(row.get("answer_type")), _joined)
-    try:
-        value, target = convert(response), convert(row.get("answer"))
-    except ValueError:
-        value, target = "", None
-    if value == target:
-        return value
+    kind = as_text(row.get("answer_type"))
+    with contextlib.suppress(ValueError):
+        value = _value(response, kind)
+        if value == _value(row.get("answer"), kind):
+            return value
     # A bare number of the other type, 14.0 for 14, is left to the judge, as VLMEvalKit does.
     written = not _BARE.fullmatch(as_text(response).strip())
     return as_text(row.get("answer")) if written and math_equal(response, row.get("answer")) else None
 
 
-def _integer(value: object) -> int:
-    if isinstance(value, float) and value.is_integer():  # spreadsheets store 14 as 14.0
-        return int(value)
-    return int(as_text(value))
-
-
-def _joined(value: object) -> str:
-    return ", ".join(" ".join(text.split()) for text in text_list(value))
-
-
-_MATHVISTA_TYPES: dict[str, Callable[[object], str | float]] = {
-    "integer": _integer,
-    "float": lambda value: float(as_text(value)),
-}
+def _value(value: object, kind: str) -> str | float:
+    """Convert a cell by its ``answer_type``."""
+    match kind:
+        case "integer":  # spreadsheets store 14 as 14.0
+            return int(value) if isinstance(value, float) and value.is_integer() else int(as_text(value))
+        case "float":
+            return float(as_text(value))
+        case _:
+            return ", ".join(" ".join(text.split()) for text in text_list(value))
 
 
 def mathvista_hit(row: Row) -> bool:
@@ -319,10 +309,10 @@ def mathvision_read(row: Row, column: str = "prediction") -> str | None:
 
 def _option(response: object, choices: dict[str, object]) -> str | None:
     r"""Read an option's letter, also from the last box: ``\boxed{\text{B}}``."""
-    box = boxed(as_text(response))
-    return infer_choice(response, choices) or (
-        infer_choice(plain_expression(box[-1]).upper(), choices) if box else None
-    )
+    found = infer_choice(response, choices)
+    if not found and (box := boxed(as_text(response))):
+        found = infer_choice(plain_expression(box[-1]).upper(), choices)
+    return found
 
 
 def mathvision_hit(row: Row) -> bool:

@@ -45,13 +45,13 @@ def _answered(row: Row, text: str, answers: list[object]) -> float:
     if how not in {"", "case sensitive"}:
         raise ValueError(f"{how!r} is not a way to compare")
     if how:
-        return phrased(text, answers, str.strip)
+        return _phrased(text, answers, str.strip)
     if as_text(row["category"]).endswith(" cn"):
-        return phrased(text, answers, lambda part: _low(part).replace(" ", ""), ",", 4)
-    return phrased(text, answers, _low)
+        return _phrased(text, answers, lambda part: _low(part).replace(" ", ""), ",", 4)
+    return _phrased(text, answers, _low)
 
 
-def phrased(
+def _phrased(
     text: str, answers: list[object], plain: Callable[[str], str], cut: str | None = None, few: int = 5
 ) -> float:
     """Search the text for short answers; answers of at least so many words may differ in half of their letters."""
@@ -78,7 +78,7 @@ def _counted(row: Row, text: str, answers: list[object]) -> float:
         raise ValueError(f"{_eval(row)!r} is not a way to compare counts")
     found = re.search(r"\d+", text)
     said = int(found[0][:12]) if found else 0
-    near = [1 - abs(said - int(str(answer))) / int(str(answer)) for answer in answers if int(str(answer))]
+    near = [1 - abs(said - count) / count for answer in answers if (count := int(str(answer)))]
     return max((value for value in near if said and value > 0.5), default=0.0)
 
 
@@ -122,7 +122,7 @@ def _table(row: Row, text: str, answers: list[object]) -> float:
 def _located(row: Row, text: str, answers: list[object]) -> float:
     """Average the answer's score and the IoU of its box."""
     said = read_fields(text)
-    right = phrased(said["answer"], answers, _low) if "answer" in said else 0.0
+    right = _phrased(said["answer"], answers, _low) if "answer" in said else 0.0
     boxes = read_literal(said.get("bbox", "")), read_literal(as_text(row["bbox"]))
     return (right + shared(*map(whole_numbers, boxes))) / 2
 
@@ -132,23 +132,13 @@ def _low(text: str) -> str:
 
 
 _Task = Callable[[Row, str, list[object]], float | RuleResult]
+_ANSWERED = (
+    "APP agent en", "ASCII art classification en", "math QA en", "reasoning VQA en", "science QA en",
+    "text recognition en", "document classification en", "cognition VQA en", "diagram QA en", "cognition VQA cn",
+    "reasoning VQA cn",
+)  # fmt: skip
 _RULES: tuple[tuple[_Task, tuple[str, ...]], ...] = (
-    (
-        _answered,
-        (
-            "APP agent en",
-            "ASCII art classification en",
-            "math QA en",
-            "reasoning VQA en",
-            "science QA en",
-            "text recognition en",
-            "document classification en",
-            "cognition VQA en",
-            "diagram QA en",
-            "cognition VQA cn",
-            "reasoning VQA cn",
-        ),
-    ),
+    (_answered, _ANSWERED),
     (_extracted, ("handwritten answer extraction cn",)),
     (_formula, ("formula recognition cn", "formula recognition en")),
     (_counted, ("text counting en",)),
