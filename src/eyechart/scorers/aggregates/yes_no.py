@@ -75,7 +75,7 @@ def pope(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
     A row with several categories ("random,popular") counts once in each, and as often in `Overall`. An answer that is
     neither Yes nor No counts as No for precision and recall, and as wrong for acc.
     """
-    exploded = [
+    exploded: Rows = [
         {**row, "category": category or None}
         for row in need(rows, "answer")
         for category in as_text(row.get("category")).split(",")

@@ -139,7 +139,7 @@ def components(row: Row, text: str) -> RuleResult:
     return _unjudged_components(row, right=False, rule=UNDECIDED)
 
 
-def _graded_pair(row: Row, other: float, own: float, rule: str = "") -> RuleResult:
+def _graded_pair(row: Row, other: float, own: float, *, rule: str = "") -> RuleResult:
     grades = {"score": own, "gpt4_score": other}
     return RuleResult(as_text(row.get("prediction")), own / 10, facts=grades, rule=rule)
 
