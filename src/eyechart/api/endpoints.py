@@ -138,8 +138,7 @@ def embed_texts(
         BadAnswerError: If the server returns a wrong number of vectors, or vectors of unequal size or not of
             `dimension`.
     """
-    fields = {"model": model, "encoding_format": "float"}
-    return _embed(client, texts, batch_size, dimension, lambda batch: {**fields, "input": list(batch)})
+    return _embed(client, model, texts, batch_size, dimension, lambda batch: {"input": list(batch), **_FLOAT})
 
 
 def embed_images(
@@ -152,9 +151,7 @@ def embed_images(
     dimension: int | None = None,
 ) -> Vectors:
     """Embed images, in their order, with the request form of this kind of server; see `embed_texts`."""
-    build, whole_batches = _IMAGE_FORMS[form]
-    size = batch_size if whole_batches else 1
-    return _embed(client, images, size, dimension, lambda batch: build(model, batch))
+    return _embed(client, model, images, 1 if form == "vllm" else batch_size, dimension, _IMAGE_FORMS[form])
 
 
 def parse_embeddings(body: Json, count: int, dimension: int | None = None) -> Vectors:
@@ -201,6 +198,7 @@ def _matrix(rows: list[Any], dimension: int | None) -> Vectors:
 
 def _embed(
     client: ApiClient,
+    model: str,
     items: Sequence[Any],
     batch_size: int,
     dimension: int | None,
@@ -212,7 +210,7 @@ def _embed(
     def request(start: int) -> Request[Vectors]:
         batch = items[start : start + batch_size]
         parse = partial(parse_embeddings, count=len(batch), dimension=dimension)
-        return Request(str(start), "embeddings", partial(build, batch), parse)
+        return Request(str(start), "embeddings", lambda: {"model": model, **build(batch)}, parse)
 
     parts = {int(reply.id): reply.result() for reply in client.map(map(request, range(0, len(items), batch_size)))}
     sizes = sorted({part.shape[1] for part in parts.values()})
@@ -221,27 +219,14 @@ def _embed(
     return np.concatenate([parts[start] for start in sorted(parts)])
 
 
-def _vllm(model: str, images: Sequence[EncodedImage]) -> Json:
-    """Chat form: one user message that holds only the image, so one image per request."""
-    message = {"role": "user", "content": [_image_part(image) for image in images]}
-    return {"model": model, "messages": [message], "encoding_format": "float"}
-
-
-def _infinity(model: str, images: Sequence[EncodedImage]) -> Json:
-    """Data URLs as input, with the modality."""
-    urls = [image.data_url for image in images]
-    return {"model": model, "input": urls, "modality": "image", "encoding_format": "float"}
-
-
-def _jina(model: str, images: Sequence[EncodedImage]) -> Json:
-    """Objects with the image in base64."""
-    return {"model": model, "input": [{"image": image.base64} for image in images]}
-
-
-_IMAGE_FORMS: dict[str, tuple[Callable[[str, Sequence[EncodedImage]], Json], bool]] = {
-    "vllm": (_vllm, False),
-    "infinity": (_infinity, True),
-    "jina": (_jina, True),
+_FLOAT = {"encoding_format": "float"}
+_IMAGE_FORMS: dict[ImageForm, Callable[[Sequence[EncodedImage]], Json]] = {
+    # Chat form: one user message that holds only the image, so one image per request.
+    "vllm": lambda images: {"messages": [{"role": "user", "content": [*map(_image_part, images)]}], **_FLOAT},
+    # Data URLs as input, with the modality.
+    "infinity": lambda images: {"input": [image.data_url for image in images], "modality": "image", **_FLOAT},
+    # Objects with the image in base64.
+    "jina": lambda images: {"input": [{"image": image.base64} for image in images]},
 }
 
 

@@ -111,6 +111,7 @@ def _hooks(several: Several = "", **other: Any) -> dict[str, Any]:
     """Hooks shared by all multiple-choice rules."""
     return {
         "prepare": partial(_prepare, several),
+        "prepare_options": ("columns", "keys", "close_open"),
         "assume": lambda _, row, right: RuleResult(as_text(row.get("answer")) if right else None, float(right)),
         "judged": _judged,
         # The letter; Z, which is never right, if there is none.
@@ -129,15 +130,7 @@ def choice_rule(several: Several = "") -> Callable[[Reader], Read]:
 
     def make(reader: Reader) -> Read:
         @rule(**_hooks(several))
-        def read(
-            row: Row,
-            text: str,
-            *,
-            extractor: str = VLMEVAL,
-            columns: str | Sequence[str] = "",
-            keys: str = "",
-            close_open: bool = False,
-        ) -> RuleResult:
+        def read(row: Row, text: str, *, extractor: str = VLMEVAL) -> RuleResult:
             options = options_of(row)
             if extractor != VLMEVAL and options and not several:  # the extractor needs options
                 found = EXTRACTORS[extractor](text, options)
@@ -159,24 +152,14 @@ def _chosen(row: Row, choice: str | None, name: str) -> RuleResult:
 
 
 @rule(**_hooks())
-def letter(
-    row: Row,
-    text: str,
-    *,
-    extractor: str = VLMEVAL,
-    columns: str | Sequence[str] = "",
-    keys: str = "",
-    close_open: bool = False,
-) -> RuleResult:
+def letter(row: Row, text: str, *, extractor: str = VLMEVAL) -> RuleResult:
     """Extract the letter, or the text, of an option by the general rules."""
     found = EXTRACTORS[extractor](text, options_of(row))
     return _chosen(row, found.choice, found.rule)
 
 
 @rule(**_hooks(binary=False, chance=None))
-def number_or_letter(
-    row: Row, text: str, *, numeric: Sequence[str], extractor: str = VLMEVAL, columns: str = ""
-) -> RuleResult:
+def number_or_letter(row: Row, text: str, *, numeric: Sequence[str], extractor: str = VLMEVAL) -> RuleResult:
     """Extract a letter, or the final number of the answer for the question types in ``numeric`` (SPBench).
 
     Numbers are scored by closeness.

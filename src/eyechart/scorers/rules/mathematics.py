@@ -7,6 +7,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 
 from eyechart.metrics.answers import infer_choice
 from eyechart.metrics.cell_values import LETTERS, Row, as_text, text_list
@@ -325,36 +326,34 @@ def _math_columns(result: RuleResult) -> dict[str, object]:
     return {"res": result.extracted or "", "log": result.rule, "score": result.score}
 
 
-def _compared(row: Row, found: str, right: Callable[[Row], bool], rule: str) -> RuleResult:
+def _compared(right: Callable[[Row], bool], row: Row, found: str, rule: str) -> RuleResult:
     return RuleResult(found, float(right({**row, "res": found})), rule=rule)
 
 
-def _by_value(row: Row, text: str, found: str | float | None, right: Callable[[Row], bool]) -> RuleResult:
+def _by_value(right: Callable[[Row], bool], row: Row, text: str, found: str | float | None) -> RuleResult:
     """Compare the extracted answer; a short one that is not literally right is left to the judge, like none."""
     if found is not None:
-        return _compared(row, as_text(found), right, PREFETCHED)
+        return _compared(right, row, as_text(found), PREFETCHED)
     value = text.strip()
     if value and not _choices(row) and len(value.split()) <= LONGEST_VALUE:
         return RuleResult(value, 0.0, rule=DIFFERENT)
     return RuleResult(None, 0.0, rule=UNDECIDED)
 
 
-def _extracted(right: Callable[[Row], bool]) -> Callable[[BoundRule, Row, str], RuleResult]:
+def _judged(right: Callable[[Row], bool], bound: BoundRule, row: Row, verdict: str) -> RuleResult:
     """Compare the answer extracted by a judge; `NO_ANSWER` is wrong, whatever options it resembles."""
-
-    def judged(bound: BoundRule, row: Row, verdict: str) -> RuleResult:
-        return RuleResult(verdict, 0.0, rule=JUDGE) if verdict == NO_ANSWER else _compared(row, verdict, right, JUDGE)
-
-    return judged
+    if verdict == NO_ANSWER:
+        return RuleResult(verdict, 0.0, rule=JUDGE)
+    return _compared(right, row, verdict, JUDGE)
 
 
-@rule(judged=_extracted(mathvista_hit), columns=_math_columns, judge_form="extract", binary=True)
+@rule(judged=partial(_judged, mathvista_hit), columns=_math_columns, judge_form="extract", binary=True)
 def mathvista(row: Row, text: str) -> RuleResult:
     """Extract an option's letter or the right value (MathVista)."""
-    return _by_value(row, text, mathvista_read({**row, "prediction": text}), mathvista_hit)
+    return _by_value(mathvista_hit, row, text, mathvista_read({**row, "prediction": text}))
 
 
-@rule(judged=_extracted(mathvision_hit), columns=_math_columns, judge_form="extract", binary=True)
+@rule(judged=partial(_judged, mathvision_hit), columns=_math_columns, judge_form="extract", binary=True)
 def mathvision(row: Row, text: str) -> RuleResult:
     """Extract an option's letter or the right value (MathVision)."""
-    return _by_value(row, text, mathvision_read({**row, "prediction": text}), mathvision_hit)
+    return _by_value(mathvision_hit, row, text, mathvision_read({**row, "prediction": text}))
