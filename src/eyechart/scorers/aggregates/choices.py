@@ -200,8 +200,10 @@ def _missing_rotations(rows: Rows) -> list[Notice]:
     """Count the questions with missing rotations, which makes them easier."""
     groups = grouped(rows, question_of).values()
     count = sum(can_rotate(members[0]) and len(members) < len(options_of(members[0])) for members in groups)
-    text = "{count} questions lack rotations of their options (missing rows), which makes them easier."
-    return [Notice("missing_rotations", count, UserMessage(text, count=count))] if count else []
+    text = UserMessage(
+        "{count} questions lack rotations of their options (missing rows), which makes them easier.", count=count
+    )
+    return [Notice("missing_rotations", count, text)] if count else []
 
 
 @reports(unit=question_of, chance=_guessed_rotations, notices=_missing_rotations)
@@ -293,13 +295,13 @@ def realworld(rows: Iterable[Row], subtasks: Sequence[str]) -> dict[str, object]
     A row's `category` is "task/subtask"; of an `l2-category` with an attribute only the first component is used.
     """
 
-    def averages(members: Rows) -> dict[str, float]:
-        groups = grouped(members, attribute)
-        return {name: mean(group) for name, group in groups.items()} | {"Avg": mean(members) if members else 0}
-
     def attribute(row: Row) -> str:
         name = as_text(row["l2-category"]).lower()
         return f"{name.partition('/')[0]}/attribute" if "attribute" in name else name
+
+    def averages(members: Rows) -> dict[str, float]:
+        groups = grouped(members, attribute)
+        return {name: mean(group) for name, group in groups.items()} | {"Avg": mean(members) if members else 0}
 
     found = need(rows, "category", "l2-category")
     table: dict[str, object] = {"Overall": mean(found)}

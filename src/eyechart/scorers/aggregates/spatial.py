@@ -155,14 +155,18 @@ def by_question_type(rows: Iterable[Row], numeric: Sequence[str]) -> Summary:
 def levels(rows: Iterable[Row], *, levels: Sequence[str]) -> Table:
     """Return counts, scores and all answers of Spatial457."""
     found = need(rows, "category")
-    texts = {"answers": "answer", "predict": "extracted", "reasoning": "reasoning"}
     table: dict[str, Any] = {
         "correct": sum(map(hit, found)),
         "total": len(found),
         "answers": [
-            {"index": row["index"], "correct": bool(hit(row))}
-            | {name: as_text(row[column]) for name, column in texts.items()}
-            | {"objects": []}
+            {
+                "index": row["index"],
+                "correct": bool(hit(row)),
+                "answers": as_text(row["answer"]),
+                "predict": as_text(row["extracted"]),
+                "reasoning": as_text(row["reasoning"]),
+                "objects": [],
+            }
             for row in found
         ],
         "format_error": sum(int(as_score(row["format_error"])) for row in found),

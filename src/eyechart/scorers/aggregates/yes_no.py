@@ -84,7 +84,7 @@ def pope(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
     for name, members in [("Overall", exploded), *by_column(exploded, "category")]:
         precision, recall, f1 = _precision_recall_f1(members)
         numbers = {"Overall": f1, "acc": mean(members), "precision": precision, "recall": recall}
-        table[name] = {name: 100 * value for name, value in numbers.items()}
+        table[name] = {column: 100 * value for column, value in numbers.items()}
     return table
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -28,14 +29,8 @@ _KNOWN: Mapping[str, Callable[[Any], bool]] = {
     "highest": lambda value: type(value) in {int, float} and value > 0,
     "longest": lambda value: type(value) is int and value > 0,
     "names": lambda value: isinstance(value, list) and value != [] and all(isinstance(name, str) for name in value),
-    "words": lambda value: (
-        isinstance(value, Mapping)
-        and value != {}
-        and all(type(grade) in {int, float} and 0 <= grade <= 1 for grade in value.values())
-    ),
-    "labels": lambda value: (
-        isinstance(value, Mapping) and value != {} and all(isinstance(words, str) for words in value.values())
-    ),
+    "words": lambda value: _is_table(value) and all(type(v) in {int, float} and 0 <= v <= 1 for v in value.values()),
+    "labels": lambda value: _is_table(value) and all(isinstance(words, str) for words in value.values()),
     "column": lambda value: isinstance(value, str),
 }
 """The parameters of parsers, and whether a value is valid."""
@@ -108,6 +103,10 @@ def _parse(text: str, name: str, *, complete: bool = False) -> dict[str, JudgeFo
             name=name,
             reason=error,
         ) from error
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool(value)
 
 
 def _form(name: str, entry: Any, *, complete: bool) -> JudgeForm:
@@ -221,14 +220,15 @@ def majority(runs: Sequence[Sequence[RuleResult]]) -> list[RuleResult]:
     """
     if len(runs) == 1:
         return list(runs[0])
-    found = []
-    for results in zip(*runs, strict=True):
-        ordered = sorted(results, key=lambda result: result.score or 0.0)
-        middle = ordered[(len(ordered) - 1) // 2].score
-        same = [(result.extracted, result.rule) for result in results if result.score == middle]
-        often = max(same, key=same.count)
-        found.append(next(one for one in results if (one.score, one.extracted, one.rule) == (middle, *often)))
-    return found
+    return [_middle(scores) for scores in zip(*runs, strict=True)]
+
+
+def _middle(scores: Sequence[RuleResult]) -> RuleResult:
+    ordered = sorted(scores, key=lambda score: score.score or 0.0)
+    middle = ordered[(len(ordered) - 1) // 2].score
+    same = [score for score in scores if score.score == middle]
+    often = Counter((score.extracted, score.rule) for score in same)
+    return max(same, key=lambda score: often[score.extracted, score.rule])
 
 
 # The judge prompts of an installed VLMEvalKit, built by its own functions on demand.

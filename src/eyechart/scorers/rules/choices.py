@@ -103,8 +103,10 @@ def _chance(several: Several, bound: BoundRule, rows: Rows) -> float | None:
 def _notices(several: Several, bound: BoundRule, rows: Rows) -> list[Notice]:
     """Count the keys of a published table that are not among the options: no answer can be right there."""
     lost = sum(bool(options_of(row)) and _key(several, bound, row) is None for row in rows)
-    text = "{lost} rows have an answer key that is not one of their options: no answer to them can be right."
-    return [Notice("keys_without_option", lost, UserMessage(text, lost=lost))] if lost else []
+    text = UserMessage(
+        "{lost} rows have an answer key that is not one of their options: no answer to them can be right.", lost=lost
+    )
+    return [Notice("keys_without_option", lost, text)] if lost else []
 
 
 def _hooks(several: Several = "", **other: Any) -> dict[str, Any]:

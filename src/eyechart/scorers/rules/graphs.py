@@ -42,11 +42,13 @@ def _graph(text: str) -> Graph:
         for (a, b), weight in ends.items():
             nodes[a][b] = nodes[b][a] = float(weight)
         return nodes
-    weights = {
-        node: near if isinstance(near, dict) else dict.fromkeys(near, 1) if isinstance(near, list | tuple | set) else {}
-        for node, near in value.items()
-    }
-    return {int(a): {int(b): float(weight) for b, weight in near.items() if weight} for a, near in weights.items()}
+    return {int(node): _neighbours(near) for node, near in value.items()}
+
+
+def _neighbours(near: object) -> dict[int, float]:
+    if isinstance(near, dict):
+        return {int(node): float(weight) for node, weight in near.items() if weight}
+    return {int(node): 1.0 for node in near} if isinstance(near, list | tuple | set) else {}
 
 
 def _nodes(graph: Graph, text: str) -> list[int] | None:

@@ -148,13 +148,14 @@ def read_fields(text: str) -> dict[str, str]:
     body = fence[1] if fence else text.strip()
     value = read_literal(body)
     if value is None:  # pairs from left to right; a run of words without a separator after it is skipped
-        value, place = {}, 0
+        pairs, place = dict[str, str](), 0
         while place < len(body):
             found = _PAIR.match(body, place)
             if found:
-                value[found[1]] = found[2]
+                pairs[found[1]] = found[2]
             run = _RUN.match(body, place)
             place = found.end() if found else max(place + 1, run.end() if run else 0)
+        value = pairs
     return {str(key).strip(): str(part).strip() for key, part in value.items()} if isinstance(value, dict) else {}
 
 
