@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from functools import partial
@@ -45,18 +46,10 @@ MOST_REFUSALS = 4
 class Sending(Generic[T]):
     """Sends the requests of one run, with retries; after a fatal error no new request is sent."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        retry: Retry,
-        budget: Budget,
-        limit: AdaptiveLimit,
-        requests: Iterator[Request[T]],
-        emit: Callable[[Reply[T]], Awaitable[None]],
-    ) -> None:
-        self._transport, self._retry, self._budget = transport, retry, budget
-        self._requests, self._emit = requests, emit
-        self._limiter = AdaptiveLimiter(limit)
+    def __init__(self, client: ApiClient, requests: Iterable[Request[T]], emit: Emit[Reply[T]]) -> None:
+        self._transport, self._retry, self._budget = client.transport, client.retry, client.budget
+        self._requests, self._emit = iter(requests), emit
+        self._limiter = AdaptiveLimiter(client.limit)
         self._failures = RepeatedFailureGuard()
         self._next = threading.Lock()
         self._under_way = 0
@@ -68,7 +61,7 @@ class Sending(Generic[T]):
         self._stopped = asyncio.Event()
         self._readers = ThreadPoolExecutor(READERS, "eyechart-read")
         # Threads that wait for the disk share one flush, if each request has a thread to wait in.
-        self._keepers = ThreadPoolExecutor(limit.most, "eyechart-keep")
+        self._keepers = ThreadPoolExecutor(client.limit.most, "eyechart-keep")
 
     async def run(self) -> None:
         """Send everything; raise the error that ended the run early once all requests in flight have finished."""
@@ -127,7 +120,14 @@ class Sending(Generic[T]):
                 self._all_taken = True
                 return None
         under = InFlightRequest(request, time.monotonic())
-        under.encode()
+        try:
+            body = request.body() if callable(request.body) else request.body
+        except EyechartError as error:
+            under.broken = error
+            return under
+        if body is not None:
+            under.content = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+            under.model = str(body.get("model", ""))
         return under
 
     async def _answer(self, session: httpx2.AsyncClient, under: InFlightRequest[T], number: int) -> Reply[T] | None:
@@ -239,8 +239,8 @@ class ApiClient:
         self.concurrency = concurrency
         self.retry = retry or Retry()
         self.budget = budget or Budget()
-        self._transport = Transport(self.api_base, find_key(api_key, api_key_variable), timeout, max_response_bytes)
-        self._limit = AdaptiveLimit(concurrency)
+        self.transport = Transport(self.api_base, find_key(api_key, api_key_variable), timeout, max_response_bytes)
+        self.limit = AdaptiveLimit(concurrency)
 
     def __repr__(self) -> str:
         return f"ApiClient({self.api_base!r}, concurrency={self.concurrency})"
@@ -256,7 +256,7 @@ class ApiClient:
         """
 
         async def produce(emit: Emit[Reply[T]]) -> None:
-            await Sending(self._transport, self.retry, self.budget, self._limit, iter(requests), emit).run()
+            await Sending(self, requests, emit).run()
 
         return pump(produce, room=self.concurrency)
 
@@ -271,7 +271,7 @@ class ApiClient:
         Returns the names from GET {api_base}/models; empty if the server has no such endpoint, in which case only the
         connection and the key are verified.
         """
-        quick = self._alone(timeout=min(_CHECK_SECONDS, self._transport.timeout))
+        quick = self._alone(timeout=min(_CHECK_SECONDS, self.transport.timeout))
         try:
             names = quick.call(Request("models", "models", None, _model_names))
         except EndpointMissingError:
@@ -291,12 +291,12 @@ class ApiClient:
     def _alone(self, timeout: float | None = None) -> ApiClient:
         return ApiClient(
             self.api_base,
-            self._transport.key,
+            self.transport.key,
             concurrency=1,
-            timeout=timeout or self._transport.timeout,
+            timeout=timeout or self.transport.timeout,
             retry=self.retry if timeout is None else Retry(tries=min(3, self.retry.tries), first_wait=0.2),
             budget=self.budget if timeout is None else None,
-            max_response_bytes=self._transport.max_response_bytes,
+            max_response_bytes=self.transport.max_response_bytes,
         )
 
 

@@ -105,18 +105,6 @@ class InFlightRequest(Generic[T]):
     refusals: int = 0
     """How often the server had no capacity for it."""
 
-    def encode(self) -> None:
-        """Build and serialise the body."""
-        body = self.request.body
-        try:
-            built = body() if callable(body) else body
-        except EyechartError as error:
-            self.broken = error
-            return
-        if built is not None:
-            self.content = json.dumps(built, allow_nan=False, separators=(",", ":")).encode()
-            self.model = str(built.get("model", ""))
-
     def reply(self, value: T | None, error: EyechartError | None = None) -> Reply[T]:
         """Make the reply."""
         return Reply(self.request.id, value, error, self.tries, time.monotonic() - self.start)

@@ -66,18 +66,10 @@ class JudgePolicy:
 
 POLICIES: Mapping[str, JudgePolicy] = {
     "": JudgePolicy("never"),
-    "choice": JudgePolicy(),
-    "yes_no": JudgePolicy(),
-    "letters": JudgePolicy(),
-    "grade": JudgePolicy(),
-    "compare": JudgePolicy(),
-    "components": JudgePolicy(),
-    "dialogue": JudgePolicy(),
+    **dict.fromkeys(("choice", "yes_no", "letters", "grade", "compare", "components", "dialogue"), JudgePolicy()),
     "verdict": JudgePolicy("different", partial_credit=False),
     "extract": JudgePolicy("different", take_answer),
-    "harm": JudgePolicy("always", take_label),
-    "risk": JudgePolicy("always", take_label),
-    "help": JudgePolicy("always", take_label),
+    **dict.fromkeys(("harm", "risk", "help"), JudgePolicy("always", take_label)),
 }
 """Judge policies by judge form (an entry of ``judging/prompts.toml``)."""
 
