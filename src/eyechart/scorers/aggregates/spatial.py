@@ -205,18 +205,14 @@ def rankings(rows: Iterable[Row]) -> Table:
 
 def observations(rows: Iterable[Row]) -> Table:
     """Return the mean of each type of question, under OST-Bench's names."""
-    found = need(rows, "type")
-    return {
-        _observation(name): mean(members)
-        for name, members in by_value(found, "type").items()
-        if name != "A_room-size(float)"
-    }
-
-
-def _observation(name: str) -> str:
-    shown = name.replace("float", "Estimation").replace("int", "Counting" if "quantity" in name else "Temporal-loc")
-    shown = shown.replace("option", "Judgement").replace("A_object-", "Agent_visible_info-")
-    return shown.replace("AO_", "Agent_object_spatial-").replace("A_", "Agent_state-")
+    table = {}
+    for name, members in by_value(need(rows, "type"), "type").items():
+        if name != "A_room-size(float)":
+            shown = name.replace("float", "Estimation").replace("option", "Judgement")
+            shown = shown.replace("int", "Counting" if "quantity" in name else "Temporal-loc")
+            shown = shown.replace("A_object-", "Agent_visible_info-").replace("AO_", "Agent_object_spatial-")
+            table[shown.replace("A_", "Agent_state-")] = mean(members)
+    return table
 
 
 def weighted(rows: Iterable[Row]) -> Table:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from eyechart.metrics.answers import infer_choice, yes_or_no
 from eyechart.metrics.cell_values import Row, as_text, finite_number, options_of, text_list
@@ -60,6 +60,7 @@ FIELDS: Mapping[str, Callable[[Row], str]] = {
 """Placeholders that a template may use in addition to the columns of the table."""
 
 
+T = TypeVar("T")
 Known = Mapping[str, Any]
 """Parameters of a form's parser: ``highest``, ``longest``, ``names``, ``words``, ``labels``, ``column``."""
 
@@ -78,18 +79,10 @@ def _number(reply: str, row: Row, known: Known) -> float | None:
     return grade / highest if grade is not None and 0 <= grade <= highest else None
 
 
-def _word(reply: str, row: Row, known: Known) -> float | None:
-    """Parse the grade of the one word of ``words`` that is the reply, or that starts it before a punctuation mark."""
-    return {word.lower(): float(grade) for word, grade in known["words"].items()}.get(_first_word(reply))
-
-
-def _label(reply: str, row: Row, known: Known) -> str | None:
-    """Parse one of ``labels`` in the same way; return the phrase with which an answer would state it."""
-    return {label.lower(): str(words) for label, words in known["labels"].items()}.get(_first_word(reply))
-
-
-def _first_word(reply: str) -> str:
-    return re.split(r"[.,:;!\n]", reply.strip(), maxsplit=1)[0].strip().strip("*\"'").lower()
+def _listed(reply: str, values: Mapping[str, T]) -> T | None:
+    """Return the value of the word that is the reply, or that starts it before a punctuation mark."""
+    word = re.split(r"[.,:;!\n]", reply.strip(), maxsplit=1)[0].strip().strip("*\"'").lower()
+    return {name.lower(): value for name, value in values.items()}.get(word)
 
 
 def _text(reply: str, row: Row, known: Known) -> str | None:
@@ -140,8 +133,9 @@ READERS: Mapping[str, Reader] = {
     "option": lambda reply, row, _: infer_choice(reply, options_of(row)),
     "yes_no": _yes_no,
     "number": _number,
-    "word": _word,
-    "label": _label,
+    # The grade of one of `words`; the phrase with which an answer would state one of `labels`.
+    "word": lambda reply, _, known: _listed(reply, {word: float(grade) for word, grade in known["words"].items()}),
+    "label": lambda reply, _, known: _listed(reply, known["labels"]),
     "text": _text,
     "grades": _grades,
     "pair": _pair,

@@ -90,10 +90,6 @@ def _is_number(row: Row, numeric: Sequence[str]) -> bool:
     return as_text(row.get("question_type")) in numeric
 
 
-def _judged(bound: BoundRule, row: Row, verdict: str) -> RuleResult:
-    return RuleResult(verdict, float(verdict == as_text(row.get("answer"))), rule=JUDGE)
-
-
 def _chance(several: Several, bound: BoundRule, rows: Rows) -> float | None:
     counts = [len(options_of(row)) for row in rows]
     many = several and any(len(as_text(row.get("answer"))) > 1 for row in rows)
@@ -115,7 +111,7 @@ def _hooks(several: Several = "", **other: Any) -> dict[str, Any]:
         "prepare": partial(_prepare, several),
         "prepare_options": ("columns", "keys", "close_open"),
         "assume": lambda _, row, right: RuleResult(as_text(row.get("answer")) if right else None, float(right)),
-        "judged": _judged,
+        "judged": lambda _, row, verdict: _chosen(row, verdict, JUDGE),
         # The letter; Z, which is never right, if there is none.
         "columns": lambda result: {"choice": result.extracted or NO_OPTION, "hit": result.score},
         "chance": partial(_chance, several),
@@ -183,7 +179,7 @@ def _judged_letters(bound: BoundRule, row: Row, verdict: str) -> RuleResult:
     """The judge's letters; anything else is not a verdict."""
     if not (verdict.isalpha() and verdict.isupper()):
         return bound.assume(row, UNREADABLE)
-    return _judged(bound, row, in_order(verdict))
+    return _chosen(row, in_order(verdict), JUDGE)
 
 
 @rule(**_hooks(prepare=_keys_in_order, judged=_judged_letters, judge_form="letters"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 from collections.abc import Callable
 from functools import partial
@@ -42,9 +43,9 @@ def short_answer(row: Row, text: str) -> RuleResult:
     body = text[text.find("{") : text.rfind("}") + 1] if 0 <= text.find("{") < text.rfind("}") else text
     kind, target = as_text(row["answer_type"]), as_text(row["answer"])
     for said in (_field(body.replace("\\", "")), body):
-        found = _typed(said, kind) if said is not None else None
+        found = _compare_typed(said, kind, target) if said is not None else None
         if found is not None:
-            return RuleResult(found, float(_same(found, target, kind)))
+            return found
     return RuleResult(None, float(kind == "multiple choice" and target in body[:3].upper()))
 
 
@@ -57,27 +58,19 @@ def _field(body: str) -> str | None:
     return None if value is None else str(value)
 
 
-def _typed(text: str, kind: str) -> str | None:
+def _compare_typed(text: str, kind: str, target: str) -> RuleResult | None:
+    """Compare a text of the given type; None if it is of another."""
     if kind == "float":
         first = text.split(" ", maxsplit=1)[0]
         try:
-            return str(float(first.split("π")[0]) * (3.141592653589793 if "π" in first else 1))
+            number = float(first.split("π")[0]) * (math.pi if "π" in first else 1)
         except ValueError:
             return None
+        return RuleResult(str(number), float(abs(number - float(target)) <= 0.001))
     if kind == "multiple choice":
-        if len(text) == 1:
-            return text.upper()
-        letters = [letter for letter in "ABCDE" if letter in text.upper()]
-        return letters[0] if len(letters) == 1 else None
-    return text
-
-
-def _same(said: str, target: str, kind: str) -> bool:
-    if kind == "float":
-        return abs(float(said) - float(target)) <= 0.001
-    if kind == "multiple choice":
-        return said == target
-    return bool(said.strip()) and said.lower() in target.lower()
+        letters = [text.upper()] if len(text) == 1 else [letter for letter in "ABCDE" if letter in text.upper()]
+        return RuleResult(letters[0], float(letters[0] == target)) if len(letters) == 1 else None
+    return RuleResult(text, float(bool(text.strip()) and text.lower() in target.lower()))
 
 
 _STATED = re.compile(

@@ -43,8 +43,8 @@ def page_answer(row: Row, text: str, *, lists: str = "greedy", units: bool = Tru
         return RuleResult(text, float(near))
     if kind in {"String", "Str", "None"}:
         return RuleResult(text, float(said == wanted) if _EXACT.fullmatch(wanted) else _likeness(said, wanted))
-    compare = _greedy if lists == "greedy" else _in_order
-    return RuleResult(text, compare(_items(text, units=units), _items(target, units=units)))
+    items = (_items(part, units=units) for part in (text, target))
+    return RuleResult(text, _compare_lists(*items, greedy=lists == "greedy"))
 
 
 def _clean(text: str, *, units: bool) -> str:
@@ -70,21 +70,18 @@ def _items(text: str, *, units: bool) -> list[str]:
     return [_clean(item, units=units) for item in texts]
 
 
-def _greedy(said: list[str], wanted: list[str]) -> float:
-    if not said or not wanted:
+def _compare_lists(said: list[str], wanted: list[str], *, greedy: bool) -> float:
+    if not said or not wanted or (not greedy and len(said) != len(wanted)):
         return 0.0
-    if finite_number(wanted[0]) is not None or _EXACT.fullmatch(wanted[0]):
+    exact = finite_number(wanted[0]) is not None or _EXACT.fullmatch(wanted[0])
+    if not greedy:
+        said, wanted = sorted(said), sorted(wanted)
+    if exact:
         return float(said == wanted)
+    if not greedy:
+        return min(map(_likeness, said, wanted))
     best = [max(_likeness(found, target) for found in said) for target in wanted]
     return float(sum(best) / len(wanted) * min(1.0, len(wanted) / len(said)) ** 0.5)
-
-
-def _in_order(said: list[str], wanted: list[str]) -> float:
-    if len(said) != len(wanted):
-        return 0.0
-    if finite_number(wanted[0]) is not None or _EXACT.fullmatch(wanted[0]):
-        return float(sorted(said) == sorted(wanted))
-    return min(_likeness(found, target) for found, target in zip(sorted(said), sorted(wanted), strict=True))
 
 
 def page_text(row: Row, text: str) -> RuleResult:
