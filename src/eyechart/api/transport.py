@@ -7,7 +7,7 @@ import ipaddress
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -120,17 +120,19 @@ class Transport:
             )
         except httpx2.TransportError as error:
             fields = {"address": self.api_base, "reason": self.quote(str(error) or type(error).__name__)}
-            if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
-                advice = "Start the server, or fix api_base."
-                broken: errors.ApiError = errors.UnreachableError(
-                    "Cannot connect to {address}: {reason}", advice=advice, **fields
+            unreachable = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError)
+            failure = TransientError(
+                errors.UnreachableError(
+                    "Cannot connect to {address}: {reason}", advice="Start the server, or fix api_base.", **fields
                 )
-            else:
-                broken = errors.ConnectionCutError("{address} closed the connection: {reason}", **fields)
-            failure = TransientError(broken)
+                if unreachable
+                else errors.ConnectionCutError("{address} closed the connection: {reason}", **fields)
+            )
         else:
-            parsed = response.status_code < 300
-            found = (self._parse if parsed else partial(self._refusal, response))(content, path, model)
+            if response.status_code < 300:
+                found = self._parse(content, path, model)
+            else:
+                found = self._refused(response.status_code, *read_error(content), path, model, response.headers)
             # A response may echo the key: no frame of a traceback may have it among its variables.
             del content, response
             if not isinstance(found, Exception):
@@ -217,10 +219,6 @@ class Transport:
     def quote(self, text: str) -> str:
         """Quote the beginning of a foreign text, without the key and control characters."""
         return repr(one_line(self.key.redact(whole(text)), _QUOTED))
-
-    def _refusal(self, response: httpx2.Response, content: bytes, path: str, model: str) -> Exception:
-        code, words = read_error(content)
-        return self._refused(response.status_code, code, words, path, model, response.headers)
 
     def _refused(
         self, status: int, code: str, words: str, path: str, model: str, headers: Mapping[str, str]
