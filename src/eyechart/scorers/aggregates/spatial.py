@@ -73,14 +73,6 @@ def _above_guessing(rows: Rows) -> float:
 
 STARE_LETTERS = ("2d_trans", "2d_trans_vsim", "3d_trans", "3d_trans_vsim", "temporal", "perspective")
 STARE_YES_NO = ("folding_nets", "folding_nets_vsim", "tangram_puzzle", "tangram_puzzle_vsim")
-STARE_TERMS = (
-    ("2d_trans", "2d_trans_vsim"),
-    ("3d_trans", "3d_trans_vsim"),
-    ("folding_nets", "folding_nets_vsim"),
-    ("tangram_puzzle", "tangram_puzzle_vsim"),
-    ("temporal",),
-    ("perspective",),
-)
 
 
 @reports("macro", points=True)
@@ -92,17 +84,17 @@ def stare(rows: Iterable[Row]) -> Summary:
     found = need(rows)
     column = "category_agg" if any("category_agg" in row for row in found) else "category"
     groups = grouped(found, lambda row: as_text(row.get(column)).strip().lower())
-    numbers, terms = {"overall_accuracy": 100 * mean(found)}, dict[str, float | None]()
+    numbers, tasks = {"overall_accuracy": 100 * mean(found)}, dict[str, list[float]]()
     for name in (*STARE_LETTERS, *STARE_YES_NO):
         members = groups.get(name, [])
-        terms[name] = mean(members) if members else 0.0
-        numbers[f"{name}_accuracy"] = 100 * (terms[name] or 0.0)
+        score: float | None = mean(members) if members else 0.0
+        numbers[f"{name}_accuracy"] = 100 * (score or 0.0)
         if name in STARE_YES_NO:
-            terms[name] = f1 = _yes_f1(members)
-            numbers |= {} if f1 is None else {f"{name}_f1": 100 * f1}
-    known = ([value for name in names if (value := terms[name]) is not None] for names in STARE_TERMS)
-    means = [fmean(values) for values in known if values]
-    return tabulated({**numbers, "macro": 100 * fmean(means)})
+            score = _yes_f1(members)
+            numbers |= {} if score is None else {f"{name}_f1": 100 * score}
+        if score is not None:
+            tasks.setdefault(name.removesuffix("_vsim"), []).append(score)
+    return tabulated({**numbers, "macro": 100 * fmean(map(fmean, tasks.values()))})
 
 
 _YES_OR_NO = re.compile(r"([A-F])\s{0,9}[.:\uff1a)\uff09]?\s{0,9}(yes|no)", re.IGNORECASE)
