@@ -276,20 +276,12 @@ PARSERS: Sequence[Callable[[dict], object]] = (
 )
 
 
-class _Response:
-    """The parts of an HTTP response that determine a refusal."""
-
-    def __init__(self, status: int, text: str) -> None:
-        self.status_code = status
-        self.headers = {"location": text[:300], "retry-after": text[:40]}
-
-
 def read_body(data: bytes, _: Path) -> None:
     """Parse a server's response in every way and as an error; no output may contain the key."""
-    read_error(data)
     read_retry_after({"retry-after": as_text(data)[:80], "retry-after-ms": as_text(data)[80:160]})
     status = (301, 400, 401, 403, 404, 429, 500, 503)[len(data) % 8]
-    _check_hidden(TRANSPORT._refusal(_Response(status, as_text(data)), data, "chat/completions", "m"))
+    headers = {"location": as_text(data)[:300], "retry-after": as_text(data)[:40]}
+    _check_hidden(TRANSPORT._refused(status, *read_error(data), "chat/completions", "m", headers))
     body = TRANSPORT._parse(data, "chat/completions", "m")
     if isinstance(body, Exception):
         _check_hidden(body)

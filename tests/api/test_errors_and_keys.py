@@ -209,7 +209,7 @@ def test_no_log_at_any_level_shows_the_key(caplog):
 def test_nothing_that_holds_the_key_shows_it():
     client = ApiClient("http://localhost:1/v1", KEY, budget=Budget(max_requests=3))
     secret = Secret(KEY)
-    shown = f"{client!r} {client._transport!r} {secret!r} {secret} {secret:>10} {[secret]} {client.budget!r}"
+    shown = f"{client!r} {client.transport!r} {secret!r} {secret} {secret:>10} {[secret]} {client.budget!r}"
     assert KEY not in shown
     assert "***" in shown
 

@@ -114,7 +114,7 @@ def test_60_questions_to_a_server_that_takes_eight(concurrency):
 def test_what_was_learnt_is_kept_for_the_next_requests_of_a_client():
     with OpenAIServer(delay=0.02, at_once=8) as server:
         client = ApiClient(server.api_base, concurrency=64, retry=QUICK)
-        Steps(client._limit, room=8).run(200)  # as after a run, however busy this machine is
+        Steps(client.limit, room=8).run(200)  # as after a run, however busy this machine is
         list(client.map(question(i) for i in range(100, 140)))
         assert len(server.requests) <= 40 + 4
 

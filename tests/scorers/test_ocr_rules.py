@@ -7,8 +7,7 @@ import pytest
 from eyechart.datasets.questions.benchmarks import known_benchmarks
 from eyechart.metrics import long_texts
 from eyechart.metrics.long_texts import JIEBA, WORDNET, bleu, rouge_l, word_scores, words_of
-from eyechart.scorers.rules.layouts import read_fields
-from eyechart.scorers.rules.ocr import ocr_task
+from eyechart.scorers.rules.ocr import ocr_task, read_fields
 from eyechart.scorers.scoring import score_rows
 from eyechart.vlm import build_dataset, dump
 from support.vlm_data import write_benchmark

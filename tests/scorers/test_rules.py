@@ -118,7 +118,10 @@ def test_every_rule_is_used_and_every_one_used_is_there():
 
 def test_every_aggregate_is_used_and_every_one_used_is_there():
     found = functions(aggregates, lambda one: [*one.parameters][:1] == ["rows"])
-    helpers = {"aggregates.means:" + name for name in ("all_right", "by_column", "grouped", "mean", "need", "together")}
+    helpers = {
+        "aggregates.means:" + name
+        for name in ("all_right", "by_column", "by_value", "grouped", "mean", "need", "together")
+    }
 
     assert named("aggregate") == found - helpers
 

@@ -31,9 +31,6 @@ from eyechart.io.safe_parse import is_number, parse_json, read_text
 from eyechart.messages import UserMessage
 
 MILLION = 1_000_000
-OTHERS = "*"
-"""Entry for every model that the table does not list."""
-_PARTS = ("prompt", "completion")
 _RAISE = UserMessage("Raise the limit and rerun: saved answers are not requested again.")
 
 
@@ -108,16 +105,17 @@ class Budget:
             BudgetExceededError: If a cap is reached.
         """
         with self._lock:
-            if self.max_requests is not None and self._used.requests >= self.max_requests:
+            requests, tokens = self._used.requests, self._used.tokens
+            if self.max_requests is not None and requests >= self.max_requests:
                 raise BudgetExceededError(
                     "Request limit of {max_requests} reached.", advice=_RAISE, max_requests=self.max_requests
                 )
-            if self.max_tokens is not None and self._used.tokens >= self.max_tokens:
+            if self.max_tokens is not None and tokens >= self.max_tokens:
                 raise BudgetExceededError(
                     "Token limit of {max_tokens} reached ({tokens} used).",
                     advice=_RAISE,
                     max_tokens=self.max_tokens,
-                    tokens=self._used.tokens,
+                    tokens=tokens,
                 )
             self._used += Usage(requests=1)
 
@@ -150,7 +148,7 @@ def find_price(table: str, model: str) -> Price | None:
     if not table:
         return None
     prices = _read(Path(table))
-    return prices.get(model, prices.get(OTHERS))
+    return prices.get(model, prices.get("*"))  # the entry of every model that the table does not list
 
 
 @cache
@@ -167,20 +165,16 @@ def _read(path: Path) -> Mapping[str, Price]:
         ) from error
     if not isinstance(content, dict):
         raise UsageError("{path} is not a valid price table.", advice="It must map model names to prices.", path=path)
-    currency = content.pop("currency", "USD")
-    return {name: _price(path, name, entry, str(currency)) for name, entry in content.items()}
-
-
-def _price(path: Path, name: str, entry: Any, currency: str) -> Price:
-    entry = entry if isinstance(entry, dict) else {}
-    unknown = sorted(set(entry) - set(_PARTS))
-    values = [entry.get(part, 0) for part in _PARTS]
-    if unknown or not entry or not all(is_number(value) and value >= 0 for value in values):
-        raise UsageError(
-            "{path}: invalid price for {name!r}.",
-            advice="Set prompt and completion to numbers: the price per million tokens.",
-            path=path,
-            name=name,
-        )
-    prompt, completion = map(float, values)
-    return Price(prompt, completion, currency)
+    currency = str(content.pop("currency", "USD"))
+    prices = {}
+    for name, entry in content.items():
+        parts = {"prompt": 0, "completion": 0, **entry} if isinstance(entry, dict) and entry else {}
+        if len(parts) != 2 or not all(is_number(value) and value >= 0 for value in parts.values()):
+            raise UsageError(
+                "{path}: invalid price for {name!r}.",
+                advice="Set prompt and completion to numbers: the price per million tokens.",
+                path=path,
+                name=name,
+            )
+        prices[name] = Price(float(parts["prompt"]), float(parts["completion"]), currency)
+    return prices

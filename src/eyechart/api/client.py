@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from eyechart.api.budget import Budget, read_usage
 from eyechart.api.errors import ApiError, EndpointMissingError, ModelNotServedError
@@ -45,18 +46,10 @@ MOST_REFUSALS = 4
 class Sending(Generic[T]):
     """Sends the requests of one run, with retries; after a fatal error no new request is sent."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        retry: Retry,
-        budget: Budget,
-        limit: AdaptiveLimit,
-        requests: Iterator[Request[T]],
-        emit: Callable[[Reply[T]], Awaitable[None]],
-    ) -> None:
-        self._transport, self._retry, self._budget = transport, retry, budget
-        self._requests, self._emit = requests, emit
-        self._limiter = AdaptiveLimiter(limit)
+    def __init__(self, client: ApiClient, requests: Iterable[Request[T]], emit: Emit[Reply[T]]) -> None:
+        self._transport, self._retry, self._budget = client.transport, client.retry, client.budget
+        self._requests, self._emit = iter(requests), emit
+        self._limiter = AdaptiveLimiter(client.limit)
         self._failures = RepeatedFailureGuard()
         self._next = threading.Lock()
         self._under_way = 0
@@ -68,37 +61,33 @@ class Sending(Generic[T]):
         self._stopped = asyncio.Event()
         self._readers = ThreadPoolExecutor(READERS, "eyechart-read")
         # Threads that wait for the disk share one flush, if each request has a thread to wait in.
-        self._keepers = ThreadPoolExecutor(limit.most, "eyechart-keep")
+        self._keepers = ThreadPoolExecutor(client.limit.most, "eyechart-keep")
 
     async def run(self) -> None:
         """Send everything; raise the error that ended the run early once all requests in flight have finished."""
         with self._readers, self._keepers:
-            await self._run()
+            async with AsyncExitStack() as stack:
+                # A connection per worker: a shared pool scans all its connections before every request.
+                sessions = self._transport.sessions(self._limiter.limit.most)
+                opened = [await stack.enter_async_context(session) for session in sessions]
+                workers = [asyncio.create_task(self._work(session)) for session in opened]
+                try:
+                    await asyncio.gather(*workers)
+                finally:
+                    for worker in workers:
+                        worker.cancel()
+                    await asyncio.gather(*workers, return_exceptions=True)
         failure = self._stop or self._broken
         if failure is not None:
             raise failure
 
-    async def _run(self) -> None:
-        async with AsyncExitStack() as stack:
-            # A connection per worker: a shared pool scans all its connections before every request.
-            sessions = [
-                await stack.enter_async_context(session)
-                for session in self._transport.sessions(self._limiter.limit.most)
-            ]
-            workers = [asyncio.create_task(self._work(session)) for session in sessions]
-            try:
-                await asyncio.gather(*workers)
-            finally:
-                for worker in workers:
-                    worker.cancel()
-                await asyncio.gather(*workers, return_exceptions=True)
-
     async def _work(self, session: httpx2.AsyncClient) -> None:
+        loop = asyncio.get_running_loop()
         under: InFlightRequest[T] | None = None
         while self._stop is None and (under is not None or not self._all_taken):
             number, reply = await self._limiter.enter(), None
             try:
-                under = under or await _in_thread(self._readers, self._take)
+                under = under or await loop.run_in_executor(self._readers, self._take)
                 if under is None or self._stop is not None:
                     self._limiter.failed()
                     break
@@ -131,7 +120,14 @@ class Sending(Generic[T]):
                 self._all_taken = True
                 return None
         under = InFlightRequest(request, time.monotonic())
-        under.encode()
+        try:
+            body = request.body() if callable(request.body) else request.body
+        except EyechartError as error:
+            under.broken = error
+            return under
+        if body is not None:
+            under.content = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+            under.model = str(body.get("model", ""))
         return under
 
     async def _answer(self, session: httpx2.AsyncClient, under: InFlightRequest[T], number: int) -> Reply[T] | None:
@@ -174,7 +170,8 @@ class Sending(Generic[T]):
             if isinstance(value, Exception):
                 raise value
             if request.keep is not None:
-                under.following = await _in_thread(self._keepers, self._keep_and_take, request.keep, value)
+                loop = asyncio.get_running_loop()
+                under.following = await loop.run_in_executor(self._keepers, self._keep_and_take, request.keep, value)
         except BusyError:
             leave = partial(self._limiter.refused, number)
             raise
@@ -212,15 +209,10 @@ class Sending(Generic[T]):
         end.cancel()
 
 
-async def _in_thread(pool: ThreadPoolExecutor, function: Callable[..., Any], *arguments: Any) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(pool, function, *arguments)
-
-
-# HTTP client for OpenAI-compatible servers.
-
-
 MAX_RESPONSE_BYTES = 128 * 1024 * 1024
 _CHECK_SECONDS = 15.0
+_LISTED = 8
+"""Names of served models quoted in an error."""
 
 
 class ApiClient:
@@ -247,8 +239,8 @@ class ApiClient:
         self.concurrency = concurrency
         self.retry = retry or Retry()
         self.budget = budget or Budget()
-        self._transport = Transport(self.api_base, find_key(api_key, api_key_variable), timeout, max_response_bytes)
-        self._limit = AdaptiveLimit(concurrency)
+        self.transport = Transport(self.api_base, find_key(api_key, api_key_variable), timeout, max_response_bytes)
+        self.limit = AdaptiveLimit(concurrency)
 
     def __repr__(self) -> str:
         return f"ApiClient({self.api_base!r}, concurrency={self.concurrency})"
@@ -264,7 +256,7 @@ class ApiClient:
         """
 
         async def produce(emit: Emit[Reply[T]]) -> None:
-            await Sending(self._transport, self.retry, self.budget, self._limit, iter(requests), emit).run()
+            await Sending(self, requests, emit).run()
 
         return pump(produce, room=self.concurrency)
 
@@ -279,33 +271,32 @@ class ApiClient:
         Returns the names from GET {api_base}/models; empty if the server has no such endpoint, in which case only the
         connection and the key are verified.
         """
-        quick = self._alone(timeout=min(_CHECK_SECONDS, self._transport.timeout))
+        quick = self._alone(timeout=min(_CHECK_SECONDS, self.transport.timeout))
         try:
             names = quick.call(Request("models", "models", None, _model_names))
         except EndpointMissingError:
             return ()
         if model is not None and names and model not in names and "*" not in names:
-            near = nearest(model, names)
+            near = " or ".join(nearest(model, names))
+            more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
             raise ModelNotServedError(
                 "{address} does not serve the model {name!r} (it serves: {list}).",
-                advice=UserMessage("Did you mean {names}?", names=" or ".join(near))
-                if near
-                else "Use one of these names.",
+                advice=UserMessage("Did you mean {names}?", names=near) if near else "Use one of these names.",
                 address=self.api_base,
                 name=model,
-                list=_shortlist(names),
+                list=", ".join(one_line(name, 80) for name in names[:_LISTED]) + more,
             )
         return names
 
     def _alone(self, timeout: float | None = None) -> ApiClient:
         return ApiClient(
             self.api_base,
-            self._transport.key,
+            self.transport.key,
             concurrency=1,
-            timeout=timeout or self._transport.timeout,
+            timeout=timeout or self.transport.timeout,
             retry=self.retry if timeout is None else Retry(tries=min(3, self.retry.tries), first_wait=0.2),
             budget=self.budget if timeout is None else None,
-            max_response_bytes=self._transport.max_response_bytes,
+            max_response_bytes=self.transport.max_response_bytes,
         )
 
 
@@ -314,8 +305,3 @@ def _model_names(body: Json) -> tuple[str, ...]:
     rows = [listed] if isinstance(listed, Mapping) else listed if isinstance(listed, list) else []
     names = [row.get("id", row.get("name")) if isinstance(row, Mapping) else row for row in rows]
     return tuple(name for name in names if isinstance(name, str))
-
-
-def _shortlist(names: tuple[str, ...], limit: int = 8) -> str:
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(one_line(name, 80) for name in names[:limit]) + more

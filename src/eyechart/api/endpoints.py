@@ -7,6 +7,7 @@ vendor-specific forms; POST /rerank has two forms.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from eyechart.api.budget import read_usage
 from eyechart.api.client import ApiClient
 from eyechart.api.errors import BadAnswerError
 from eyechart.api.image_payloads import EncodedImage, encode_image
-from eyechart.api.requests import Json, Request, excerpt, field_of, list_of, whole
+from eyechart.api.requests import Json, Request, excerpt, list_of, not_a, whole
 from eyechart.errors import UsageError
 from eyechart.io.images import ImageRef
 from eyechart.io.safe_parse import is_number
@@ -64,7 +65,22 @@ def chat_body(
     taken = _OURS & set(options or {})
     if taken:
         raise UsageError("Chat options reserved by Eyechart: {taken}.", taken=", ".join(sorted(taken)))
-    return {"model": model, "messages": [_turn(message, encode) for message in messages], **(options or {})}
+    turns: list[Json] = []
+    for message in messages:
+        if all(isinstance(part, str) for part in message.parts):
+            # Plain text as a string: servers of text-only models do not accept parts.
+            content: object = "\n".join(str(part) for part in message.parts)
+        else:
+            content = [
+                {"type": "text", "text": part} if isinstance(part, str) else _image_part(encode(part))
+                for part in message.parts
+            ]
+        turns.append({"role": message.role, "content": content})
+    return {"model": model, "messages": turns, **(options or {})}
+
+
+def _image_part(image: EncodedImage) -> Json:
+    return {"type": "image_url", "image_url": {"url": image.data_url}}
 
 
 def chat_request(
@@ -82,7 +98,9 @@ def parse_chat(body: Json) -> Answer:
     """
     choices = list_of(body, "choices", "chat completion")
     choice = choices[0] if choices and isinstance(choices[0], Mapping) else {}
-    message = field_of(choice, "message", dict, "chat completion", body)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise not_a("chat completion", "message", body)
     usage = read_usage(body)
     return Answer(
         text=_content(message.get("content")),
@@ -91,19 +109,6 @@ def parse_chat(body: Json) -> Answer:
         refusal=_text(message.get("refusal")),
         usage={"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens},
     )
-
-
-def _turn(message: Message, encode: Callable[[ImageRef], EncodedImage]) -> Json:
-    if all(isinstance(part, str) for part in message.parts):
-        # Plain text as a string: servers of text-only models do not accept parts.
-        return {"role": message.role, "content": "\n".join(str(part) for part in message.parts)}
-    return {"role": message.role, "content": [_part(part, encode) for part in message.parts]}
-
-
-def _part(part: Part, encode: Callable[[ImageRef], EncodedImage]) -> Json:
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    return {"type": "image_url", "image_url": {"url": encode(part).data_url}}
 
 
 def _content(content: object) -> str:
@@ -133,8 +138,7 @@ def embed_texts(
         BadAnswerError: If the server returns a wrong number of vectors, or vectors of unequal size or not of
             `dimension`.
     """
-    fields = {"model": model, "encoding_format": "float"}
-    return _embed(client, texts, batch_size, dimension, lambda batch: {**fields, "input": list(batch)})
+    return _embed(client, model, texts, batch_size, dimension, lambda batch: {"input": list(batch), **_FLOAT})
 
 
 def embed_images(
@@ -147,9 +151,7 @@ def embed_images(
     dimension: int | None = None,
 ) -> Vectors:
     """Embed images, in their order, with the request form of this kind of server; see `embed_texts`."""
-    build, whole_batches = _IMAGE_FORMS[form]
-    size = batch_size if whole_batches else 1
-    return _embed(client, images, size, dimension, lambda batch: build(model, batch))
+    return _embed(client, model, images, 1 if form == "vllm" else batch_size, dimension, _IMAGE_FORMS[form])
 
 
 def parse_embeddings(body: Json, count: int, dimension: int | None = None) -> Vectors:
@@ -196,6 +198,7 @@ def _matrix(rows: list[Any], dimension: int | None) -> Vectors:
 
 def _embed(
     client: ApiClient,
+    model: str,
     items: Sequence[Any],
     batch_size: int,
     dimension: int | None,
@@ -206,43 +209,24 @@ def _embed(
 
     def request(start: int) -> Request[Vectors]:
         batch = items[start : start + batch_size]
-        return Request(
-            str(start),
-            "embeddings",
-            lambda: build(batch),
-            lambda body: parse_embeddings(body, len(batch), dimension),
-        )
+        parse = partial(parse_embeddings, count=len(batch), dimension=dimension)
+        return Request(str(start), "embeddings", lambda: {"model": model, **build(batch)}, parse)
 
-    replies = client.map(request(start) for start in range(0, len(items), batch_size))
-    parts = {int(reply.id): reply.result() for reply in replies}
+    parts = {int(reply.id): reply.result() for reply in client.map(map(request, range(0, len(items), batch_size)))}
     sizes = sorted({part.shape[1] for part in parts.values()})
     if len(sizes) > 1:
         raise BadAnswerError("The server returned embeddings of different sizes: {sizes}.", sizes=sizes)
     return np.concatenate([parts[start] for start in sorted(parts)])
 
 
-def _vllm(model: str, images: Sequence[EncodedImage]) -> Json:
-    """Chat form: one user message that holds only the image, so one image per request."""
-    [image] = images
-    content = [{"type": "image_url", "image_url": {"url": image.data_url}}]
-    return {"model": model, "messages": [{"role": "user", "content": content}], "encoding_format": "float"}
-
-
-def _infinity(model: str, images: Sequence[EncodedImage]) -> Json:
-    """Data URLs as input, with the modality."""
-    urls = [image.data_url for image in images]
-    return {"model": model, "input": urls, "modality": "image", "encoding_format": "float"}
-
-
-def _jina(model: str, images: Sequence[EncodedImage]) -> Json:
-    """Objects with the image in base64."""
-    return {"model": model, "input": [{"image": image.base64} for image in images]}
-
-
-_IMAGE_FORMS: dict[str, tuple[Callable[[str, Sequence[EncodedImage]], Json], bool]] = {
-    "vllm": (_vllm, False),
-    "infinity": (_infinity, True),
-    "jina": (_jina, True),
+_FLOAT = {"encoding_format": "float"}
+_IMAGE_FORMS: dict[ImageForm, Callable[[Sequence[EncodedImage]], Json]] = {
+    # Chat form: one user message that holds only the image, so one image per request.
+    "vllm": lambda images: {"messages": [{"role": "user", "content": [*map(_image_part, images)]}], **_FLOAT},
+    # Data URLs as input, with the modality.
+    "infinity": lambda images: {"input": [image.data_url for image in images], "modality": "image", **_FLOAT},
+    # Objects with the image in base64.
+    "jina": lambda images: {"input": [{"image": image.base64} for image in images]},
 }
 
 
@@ -257,10 +241,9 @@ def rerank_request(
     TEI serves a single model and does not take its name; it is asked for raw scores because good scores tie between 0
     and 1.
     """
-    count = len(documents)
     others = {"raw_scores": True} if form == "tei" else {"model": model}
     body = {**others, "query": query, _DOCUMENTS[form]: list(documents)}
-    return Request(request_id, "rerank", body, lambda answer: parse_rerank(answer, count))
+    return Request(request_id, "rerank", body, partial(parse_rerank, count=len(documents)))
 
 
 def parse_rerank(body: Json, count: int) -> list[float]:

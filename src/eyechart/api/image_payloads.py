@@ -59,7 +59,15 @@ def encode_image(
         DataError: If the bytes are not an image, or one with too many pixels; `source` names it.
     """
     plain = decode_image(image, source) if isinstance(image, bytes) else image
-    if isinstance(image, bytes) and len(image) <= max_bytes and _passes(plain, max_edge):
+    if (
+        isinstance(image, bytes)
+        and len(image) <= max_bytes
+        and plain.format in ("JPEG", "PNG")
+        and plain.mode in _PLAIN_MODES
+        and "transparency" not in plain.info
+        and plain.getexif().get(_ORIENTATION_TAG, _UPRIGHT) == _UPRIGHT
+        and (max_edge is None or max(plain.size) <= max_edge)
+    ):
         return EncodedImage(f"image/{str(plain.format).lower()}", image)
     plain = plain_image(plain, max_edge)
     written = io.BytesIO()
@@ -75,25 +83,20 @@ def plain_image(image: Image.Image, max_edge: int | None) -> Image.Image:
     """
     from PIL import Image, ImageOps
 
-    plain = _to_plain(ImageOps.exif_transpose(image))
+    plain = ImageOps.exif_transpose(image)
+    if plain.mode in _PLAIN_MODES and "transparency" not in plain.info:
+        plain = plain.copy()
+    elif plain.mode.startswith(("I", "F")):
+        plain = Image.fromarray(_eight_bits(np.asarray(plain)))
+    elif plain.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in plain.info:
+        layer = plain.convert("RGBA")
+        paper = Image.new("RGBA", layer.size, "white")
+        plain = Image.alpha_composite(paper, layer).convert("RGB")
+    else:
+        plain = plain.convert("L" if plain.mode == "1" else "RGB")
     if max_edge is not None and max(plain.size) > max_edge:
         plain.thumbnail((max_edge, max_edge), Image.Resampling.LANCZOS)
     return plain
-
-
-def _to_plain(image: Image.Image) -> Image.Image:
-    """Convert any mode to 8-bit RGB or grey, on a white background."""
-    from PIL import Image
-
-    if image.mode in _PLAIN_MODES and "transparency" not in image.info:
-        return image.copy()
-    if image.mode.startswith(("I", "F")):
-        return Image.fromarray(_eight_bits(np.asarray(image)))
-    if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
-        layer = image.convert("RGBA")
-        paper = Image.new("RGBA", layer.size, "white")
-        return Image.alpha_composite(paper, layer).convert("RGB")
-    return image.convert("L" if image.mode == "1" else "RGB")
 
 
 def _eight_bits(values: NDArray[Any]) -> NDArray[np.uint8]:
@@ -104,13 +107,3 @@ def _eight_bits(values: NDArray[Any]) -> NDArray[np.uint8]:
     low, high = finite.min(initial=np.inf), finite.max(initial=-np.inf)
     span = high - low if high > low else 1.0
     return np.asarray(np.rint((finite - low) / span * 255), dtype=np.uint8)
-
-
-def _passes(plain: Image.Image, max_edge: int | None) -> bool:
-    return (
-        plain.format in ("JPEG", "PNG")
-        and plain.mode in _PLAIN_MODES
-        and "transparency" not in plain.info
-        and plain.getexif().get(_ORIENTATION_TAG, _UPRIGHT) == _UPRIGHT
-        and (max_edge is None or max(plain.size) <= max_edge)
-    )

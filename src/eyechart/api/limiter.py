@@ -10,11 +10,11 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from eyechart.api.errors import ApiError, FatalApiError, RequestRefusedError
 from eyechart.api.requests import Reply
@@ -80,11 +80,9 @@ class TransientError(Exception):
 
     def last(self, tries: int, *, fatal: bool = False) -> ApiError:
         """Return the error to raise when no attempt is left; a fatal one ends the run."""
-        words = (
-            UserMessage("{reason} (after {tries} attempts)", reason=self.error.message, tries=tries)
-            if tries > 1
-            else self.error.message
-        )
+        words = self.error.message
+        if tries > 1:
+            words = UserMessage("{reason} (after {tries} attempts)", reason=words, tries=tries)
         error = type(self.error)(words, advice=self.error.advice)
         error.fatal = fatal or error.fatal
         return error
@@ -273,7 +271,11 @@ class RepeatedFailureGuard:
             )
 
 
-def pump(produce: Callable[[Emit[T]], Awaitable[None]], room: int) -> Iterator[T]:
+class _End(NamedTuple):
+    error: BaseException | None
+
+
+def pump(produce: Callable[[Emit[T]], Coroutine[Any, Any, None]], room: int) -> Iterator[T]:
     """Run `produce` in the event loop of a separate thread and yield what it emits.
 
     The producer runs up to `room` items ahead of the consumer. Its exception is raised after everything that it emitted
@@ -281,8 +283,28 @@ def pump(produce: Callable[[Emit[T]], Awaitable[None]], room: int) -> Iterator[T
     as in a notebook.
     """
     items: queue.Queue[T | _End] = queue.Queue(maxsize=room)
-    runner = _Runner(produce, items)
-    thread = threading.Thread(target=runner.run, name="eyechart-api", daemon=True)
+
+    async def emit(item: T) -> None:
+        try:
+            items.put_nowait(item)
+        except queue.Full:
+            await asyncio.to_thread(items.put, item)
+
+    def run() -> None:
+        failure: BaseException | None = None
+        try:
+            with runner:
+                loop.run_until_complete(task)
+        except asyncio.CancelledError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - raised again in the consumer's thread
+            failure = error
+        items.put(_End(failure))
+
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    loop = runner.get_loop()
+    task = loop.create_task(produce(emit))
+    thread = threading.Thread(target=run, name="eyechart-api", daemon=True)
     thread.start()
     try:
         while not isinstance(item := items.get(), _End):
@@ -290,61 +312,10 @@ def pump(produce: Callable[[Emit[T]], Awaitable[None]], room: int) -> Iterator[T
         if item.error is not None:
             raise item.error
     finally:
-        runner.cancel()
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is left to cancel
+            loop.call_soon_threadsafe(task.cancel)
         while thread.is_alive():
-            _empty(items)  # a producer that is blocked on a full queue must get room before it can end
+            with contextlib.suppress(queue.Empty):
+                while True:  # a producer that is blocked on a full queue must get room before it can end
+                    items.get_nowait()
             thread.join(timeout=0.02)
-
-
-def _empty(items: queue.Queue[T]) -> None:
-    with contextlib.suppress(queue.Empty):
-        while True:
-            items.get_nowait()
-
-
-class _End:
-    def __init__(self, error: BaseException | None = None) -> None:
-        self.error = error
-
-
-class _Runner(Generic[T]):
-    def __init__(self, produce: Callable[[Emit[T]], Awaitable[None]], items: queue.Queue[T | _End]) -> None:
-        self._produce = produce
-        self._items = items
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._cancelled = False
-
-    def run(self) -> None:
-        end = _End()
-        try:
-            asyncio.run(self._main())
-        except asyncio.CancelledError:
-            pass
-        except BaseException as error:  # noqa: BLE001 - raised again in the consumer's thread
-            end = _End(error)
-        self._items.put(end)
-
-    async def _main(self) -> None:
-        with self._lock:
-            if self._cancelled:
-                return
-            self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        try:
-            await self._produce(self._emit)
-        finally:
-            with self._lock:
-                self._loop = self._task = None
-
-    async def _emit(self, item: T) -> None:
-        try:
-            self._items.put_nowait(item)
-        except queue.Full:
-            await asyncio.to_thread(self._items.put, item)
-
-    def cancel(self) -> None:
-        with self._lock:
-            self._cancelled = True
-            if self._loop is not None and self._task is not None:
-                self._loop.call_soon_threadsafe(self._task.cancel)

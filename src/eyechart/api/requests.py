@@ -15,22 +15,22 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 
-def field_of(holder: Mapping[str, Any], name: str, kind: type[T], what: str, body: Json) -> T:
-    """Return a field of the expected type; `what` names the kind of response, `body` is quoted in the error."""
-    value = holder.get(name)
-    if not isinstance(value, kind):
-        raise BadAnswerError(
-            "The response is not a {what}: {name!r} is missing or has the wrong type in {body}",
-            what=what,
-            name=name,
-            body=excerpt(body),
-        )
+def list_of(body: Json, name: str, what: str) -> list[Any]:
+    """Return a top-level list; `what` names the kind of response."""
+    value = body.get(name)
+    if not isinstance(value, list):
+        raise not_a(what, name, body)
     return value
 
 
-def list_of(body: Json, name: str, what: str) -> list[Any]:
-    """Return a top-level list."""
-    return field_of(body, name, list, what, body)
+def not_a(what: str, name: str, body: Json) -> BadAnswerError:
+    """Return the error for a response without a required field."""
+    return BadAnswerError(
+        "The response is not a {what}: {name!r} is missing or has the wrong type in {body}",
+        what=what,
+        name=name,
+        body=excerpt(body),
+    )
 
 
 def excerpt(body: Json) -> str:
@@ -49,9 +49,6 @@ def one_line(text: str, limit: int) -> str:
     """Shorten a text for a message: one line, at most `limit` characters, no control characters."""
     text = " ".join("".join(c if c.isprintable() else " " for c in text[:100_000]).split())
     return text if len(text) <= limit else f"{text[:limit]}..."
-
-
-# Requests and replies.
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +104,6 @@ class InFlightRequest(Generic[T]):
     failures: int = 0
     refusals: int = 0
     """How often the server had no capacity for it."""
-
-    def encode(self) -> None:
-        """Build and serialise the body."""
-        body = self.request.body
-        try:
-            built = body() if callable(body) else body
-        except EyechartError as error:
-            self.broken = error
-            return
-        if built is not None:
-            self.content = json.dumps(built, allow_nan=False, separators=(",", ":")).encode()
-            self.model = str(built.get("model", ""))
 
     def reply(self, value: T | None, error: EyechartError | None = None) -> Reply[T]:
         """Make the reply."""

@@ -7,7 +7,7 @@ import ipaddress
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -26,82 +26,6 @@ FATAL_CODES = frozenset({"insufficient_quota", "model_not_found", "invalid_api_k
 _ANSWERS = ("choices", "data", "results", "models")
 _WORDS = ("message", "detail", "msg", "error")
 """Fields that hold the error text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A status of 300 or more and the request it belongs to. Texts are ready to be shown."""
-
-    api_base: str
-    path: str
-    model: str
-    status: int
-    code: str
-    said: str
-    names_model: bool
-    """The server's text contains the name of the model."""
-    location: str
-
-    def error(self) -> errors.ApiError:
-        """Return the matching error."""
-        if 300 <= self.status < 400:
-            return self._redirect()
-        if self.code in ("insufficient_quota", "invalid_api_key") or self.status in (401, 403):
-            return self._key()
-        if self.code == "model_not_found" or (self.status == 404 and self.names_model):
-            return errors.ModelNotServedError(
-                "{address} does not serve the model {name!r}: {reason}",
-                advice="GET {address}/models lists the served models.",
-                address=self.api_base,
-                name=self.model,
-                reason=self.said,
-            )
-        if self.status in (404, 405):
-            return errors.EndpointMissingError(
-                "{address} has no endpoint /{path} (status {status}): {reason}",
-                advice="Check that api_base ends at the API root (often /v1) and that the server has this endpoint.",
-                address=self.api_base,
-                path=self.path,
-                status=self.status,
-                reason=self.said,
-            )
-        if is_retried(self.status):
-            return errors.ServerBusyError(
-                "{address} failed with status {status}: {reason}",
-                address=self.api_base,
-                status=self.status,
-                reason=self.said,
-            )
-        return errors.RequestRefusedError(
-            "{address} rejected the request (status {status}): {reason}",
-            address=self.api_base,
-            status=self.status,
-            reason=self.said,
-        )
-
-    def _redirect(self) -> errors.ApiError:
-        return errors.RedirectRefusedError(
-            "{api_base} redirects to {location}; redirects are not followed, because requests carry the API key.",
-            advice="If you trust that address, set api_base to it.",
-            api_base=self.api_base,
-            location=self.location,
-        )
-
-    def _key(self) -> errors.ApiError:
-        if self.code == "insufficient_quota":
-            return errors.KeyRefusedError(
-                "The account behind this API key has no credit left at {address}: {reason}",
-                advice="Check the plan and billing of the account.",
-                address=self.api_base,
-                reason=self.said,
-            )
-        return errors.KeyRefusedError(
-            "{address} rejected the API key (status {status}): {reason}",
-            advice="Set another key (api_key, or the environment variable EYECHART_API_KEY).",
-            address=self.api_base,
-            status=self.status,
-            reason=self.said,
-        )
 
 
 def failure_in(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -129,9 +53,6 @@ def read_error(content: bytes) -> tuple[str, str]:
     inner = error if isinstance(error, Mapping) else body
     words = next((inner[key] for key in _WORDS if inner.get(key)), text)
     return str(inner.get("code") or ""), words if isinstance(words, str) else json.dumps(words)
-
-
-# One HTTP exchange: bytes out, a JSON object back, every failure a specific error.
 
 
 T = TypeVar("T")
@@ -186,18 +107,32 @@ class Transport:
                 finally:
                     await response.aclose()
         except (TimeoutError, httpx2.ReadTimeout, httpx2.WriteTimeout):
-            failure = TransientError(self._late())
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
-            failure = TransientError(self._unreachable(error))
+            late = errors.AnswerTimeoutError(
+                "{address} sent no complete response within {n:g} s.",
+                advice="Raise the timeout, or lower the concurrency if the server is overloaded.",
+                address=self.api_base,
+                n=self.timeout,
+            )
+            failure = TransientError(late)
         except httpx2.DecodingError:
             failure = errors.BadAnswerError(
                 "The response of {api_base} cannot be decompressed.", api_base=self.api_base
             )
         except httpx2.TransportError as error:
-            failure = TransientError(self._cut(error))
+            fields = {"address": self.api_base, "reason": self.quote(str(error) or type(error).__name__)}
+            unreachable = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError)
+            failure = TransientError(
+                errors.UnreachableError(
+                    "Cannot connect to {address}: {reason}", advice="Start the server, or fix api_base.", **fields
+                )
+                if unreachable
+                else errors.ConnectionCutError("{address} closed the connection: {reason}", **fields)
+            )
         else:
-            parsed = response.status_code < 300
-            found = (self._parse if parsed else partial(self._refusal, response))(content, path, model)
+            if response.status_code < 300:
+                found = self._parse(content, path, model)
+            else:
+                found = self._refused(response.status_code, *read_error(content), path, model, response.headers)
             # A response may echo the key: no frame of a traceback may have it among its variables.
             del content, response
             if not isinstance(found, Exception):
@@ -241,7 +176,7 @@ class Transport:
                 "{address} did not return JSON: {text}",
                 advice="Check that the server is OpenAI-compatible and that api_base ends at the API root (/v1).",
                 address=self.api_base,
-                text=self._excerpt(content),
+                text=self.quote(content.decode(errors="replace")),
             )
             # A web page is permanent; a truncated body may be complete on the next attempt.
             return bad if content.lstrip()[:1] == b"<" else TransientError(bad)
@@ -251,27 +186,19 @@ class Transport:
             none = errors.BadAnswerError(
                 "{api_base} did not return a JSON object: {excerpt}",
                 api_base=self.api_base,
-                excerpt=self._excerpt(content),
+                excerpt=self.quote(content.decode(errors="replace")),
             )
             return TransientError(none)
         failed = failure_in(value)
-        if failed is not None:
-            return self._hidden_refusal(json.dumps(failed).encode(), path, model)
-        return value
-
-    def _hidden_refusal(self, content: bytes, path: str, model: str) -> Exception:
-        """Return the error for an error body with a success status."""
-        code, words = read_error(content)
+        if failed is None:
+            return value
+        code, words = read_error(json.dumps(failed).encode())
+        if code in _STATUSES or code in FATAL_CODES:
+            return self._refused(int(code) if code in _STATUSES else 200, code, words, path, model, {})
         said = self.quote(words)
-        status = int(code) if code in _STATUSES else 200
-        if status != 200 or code in FATAL_CODES:
-            return self._sorted(Refusal(self.api_base, path, model, status, code, said, model in words, ""), None)
         return TransientError(
             errors.BadAnswerError("{api_base} returned an error: {said}", api_base=self.api_base, said=said)
         )
-
-    def _excerpt(self, content: bytes) -> str:
-        return self.quote(content.decode(errors="replace"))
 
     def read(self, answer: Json, parse: Callable[[Json], T]) -> T | Exception:
         """Parse a response; one of the wrong shape is retried, as it may be truncated.
@@ -293,51 +220,55 @@ class Transport:
         """Quote the beginning of a foreign text, without the key and control characters."""
         return repr(one_line(self.key.redact(whole(text)), _QUOTED))
 
-    def _refusal(self, response: httpx2.Response, content: bytes, path: str, model: str) -> Exception:
-        code, words = read_error(content)
-        location = response.headers.get("location", "nowhere")
-        refusal = Refusal(
-            self.api_base,
-            path,
-            model,
-            response.status_code,
-            code,
-            said=self.quote(words or f"status {response.status_code}"),
-            names_model=bool(model) and model in words,
-            location=self.quote(location),
-        )
-        return self._sorted(refusal, read_retry_after(response.headers))
-
-    def _sorted(self, refusal: Refusal, retry_after: float | None) -> Exception:
-        """Return a refusal as an error to retry or to raise."""
-        error = refusal.error()
-        if error.fatal or not is_retried(refusal.status):
-            return error
-        # A Retry-After means that the server is overloaded.
-        busy = refusal.status in BUSY_STATUSES or (refusal.status == 503 and retry_after is not None)
-        return (BusyError if busy else TransientError)(error, retry_after)
-
-    def _unreachable(self, error: Exception) -> errors.ApiError:
-        return errors.UnreachableError(
-            "Cannot connect to {address}: {reason}",
-            advice="Start the server, or fix api_base.",
-            address=self.api_base,
-            reason=self.quote(str(error) or type(error).__name__),
-        )
-
-    def _late(self) -> errors.ApiError:
-        return errors.AnswerTimeoutError(
-            "{address} sent no complete response within {n:g} s.",
-            advice="Raise the timeout, or lower the concurrency if the server is overloaded.",
-            address=self.api_base,
-            n=self.timeout,
-        )
-
-    def _cut(self, error: Exception) -> errors.ApiError:
-        reason = self.quote(str(error) or type(error).__name__)
-        return errors.ConnectionCutError(
-            "{address} closed the connection: {reason}", address=self.api_base, reason=reason
-        )
+    def _refused(
+        self, status: int, code: str, words: str, path: str, model: str, headers: Mapping[str, str]
+    ) -> Exception:
+        """Return the error for a refused request, to be retried or to be raised."""
+        said = self.quote(words or f"status {status}")
+        fields: dict[str, Any] = {"address": self.api_base, "status": status, "reason": said}
+        error: errors.ApiError
+        if 300 <= status < 400:
+            error = errors.RedirectRefusedError(
+                "{api_base} redirects to {location}; redirects are not followed, because requests carry the API key.",
+                advice="If you trust that address, set api_base to it.",
+                api_base=self.api_base,
+                location=self.quote(headers.get("location", "nowhere")),
+            )
+        elif code == "insufficient_quota":
+            error = errors.KeyRefusedError(
+                "The account behind this API key has no credit left at {address}: {reason}",
+                advice="Check the plan and billing of the account.",
+                **fields,
+            )
+        elif code == "invalid_api_key" or status in (401, 403):
+            error = errors.KeyRefusedError(
+                "{address} rejected the API key (status {status}): {reason}",
+                advice="Set another key (api_key, or the environment variable EYECHART_API_KEY).",
+                **fields,
+            )
+        elif code == "model_not_found" or (status == 404 and model and model in words):
+            error = errors.ModelNotServedError(
+                "{address} does not serve the model {name!r}: {reason}",
+                advice="GET {address}/models lists the served models.",
+                name=model,
+                **fields,
+            )
+        elif status in (404, 405):
+            error = errors.EndpointMissingError(
+                "{address} has no endpoint /{path} (status {status}): {reason}",
+                advice="Check that api_base ends at the API root (often /v1) and that the server has this endpoint.",
+                path=path,
+                **fields,
+            )
+        elif is_retried(status):
+            # A Retry-After means that the server is overloaded.
+            retry_after = read_retry_after(headers)
+            busy = status in BUSY_STATUSES or (status == 503 and retry_after is not None)
+            error = errors.ServerBusyError("{address} failed with status {status}: {reason}", **fields)
+            return (BusyError if busy else TransientError)(error, retry_after)
+        else:
+            error = errors.RequestRefusedError("{address} rejected the request (status {status}): {reason}", **fields)
+        return error
 
 
 def check_api_base(api_base: str) -> str:

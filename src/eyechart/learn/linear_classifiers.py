@@ -139,7 +139,10 @@ def fit_logistic(
     if start is not None:
         point[:, :-1] = np.linalg.solve(axes, start.weights[present].T).T
         point[:, -1] = (start.bias[present] + start.weights[present] @ mean) / unit
-    objective = _objective(_turned(features, mean, axes), unit, compact, ridge * np.sum(axes**2, axis=0))
+    turned = np.empty(features.shape, np.float32)
+    for rows in _blocks(*features.shape):
+        turned[rows] = (features[rows] - mean) @ axes
+    objective = _objective(turned, unit, compact, ridge * np.sum(axes**2, axis=0))
     found, iterations, converged = minimise(objective, point.ravel(), tolerance, max_iterations)
     table = found.reshape(point.shape)
     weights, bias = np.zeros((int(labels.max()) + 1, features.shape[1])), np.full(int(labels.max()) + 1, -np.inf)
@@ -166,13 +169,6 @@ def _axes(features: Vectors, mean: Floats, classes: int, ridge: float) -> Floats
 def _flat_curvature(classes: int) -> float:
     """Return the curvature of the cross-entropy along the score of one class, at equal probabilities."""
     return (1 - 1 / classes) / classes if classes > 1 else 1.0
-
-
-def _turned(features: Vectors, mean: Floats, axes: Floats) -> Vectors:
-    out = np.empty(features.shape, np.float32)
-    for rows in _blocks(*features.shape):
-        out[rows] = (features[rows] - mean) @ axes
-    return out
 
 
 def _blocks(n: int, width: int) -> Iterator[slice]:
@@ -293,7 +289,15 @@ def fit_adamw(
     features: Vectors, labels: Ints, classes: int, weight_decay: float, schedule: Schedule, device: str = "cpu"
 ) -> Linear:
     """Train a linear layer on all rows; the seed determines its initialisation and the order of the batches."""
-    batches = _batches(features, labels, schedule.batch_size, device)
+    import torch
+    from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+
+    rows = TensorDataset(
+        torch.from_numpy(np.ascontiguousarray(features)).to(device), torch.from_numpy(labels).to(device)
+    )
+    # For a given seed the order is that of DataLoader(shuffle=True), but a whole batch is fetched at once.
+    indices = BatchSampler(RandomSampler(rows), schedule.batch_size, drop_last=False)
+    batches = DataLoader(rows, batch_size=None, sampler=indices)
     layer = train_layer(batches, features.shape[1], classes, weight_decay, schedule, device)
     weight, bias = (tensor.detach().cpu().numpy().astype(np.float64) for tensor in (layer.weight, layer.bias))
     return Linear(weight, bias)
@@ -320,28 +324,3 @@ def train_layer(
             optimiser.step()
             step += 1
     return layer
-
-
-class _Rows:
-    """Dataset from which a DataLoader fetches a whole batch at once instead of row by row."""
-
-    def __init__(self, features: torch.Tensor, labels: torch.Tensor) -> None:
-        self.features, self.labels = features, labels
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __getitem__(self, row: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.features[row], self.labels[row]
-
-    def __getitems__(self, rows: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.features[rows], self.labels[rows]
-
-
-def _batches(features: Vectors, labels: Ints, batch_size: int, device: str) -> Any:
-    """Return torch's shuffling loader, whose sample order equals the original's for the same seed."""
-    import torch
-    from torch.utils.data import DataLoader
-
-    rows = _Rows(torch.from_numpy(np.ascontiguousarray(features)).to(device), torch.from_numpy(labels).to(device))
-    return DataLoader(rows, batch_size=batch_size, shuffle=True, collate_fn=lambda batch: batch)

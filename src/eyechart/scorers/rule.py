@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -68,16 +69,20 @@ class BoundRule:
     options: Mapping[str, Any] = field(default_factory=dict)
     extractor: str = "vlmeval"
 
-    @property
+    @cached_property
     def hooks(self) -> RuleHooks:
         """The hooks of the rule."""
         found = getattr(self.function, "hooks", None)
         return found if isinstance(found, RuleHooks) else RuleHooks()
 
+    @cached_property
+    def _read_options(self) -> Mapping[str, Any]:
+        options = {name: value for name, value in self.options.items() if name not in self.hooks.prepare_options}
+        return {**options, "extractor": self.extractor} if self.hooks.extractors else options
+
     def read(self, row: Row, answer: object) -> RuleResult:
         """Read an answer and set what decided; an answer without score and value is undecided."""
-        options = {**self.options, "extractor": self.extractor} if self.hooks.extractors else self.options
-        found = self.function(row, as_text(answer), **options)
+        found = self.function(row, as_text(answer), **self._read_options)
         if found.rule:
             return found
         lost = found.score == 0 and (found.extracted is None or not as_text(answer).strip())
@@ -96,10 +101,6 @@ def _unread(bound: BoundRule, row: Row, right: bool) -> RuleResult:
     """Wrong, or right, in every score of the rule."""
     empty = bound.read(row, "")
     return RuleResult(None, float(right), dict.fromkeys(empty.grades, float(right)), empty.facts)
-
-
-def _as_is(bound: BoundRule, row: Row) -> list[dict[str, object]]:
-    return [dict(row)]
 
 
 def take_grade(bound: BoundRule, row: Row, verdict: Any) -> RuleResult:
@@ -131,8 +132,10 @@ NO_ANSWER = "NONE"
 class RuleHooks:
     """The hooks of a rule."""
 
-    prepare: Callable[[BoundRule, Row], list[dict[str, object]]] = _as_is
+    prepare: Callable[[BoundRule, Row], list[dict[str, object]]] = lambda _, row: [dict(row)]
     """Converts a row with its ``prediction`` to the scored form; a dialogue becomes several rows."""
+    prepare_options: tuple[str, ...] = ()
+    """Options of the benchmark's entry that only ``prepare`` uses."""
     assume: Callable[[BoundRule, Row, bool], RuleResult] = _unread
     """The worst case (False) or the best case (True) of an unreadable answer."""
     judged: Callable[[BoundRule, Row, Any], RuleResult] | None = None

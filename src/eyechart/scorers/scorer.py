@@ -6,7 +6,7 @@ A benchmark's entry names a rule and an aggregate as ``module:function``; module
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -66,18 +66,10 @@ class JudgePolicy:
 
 POLICIES: Mapping[str, JudgePolicy] = {
     "": JudgePolicy("never"),
-    "choice": JudgePolicy(),
-    "yes_no": JudgePolicy(),
-    "letters": JudgePolicy(),
-    "grade": JudgePolicy(),
-    "compare": JudgePolicy(),
-    "components": JudgePolicy(),
-    "dialogue": JudgePolicy(),
+    **dict.fromkeys(("choice", "yes_no", "letters", "grade", "compare", "components", "dialogue"), JudgePolicy()),
     "verdict": JudgePolicy("different", partial_credit=False),
     "extract": JudgePolicy("different", take_answer),
-    "harm": JudgePolicy("always", take_label),
-    "risk": JudgePolicy("always", take_label),
-    "help": JudgePolicy("always", take_label),
+    **dict.fromkeys(("harm", "risk", "help"), JudgePolicy("always", take_label)),
 }
 """Judge policies by judge form (an entry of ``judging/prompts.toml``)."""
 
@@ -136,7 +128,7 @@ def scorer_of(benchmark: QuestionBenchmark, extractor: str = "vlmeval") -> Score
         UsageError: If its rule or its aggregate cannot be imported.
     """
     if benchmark.parts:
-        return scorer_of_parts(benchmark, extractor)
+        return _composite(benchmark, extractor)
     name, options = split_spec(benchmark.rule)
     if ":" not in name and name not in RULES.names() and name in SCORERS.names():
         made: Scorer = SCORERS.load(name)(benchmark, extractor)
@@ -144,33 +136,37 @@ def scorer_of(benchmark: QuestionBenchmark, extractor: str = "vlmeval") -> Score
     if benchmark.metric:
         options["metric"] = benchmark.metric
     bound = BoundRule(benchmark, name.rpartition(":")[2], load_function(name), options, extractor)
-    return scorer_of_rule(bound)
-
-
-def scorer_of_rule(bound: BoundRule) -> Scorer:
-    """Return the scorer of a benchmark with a given rule."""
-    benchmark, hooks = bound.benchmark, bound.hooks
+    hooks, primary = bound.hooks, benchmark.primary
     name, options = split_spec(benchmark.aggregate or hooks.aggregate)
     aggregate = load_function(name)
     reports = getattr(aggregate, "reports", Reports())
     form = benchmark.judge_form or hooks.judge_form
     policy = POLICIES[form]
     by_unit = _UnitScores(policy, reports.unit)
-    primary = benchmark.primary
+
+    def prepare(row: Row) -> list[dict[str, object]]:
+        if reports.unit is not None:
+            reports.unit(row)  # raises for a row that belongs to no question
+        return hooks.prepare(bound, row)
+
+    def notices(rows: Rows) -> list[Notice]:
+        own = hooks.notices(bound, rows) if hooks.notices else []
+        return [*own, *(reports.notices(rows) if reports.notices else [])]
+
     return Scorer(
         benchmark,
-        bound.extractor,
+        extractor,
         form,
         hooks,
-        prepare=partial(_prepare, bound, reports.unit),
-        read=partial(_read, bound, policy),
+        prepare=prepare,
+        read=lambda row, answer: policy.apply(bound.read(row, answer), bound.name),
         judged=partial(hooks.judged or policy.take, bound),
         assume=bound.assume,
         aggregate=partial(aggregate, **options),
         worth_judging=by_unit.worth_judging,
         units=by_unit.units,
         chance=reports.chance or (partial(hooks.chance, bound) if hooks.chance else lambda _: None),
-        notices=partial(_notices, bound, reports),
+        notices=notices,
         numbers=pick(primary) if primary else reports.numbers,
         points=benchmark.points or reports.points,
         primary=primary or reports.primary,
@@ -203,21 +199,6 @@ def load_function(name: str) -> Callable[..., Any]:
     return found
 
 
-def _prepare(bound: BoundRule, unit: Callable[[Row], Hashable] | None, row: Row) -> list[dict[str, object]]:
-    if unit is not None:
-        unit(row)  # raises for a row that belongs to no question
-    return bound.hooks.prepare(bound, row)
-
-
-def _read(bound: BoundRule, policy: JudgePolicy, row: Row, answer: object) -> RuleResult:
-    return policy.apply(bound.read(row, answer), bound.name)
-
-
-def _notices(bound: BoundRule, reports: Reports, rows: Rows) -> list[Notice]:
-    own = bound.hooks.notices(bound, rows) if bound.hooks.notices else []
-    return [*own, *(reports.notices(rows) if reports.notices else [])]
-
-
 @dataclass(frozen=True)
 class _UnitScores:
     """Scores of questions: of single rows, or of groups of rows that an aggregate counts as one question."""
@@ -243,108 +224,87 @@ class _UnitScores:
         return {str(unit): all_right(members) for unit, members in grouped(scored, self.unit).items()}
 
 
-# Composite benchmarks: each row is scored as in the benchmark it comes from; the table combines those of all parts.
-
-
-Parts = Mapping[str, Scorer]
-
-
-def scorer_of_parts(benchmark: QuestionBenchmark, extractor: str) -> Scorer:
+def _composite(benchmark: QuestionBenchmark, extractor: str) -> Scorer:
     """Return the scorer of a composite benchmark, whose parts are all of one kind."""
-    parts = {name: scorer_of(known_benchmarks()[name], extractor) for name in benchmark.parts}
+    parts = _Parts({name: scorer_of(known_benchmarks()[name], extractor) for name in benchmark.parts})
     return replace(
-        next(iter(parts.values())),
+        next(iter(parts.scorers.values())),
         benchmark=benchmark,
-        prepare=partial(_parts_prepare, parts),
-        read=partial(_in_part, {name: part.read for name, part in parts.items()}),
-        judged=partial(_in_part, {name: part.judged for name, part in parts.items()}),
-        assume=partial(_in_part, {name: part.assume for name, part in parts.items()}),
-        aggregate=partial(tables, parts),
-        worth_judging=partial(_worth_judging, parts),
-        units=partial(_units, parts),
-        chance=partial(_chance, parts),
-        notices=partial(_parts_notices, parts),
-        numbers=accuracies,
+        prepare=parts.prepare,
+        read=partial(parts.call, "read"),
+        judged=partial(parts.call, "judged"),
+        assume=partial(parts.call, "assume"),
+        aggregate=parts.table,
+        worth_judging=parts.worth_judging,
+        units=parts.units,
+        chance=parts.chance,
+        notices=parts.notices,
+        numbers=_accuracies,
         points=False,
         primary="accuracy",
         names=(),
     )
 
 
-def part_name(row: Row) -> str:
-    """Return the part a row comes from."""
-    return as_text(row[PART])
+@dataclass(frozen=True)
+class _Parts:
+    """The parts of a composite benchmark: each row is scored as in the benchmark it comes from."""
+
+    scorers: Mapping[str, Scorer]
+
+    def split(self, rows: Rows) -> Iterator[tuple[str, list[int], list[Row]]]:
+        """Yield each part's name, the positions of its rows, and these rows with the index they have in the part."""
+        for name, places in grouped(range(len(rows)), lambda i: as_text(rows[i][PART])).items():
+            yield name, places, [{**rows[i], "index": rows[i][PART_INDEX]} for i in places]
+
+    def call(self, name: str, row: Row, *given: Any, **known: Any) -> Any:
+        """Call a function of the scorer of a row's part."""
+        return getattr(self.scorers[as_text(row[PART])], name)({**row, "index": row[PART_INDEX]}, *given, **known)
+
+    def prepare(self, row: Row) -> list[dict[str, object]]:
+        """Prepare a row as its part does; it keeps its own index."""
+        return [{**made, "index": row["index"]} for made in self.call("prepare", row)]
+
+    def worth_judging(self, rows: Rows, results: Sequence[RuleResult]) -> list[int]:
+        """Positions of the answers that the parts' judges should read."""
+        found: list[int] = []
+        for name, places, members in self.split(rows):
+            chosen = self.scorers[name].worth_judging(members, [results[i] for i in places])
+            found += [places[i] for i in chosen]
+        return sorted(found)
+
+    def units(self, rows: Rows, results: Sequence[RuleResult]) -> dict[str, float]:
+        """The questions of all parts, by index in the composite."""
+        units: dict[str, float] = {}
+        for name, places, members in self.split(rows):
+            owners = {as_text(row["index"]): as_text(rows[i]["index"]) for row, i in zip(members, places, strict=True)}
+            each = self.scorers[name].units(members, [results[i] for i in places])
+            units |= {owners[index]: value for index, value in each.items()}
+        return units
+
+    def notices(self, rows: Rows) -> list[Notice]:
+        """The parts' notices, with their names."""
+        return [
+            replace(notice, message=UserMessage("{name}: {reason}", name=name, reason=notice.message))
+            for name, _, members in self.split(rows)
+            for notice in self.scorers[name].notices(members)
+        ]
+
+    def chance(self, rows: Rows) -> float | None:
+        """The mean of the parts' chance levels, weighted by their number of questions."""
+        each = [(self.scorers[name].chance(members), len(members)) for name, _, members in self.split(rows)]
+        known = [chance * count for chance, count in each if chance is not None]
+        return sum(known) / len(rows) if len(known) == len(each) else None
+
+    def table(self, rows: Rows) -> Any:
+        """Merge the parts' tables: lines get a column DATASET, single numbers the part's name as prefix."""
+        made = {name: self.scorers[name].aggregate(members) for name, _, members in self.split(rows)}
+        if all(isinstance(table, list) for table in made.values()):
+            return [{**line, "DATASET": name} for name, table in made.items() for line in table]
+        return {f"{name}:{key}": value for name, table in made.items() for key, value in table.items()}
 
 
-def in_part(row: Row) -> dict[str, object]:
-    """Return the row with the index it has in its part."""
-    return {**row, "index": row[PART_INDEX]}
-
-
-def _in_part(functions: Mapping[str, Callable[..., RuleResult]], row: Row, *given: Any, **known: Any) -> RuleResult:
-    return functions[part_name(row)](in_part(row), *given, **known)
-
-
-def _parts_prepare(parts: Parts, row: Row) -> list[dict[str, object]]:
-    """Prepare a row as its part does; it keeps its own index."""
-    return [{**made, "index": row["index"]} for made in parts[part_name(row)].prepare(in_part(row))]
-
-
-def _worth_judging(parts: Parts, rows: Rows, results: Sequence[RuleResult]) -> list[int]:
-    found: list[int] = []
-    for name, places in _places(rows).items():
-        chosen = parts[name].worth_judging([in_part(rows[i]) for i in places], [results[i] for i in places])
-        found += [places[i] for i in chosen]
-    return sorted(found)
-
-
-def _units(parts: Parts, rows: Rows, results: Sequence[RuleResult]) -> dict[str, float]:
-    """The questions of all parts, by index in the composite."""
-    units: dict[str, float] = {}
-    for name, places in _places(rows).items():
-        members = [in_part(rows[i]) for i in places]
-        owners = {as_text(row["index"]): as_text(rows[i]["index"]) for row, i in zip(members, places, strict=True)}
-        each = parts[name].units(members, [results[i] for i in places])
-        units |= {owners[index]: value for index, value in each.items()}
-    return units
-
-
-def _parts_notices(parts: Parts, rows: Rows) -> list[Notice]:
-    found = (
-        (name, notice)
-        for name, members in grouped(rows, part_name).items()
-        for notice in parts[name].notices(list(map(in_part, members)))
-    )
-    return [
-        replace(notice, message=UserMessage("{name}: {reason}", name=name, reason=notice.message))
-        for name, notice in found
-    ]
-
-
-def _chance(parts: Parts, rows: Rows) -> float | None:
-    """The mean of the parts' chance levels, weighted by their number of questions."""
-    groups = grouped(rows, part_name).items()
-    each = [(parts[name].chance(list(map(in_part, group))), len(group)) for name, group in groups]
-    known = [(chance, count) for chance, count in each if chance is not None]
-    return sum(chance * count for chance, count in known) / len(rows) if len(known) == len(each) else None
-
-
-def _places(rows: Rows) -> dict[str, list[int]]:
-    places: dict[str, list[int]] = {}
-    for i, row in enumerate(rows):
-        places.setdefault(part_name(row), []).append(i)
-    return places
-
-
-def tables(parts: Parts, rows: Rows) -> Any:
-    """Merge the parts' tables: lines get a column DATASET, single numbers the part's name as prefix."""
-    made = {name: parts[name].aggregate(list(map(in_part, group))) for name, group in grouped(rows, part_name).items()}
-    if all(isinstance(table, list) for table in made.values()):
-        return [{**line, "DATASET": name} for name, table in made.items() for line in table]
-    return {f"{name}:{key}": value for name, table in made.items() for key, value in table.items()}
-
-
-def accuracies(table: Any) -> Numbers:
+def _accuracies(table: Any) -> Numbers:
     """Return the accuracy of each part whose table has a single line."""
     lines = [line for line in table if "Overall" in line] if isinstance(table, list) else []
     names = [str(line["DATASET"]) for line in lines]

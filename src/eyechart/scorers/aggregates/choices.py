@@ -36,39 +36,17 @@ MMBENCH_SHORT = {
     "attribute_reasoning": "AR",
 }
 MMT_SHORT = {
-    "visual_recognition": "VR",
-    "localization": "Loc",
-    "ocr": "OCR",
-    "counting": "Count",
-    "hallucination": "HLN",
-    "image_retrieval": "IR",
-    "threed": "3D",
-    "visual_captioning": "VC",
-    "visual_grounding": "VG",
-    "doc_understanding": "DU",
-    "action_recognition": "AR",
-    "pixel_level_perception": "PLP",
-    "image-to-image_translation": "I2IT",
-    "relation_reasoning": "RR",
-    "intelligence_quotient_test": "IQT",
-    "emotion": "Emo",
-    "visual_illusion": "VI",
-    "meme_understanding": "MemU",
-    "visual_prompt_understanding": "VPU",
-    "anomaly_detection": "AND",
-    "keypoint_detection": "KD",
-    "visual_commonsense_reasoning": "VCR",
-    "image_evaluation_judgement": "IEJ",
-    "multiple_image_analysis": "MIA",
-    "cross_image_matching": "CIM",
-    "temporal_understanding": "TU",
-    "visual_code": "VP",
-    "medical_understanding": "MedU",
-    "autonomous_driving": "AUD",
-    "discipline_knowledge_reasoning": "DKR",
-    "embodied_ai": "EA",
+    "visual_recognition": "VR", "localization": "Loc", "ocr": "OCR", "counting": "Count", "hallucination": "HLN",
+    "image_retrieval": "IR", "threed": "3D", "visual_captioning": "VC", "visual_grounding": "VG",
+    "doc_understanding": "DU", "action_recognition": "AR", "pixel_level_perception": "PLP",
+    "image-to-image_translation": "I2IT", "relation_reasoning": "RR", "intelligence_quotient_test": "IQT",
+    "emotion": "Emo", "visual_illusion": "VI", "meme_understanding": "MemU", "visual_prompt_understanding": "VPU",
+    "anomaly_detection": "AND", "keypoint_detection": "KD", "visual_commonsense_reasoning": "VCR",
+    "image_evaluation_judgement": "IEJ", "multiple_image_analysis": "MIA", "cross_image_matching": "CIM",
+    "temporal_understanding": "TU", "visual_code": "VP", "medical_understanding": "MedU",
+    "autonomous_driving": "AUD", "discipline_knowledge_reasoning": "DKR", "embodied_ai": "EA",
     "gui_navigation": "GN",
-}
+}  # fmt: skip
 
 
 def report_acc(rows: Iterable[Row]) -> Lines:
@@ -158,14 +136,14 @@ def mmsci(rows: Iterable[Row]) -> Lines:
     groups = [
         *by_column(found, "subject"),
         *((f"CATEGORY_{name}", group) for name, group in by_column(found, "category")),
+        ("Overall", found),
     ]
-    return [_settings(name, group) for name, group in [*groups, ("Overall", found)]]
-
-
-def _settings(name: str, rows: Rows) -> dict[str, object]:
-    scores = {setting: mean(group) for setting, group in by_column(rows, "setting")}
-    line = {setting: scores.get(setting, 0.0) for setting in MMSCI_SETTINGS}
-    return {"subject": name, **line, "Avg": fmean(line.values())}
+    table: Lines = []
+    for name, group in groups:
+        scores = {setting: mean(members) for setting, members in by_column(group, "setting")}
+        line = {setting: scores.get(setting, 0.0) for setting in MMSCI_SETTINGS}
+        table.append({"subject": name, **line, "Avg": fmean(line.values())})
+    return table
 
 
 FLIPS: Mapping[str, Callable[[str], str]] = {
@@ -260,12 +238,12 @@ def counted(
     found = need(rows)
     cells = [(as_text(row.get(column)), row) for row in found]
     groups = {name: [row for cell, row in cells if cell == name or (holds and name in cell)] for name in names}
-    return [{title: name, **_counts(members)} for name, members in {overall: found, **groups}.items() if members]
-
-
-def _counts(rows: Rows) -> Line:
-    hits = round(sum(as_score(row["score"]) for row in rows))
-    return {"tot": len(rows), "hit": hits, "acc": 100 * hits / len(rows)}
+    table: Lines = []
+    for name, members in {overall: found, **groups}.items():
+        if members:
+            hits = round(sum(as_score(row["score"]) for row in members))
+            table.append({title: name, "tot": len(members), "hit": hits, "acc": 100 * hits / len(members)})
+    return table
 
 
 def visual_puzzles(rows: Iterable[Row], categories: Sequence[str], levels: Sequence[str]) -> Lines:
@@ -295,10 +273,8 @@ def paths(rows: Iterable[Row], columns: Sequence[str], spheres: bool = False) ->
     groups = grouped(found, lambda row: "/".join(as_text(row.get(column)) for column in columns))
     table = {name: mean(groups[name]) for name in sorted(groups)}
     if spheres:
-        tops = grouped([{"name": name} for name in table], lambda one: as_text(one["name"]).partition("/")[0])
-        table |= {
-            f"Sphere macro: {top}": fmean(table[as_text(one["name"])] for one in ones) for top, ones in tops.items()
-        }
+        tops = grouped(table, lambda name: name.partition("/")[0])
+        table |= {f"Sphere macro: {top}": fmean(table[name] for name in names) for top, names in tops.items()}
     return table | {"Overall macro": fmean(table.values()), "Overall micro": mean(found)}
 
 
@@ -318,37 +294,34 @@ def realworld(rows: Iterable[Row], subtasks: Sequence[str]) -> dict[str, object]
 
     A row's `category` is "task/subtask"; of an `l2-category` with an attribute only the first component is used.
     """
+
+    def attribute(row: Row) -> str:
+        name = as_text(row["l2-category"]).lower()
+        return f"{name.partition('/')[0]}/attribute" if "attribute" in name else name
+
+    def averages(members: Rows) -> dict[str, float]:
+        groups = grouped(members, attribute)
+        return {name: mean(group) for name, group in groups.items()} | {"Avg": mean(members) if members else 0}
+
     found = need(rows, "category", "l2-category")
-    tasks: dict[str, object] = {}
+    table: dict[str, object] = {"Overall": mean(found)}
     for task in ("Reasoning", "Perception"):
         members = [row for row in found if as_text(row["category"]).partition("/")[0] == task]
         parts = grouped(members, lambda row: as_text(row["category"]).split("/")[1])
-        named = {
-            name: _attributes(parts.get(name, [])) for name in (*subtasks, *(n for n in parts if n not in subtasks))
-        }
-        tasks[task] = {**named, "Avg": mean(members) if members else 0}
-    return {"Overall": mean(found), **tasks}
-
-
-def _attributes(rows: Rows) -> dict[str, float]:
-    groups = grouped(rows, lambda row: _attribute(as_text(row["l2-category"]).lower()))
-    return {name: mean(members) for name, members in groups.items()} | {"Avg": mean(rows) if rows else 0}
-
-
-def _attribute(name: str) -> str:
-    return f"{name.partition('/')[0]}/attribute" if "attribute" in name else name
+        named = {name: averages(parts.get(name, [])) for name in dict.fromkeys((*subtasks, *parts))}
+        table[task] = {**named, "Avg": mean(members) if members else 0}
+    return table
 
 
 @reports("total", primary="total")
-def in_fours(rows: Iterable[Row], *, fixed: Sequence[str], total: str = "total", size: int = 4) -> Line:
+def in_fours(rows: Iterable[Row], *, fixed: Sequence[str]) -> Line:
     """Return the share of groups of four consecutive rows that are all right: per category of the last, and overall."""
     found = need(rows, "category")
-    if len(found) % size:
-        raise ValueError(f"questions are asked in groups of {size}, but there are {len(found)} rows")
-    fours = [found[i : i + size] for i in range(0, len(found), size)]
-    hits: dict[str, list[float]] = {name: [] for name in (*fixed, total)}
-    for four in fours:
-        right = all_right(four)
-        hits.setdefault(as_text(four[-1]["category"]), []).append(right)
-        hits[total].append(right)
-    return {name: sum(values) / len(values) if values else None for name, values in hits.items()}
+    if len(found) % 4:
+        raise ValueError(f"questions are asked in groups of 4, but there are {len(found)} rows")
+    hits: dict[str, list[float]] = {name: [] for name in (*fixed, "total")}
+    for i in range(0, len(found), 4):
+        right = all_right(found[i : i + 4])
+        hits.setdefault(as_text(found[i + 3]["category"]), []).append(right)
+        hits["total"].append(right)
+    return {name: fmean(values) if values else None for name, values in hits.items()}

@@ -9,20 +9,19 @@ from typing import Any
 from eyechart.metrics.captions import score_captions
 from eyechart.metrics.cell_values import Row, as_score, as_text, text_list
 from eyechart.metrics.long_texts import TOKENIZERS, best_span, vcr_answers
-from eyechart.scorers.aggregates.means import Rows, Table, by_column, grouped, mean, means, need, reports
+from eyechart.scorers.aggregates.means import Rows, Table, by_column, by_value, grouped, mean, means, need, reports
 from eyechart.scorers.rules.texts import OCRBENCH_FORMULAS
 
 
-def scored_parts(rows: Iterable[Row], *, parts: Sequence[str], by: str = "split") -> Table:
+def scored_parts(rows: Iterable[Row], *, parts: Sequence[str]) -> Table:
     """Return the mean of each part, and its exact-match mean if there is one (TableVQABench)."""
-    groups = grouped(need(rows, by), lambda row: as_text(row[by]))
-    columns = {
-        part: [name for name in ("score", "exact") if name in groups[part][0]] for part in parts if part in groups
-    }
-    return [
-        {"split": part, "average_scores": [100 * mean(groups[part], name) for name in names]}
-        for part, names in columns.items()
-    ]
+    groups = by_value(need(rows, "split"), "split")
+    table = []
+    for part in parts:
+        if part in groups:
+            names = [name for name in ("score", "exact") if name in groups[part][0]]
+            table.append({"split": part, "average_scores": [100 * mean(groups[part], name) for name in names]})
+    return table
 
 
 def photographed(rows: Iterable[Row]) -> Table:
@@ -30,11 +29,14 @@ def photographed(rows: Iterable[Row]) -> Table:
 
     The numbers of tables are means over their parts. An ANLS above one half counts as right.
     """
-    found = need(rows)
     numbers: dict[str, tuple[float, float]] = {}
-    for task, members in grouped(found, lambda row: as_text(row["task"])).items():
-        by_part = grouped(members, lambda row: as_text(row["part"]) if as_text(row["task"]) == "TableVQA" else "")
-        pairs = [(100 * mean(part), _all_four(part)) for part in by_part.values()]
+    for task, members in by_value(need(rows), "task").items():
+        enough = 0.5 if task == "DocVQA" else 0.999
+        pairs = []
+        for part in by_value(members, "part").values() if task == "TableVQA" else [members]:
+            pages = grouped(part, lambda row: (as_text(row["part"]), as_text(row["page"]))).values()
+            whole = sum(sum(as_score(row["score"]) > enough for row in page) == 4 for page in pages)
+            pairs.append((100 * mean(part), 100 * whole / (len(part) / 4)))
         numbers[task] = fmean(a for a, _ in pairs), fmean(b for _, b in pairs)
     numbers["WildDoc"] = fmean(a for a, _ in numbers.values()), fmean(b for _, b in numbers.values())
     return [
@@ -44,29 +46,15 @@ def photographed(rows: Iterable[Row]) -> Table:
     ]
 
 
-def _all_four(rows: Rows) -> float:
-    pages = grouped(rows, lambda row: (as_text(row["part"]), as_text(row["page"])))
-    whole = sum(sum(map(_is_right, page)) == 4 for page in pages.values())
-    return 100 * whole / (len(rows) / 4)
-
-
-def _is_right(row: Row) -> bool:
-    return as_score(row["score"]) > (0.5 if as_text(row["task"]) == "DocVQA" else 0.999)
-
-
 @reports("total", primary="total")
 def ocr_parts(rows: Iterable[Row]) -> Table:
     """Return the mean over parts, each the mean of its rows: for groups of parts and overall (CC-OCR)."""
-    found = need(rows, "category", "l2-category", "split")
     keys = ("category", "l2-category", "split")
-    parts = grouped(found, lambda row: tuple(as_text(row[key]) for key in keys))
-    groups_of: dict[str, list[float]] = {}
+    parts = grouped(need(rows, *keys), lambda row: tuple(as_text(row[key]) for key in keys))
+    groups: dict[str, list[float]] = {"lan_ocr": [], "scene_ocr": [], "kie": [], "doc_parsing": []}
     for (category, *_), members in parts.items():
-        group = next(name for name in ("lan_ocr", "scene_ocr", "kie", "doc_parsing") if name in category)
-        groups_of.setdefault(group, []).append(mean(members))
-    table = {
-        name: fmean(groups_of[name]) for name in ("lan_ocr", "scene_ocr", "kie", "doc_parsing") if name in groups_of
-    }
+        groups[next(name for name in groups if name in category)].append(mean(members))
+    table = {name: fmean(values) for name, values in groups.items() if values}
     return table | {"total": fmean(table.values())}
 
 
@@ -111,14 +99,10 @@ def evidence(rows: Iterable[Row]) -> Table:
     groups["single-page"] = [row for row, count in pages if count == 1]
     groups["multi-page"] = [row for row, count in pages if count > 1]
     groups["unanswerable"] = [row for row, count in pages if not count]
-    groups = {"overall_acc": found, **groups}
-    return [
-        {"category": "overall_f1", "num": len(found), "avg_score": whole},
-        *(
-            {"category": name, "num": len(members), "avg_score": mean(members) if members else 0.0}
-            for name, members in groups.items()
-        ),
-    ]
+    table = [{"category": "overall_f1", "num": len(found), "avg_score": whole}]
+    for name, members in {"overall_acc": found, **groups}.items():
+        table.append({"category": name, "num": len(members), "avg_score": mean(members) if members else 0.0})
+    return table
 
 
 def in_languages(rows: Iterable[Row], *, languages: Mapping[str, Mapping[str, Sequence[str]]]) -> Table:
@@ -126,7 +110,7 @@ def in_languages(rows: Iterable[Row], *, languages: Mapping[str, Mapping[str, Se
 
     A group with an answer that needs a missing library (``needs``) is omitted, along with the mean of its language.
     """
-    found = grouped(need(rows, "category"), lambda row: as_text(row["category"]))
+    found = by_value(need(rows, "category"), "category")
     table: dict[str, float] = {}
     overall: dict[str, float] = {}
     for language, groups in languages.items():
@@ -221,13 +205,13 @@ def vcr(rows: Iterable[Row], language: str = "en") -> dict[str, float]:
     return {"Exact_Match": fmean(exact), "Jaccard": fmean(jaccard)}
 
 
-def caption_numbers(table: Mapping[str, Any]) -> dict[str, float]:
+def _caption_numbers(table: Mapping[str, Any]) -> dict[str, float]:
     """Split BLEU into four named numbers."""
     bleu = {f"Bleu_{i}": value for i, value in enumerate(table["Bleu"], 1)}
     return bleu | {name: value for name, value in table.items() if name != "Bleu"}
 
 
-@reports(numbers=caption_numbers, points=True, primary="CIDEr")
+@reports(numbers=_caption_numbers, points=True, primary="CIDEr")
 def captions(rows: Iterable[Row]) -> dict[str, Any]:
     """Return BLEU-1 to BLEU-4, ROUGE-L and CIDEr of all captions, times 100.
 

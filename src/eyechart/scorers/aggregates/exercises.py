@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from statistics import fmean
@@ -15,6 +15,7 @@ from eyechart.scorers.aggregates.means import (
     Table,
     all_right,
     by_column,
+    by_value,
     grouped,
     mean,
     means,
@@ -32,7 +33,8 @@ _SCIENCES = {
 def with_reasoning(rows: Iterable[Row]) -> Table:
     """Return the means with and without chain of thought, and with it per language and science (BMMR)."""
     found = need(rows, "cot", "language", "category_id")
-    reasoned, plain = ([row for row in found if _true(row["cot"]) == cot] for cot in (True, False))
+    parts = grouped(found, lambda row: as_text(row["cot"]).lower() in {"true", "1", "1.0"})
+    reasoned, plain = parts.get(True, []), parts.get(False, [])
     table = {"CoT": mean(reasoned)} | ({"no_CoT": mean(plain)} if plain else {})
     table |= {language.capitalize(): mean(members) for language, members in by_column(reasoned, "language")}
     sciences: dict[str, list[Row]] = {}
@@ -42,17 +44,13 @@ def with_reasoning(rows: Iterable[Row]) -> Table:
     return table | {_SCIENCES[name]: mean(sciences[name]) for name in sorted(sciences) if name in _SCIENCES}
 
 
-def _true(value: object) -> bool:
-    return as_text(value).lower() in {"true", "1", "1.0"}
-
-
-def worst_case(rows: Iterable[Row], *, by: Mapping[str, str], key: str = "qid", variant: str = "varid") -> Table:
+def worst_case(rows: Iterable[Row]) -> Table:
     """Return the mean over all answers, and over questions that are right in every variant (DynaMath)."""
-    found = need(rows, key, variant)
-    right = {name: all_right(members) for name, members in grouped(found, lambda r: as_text(r[key])).items()}
-    first = [{**row, "score": right[as_text(row[key])]} for row in found if as_text(row[variant]) in {"1", "1.0"}]
+    found, groups = need(rows, "qid", "varid"), {"subject": "Subject-{}", "knowledge_level": "Level-{}"}
+    right = {name: all_right(members) for name, members in by_value(found, "qid").items()}
+    first = [{**row, "score": right[as_text(row["qid"])]} for row in found if as_text(row["varid"]) in {"1", "1.0"}]
     return [
-        {"Setting": name} | means(members, groups=by)
+        {"Setting": name} | means(members, groups=groups)
         for name, members in (("Average", found), ("Worst Case", first))
         if members
     ]
@@ -115,43 +113,15 @@ def _math_table(title: str, rows: Rows, groups: Sequence[Sequence[str]]) -> Line
         for name in ("Overall", *names):
             line = counts.setdefault(name, [0, 0, 0])
             line[:] = map(sum, zip(line, facts, strict=True))
-    order = sorted(counts, key=lambda name: (name != "Overall", name))
-    return [_math_line(title, name, *counts[name]) for name in order]
-
-
-def _math_line(title: str, name: str, total: int, prefetched: int, hits: int) -> dict[str, object]:
-    return {
-        title: name,
-        "tot": total,
-        "prefetch": prefetched,
-        "hit": hits,
-        "prefetch_rate": 100 * prefetched / total,
-        "acc": 100 * hits / total,
-    }
+    table: Lines = []
+    for name in sorted(counts, key=lambda name: (name != "Overall", name)):
+        total, prefetched, hits = counts[name]
+        rates = {"prefetch_rate": 100 * prefetched / total, "acc": 100 * hits / total}
+        table.append({title: name, "tot": total, "prefetch": prefetched, "hit": hits, **rates})
+    return table
 
 
 Steps = Sequence[bool]
-KINDS: Mapping[str, Mapping[str, Callable[[Steps, bool], bool]]] = {
-    "Strict": {
-        "InsufficientKnowledge": lambda steps, whole: not all(steps) and not whole,
-        "InadequateGeneralization": lambda steps, whole: all(steps) and not whole,
-        "CompleteMastery": lambda steps, whole: all(steps) and whole,
-        "RoteMemorization": lambda steps, whole: not all(steps) and whole,
-    },
-    "Loose": {
-        "InsufficientKnowledge": lambda steps, whole: not all(steps) and not whole,
-        "InadequateGeneralization": lambda steps, whole: all(steps) and not whole,
-        "CompleteMastery": lambda steps, whole: any(steps) and whole,
-        "RoteMemorization": lambda steps, whole: not any(steps) and whole,
-    },
-}
-"""WeMath's four kinds of problems, by the results of their steps and of the whole problem."""
-
-
-@cache
-def concepts() -> Mapping[str, Sequence[str]]:
-    """Return the concepts of each field."""
-    return tomllib.loads(files(__package__).joinpath("wemath.toml").read_text(encoding="utf-8"))
 
 
 def _wemath_scores(table: Mapping[str, str]) -> dict[str, float]:
@@ -168,19 +138,30 @@ def wemath(rows: Iterable[Row]) -> dict[str, str]:
     no kind while one of its steps lacks a verdict.
     """
     found = need(rows, "key", "ID")
-    problems = [one for one in map(_problem, grouped(found, lambda row: as_text(row["ID"])).values()) if one]
+    problems = [one for one in map(_problem, by_value(found, "ID").values()) if one]
     if not problems:
         raise ValueError("there is no problem with all of its steps")
     table: dict[str, str] = {}
-    for mode, kinds in KINDS.items():
-        counts = {name: sum(kind(steps, whole) for steps, whole in problems) for name, kind in kinds.items()}
-        table |= {f"{name} ({mode})": text for name, text in _lines(counts, len(problems)).items()}
+    for mode, mastered in (("Strict", all), ("Loose", any)):
+        lost = [steps for steps, whole in problems if not whole]
+        solved = [steps for steps, whole in problems if whole]
+        counts = {
+            "InsufficientKnowledge": sum(not all(steps) for steps in lost),
+            "InadequateGeneralization": sum(map(all, lost)),
+            "CompleteMastery": sum(map(mastered, solved)),
+            "RoteMemorization": sum(not mastered(steps) for steps in solved),
+        }
+        missed = 0.5 * counts["InadequateGeneralization"] + counts["RoteMemorization"] + counts["InsufficientKnowledge"]
+        rates = {name: count / len(problems) for name, count in counts.items()}
+        rates["RoteMemorization"] = counts["RoteMemorization"] / len(solved) if solved else 0.0
+        table[f"Score ({mode})"] = _per_cent(1 - missed / len(problems))
+        table |= {f"{name} ({mode})": f"{_per_cent(rate)} ({counts[name]})" for name, rate in rates.items()}
     steps = grouped(found, lambda row: key if (key := as_text(row["key"])).endswith("multi") else "one")
     hits = {key: [as_score(row["score"]) for row in members] for key, members in steps.items()}
     table |= {name: _per_cent(fmean(hits[key])) for name, key in STEPS.items() if key in hits}
     singles = [row for row in found if not as_text(row["key"]).endswith("multi")]
     known = grouped(singles, lambda row: as_text(row.get("knowledge concept")))
-    for field, names in concepts().items():
+    for field, names in _concepts().items():
         each = [fmean(as_score(row["score"]) for row in known[name]) for name in names if name in known]
         table |= {field: _per_cent(fmean(each))} if each else {}
     return table
@@ -200,14 +181,10 @@ def _problem(rows: Sequence[Row]) -> tuple[Steps, bool] | None:
     return steps, whole
 
 
-def _lines(counts: Mapping[str, int], total: int) -> dict[str, str]:
-    lost = 0.5 * counts["InadequateGeneralization"] + counts["RoteMemorization"] + counts["InsufficientKnowledge"]
-    solved = counts["CompleteMastery"] + counts["RoteMemorization"]
-    rates = {name: count / total for name, count in counts.items()}
-    rates["RoteMemorization"] = counts["RoteMemorization"] / solved if solved else 0.0
-    return {"Score": _per_cent(1 - lost / total)} | {
-        name: f"{_per_cent(rate)} ({counts[name]})" for name, rate in rates.items()
-    }
+@cache
+def _concepts() -> Mapping[str, Sequence[str]]:
+    """Return the concepts of each field."""
+    return tomllib.loads(files(__package__).joinpath("wemath.toml").read_text(encoding="utf-8"))
 
 
 def _per_cent(value: float) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import itemgetter
 from statistics import fmean
 from typing import Any, TypeVar
@@ -24,6 +23,7 @@ Table = Any
 Line = dict[str, object]
 Lines = list[Line]
 Numbers = Mapping[str, float]
+Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -97,12 +97,17 @@ def hit(row: Row) -> int:
     return int(as_score(row["score"]) > 0)
 
 
-def grouped(rows: Rows, key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
-    """Return rows by key, in order of appearance."""
-    groups: dict[Key, list[Row]] = {}
+def grouped(rows: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Return rows, or other items, by key, in order of appearance."""
+    groups: dict[Key, list[Item]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return groups
+
+
+def by_value(rows: Iterable[Row], column: str) -> dict[str, list[Row]]:
+    """Return rows by the text in a column, in order of appearance."""
+    return grouped(rows, lambda row: as_text(row[column]))
 
 
 def together(rows: Rows, size: int) -> list[list[Row]]:
@@ -130,14 +135,10 @@ def by_column(rows: Rows, *columns: str) -> Iterator[tuple[str, list[Row]]]:
     taken: set[str] = set()
     for column in columns:
         having = [row for row in rows if not is_missing(row.get(column))]
-        groups = grouped(having, partial(_cell, column=column))
+        groups = by_value(having, column)
         for name, members in sorted(groups.items(), key=itemgetter(0)):
             yield (f"{name} ({column})" if name in taken else name), members
         taken |= groups.keys()
-
-
-def _cell(row: Row, column: str) -> str:
-    return as_text(row[column])
 
 
 _COUNTS: Mapping[str, Callable[[Rows], float]] = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from statistics import fmean
 from typing import Any
 
 from eyechart.metrics.cell_values import Row, as_score, as_text
 from eyechart.metrics.structures import Box, overlap
-from eyechart.scorers.aggregates.means import Table, by_column, grouped, hit, mean, need, reports
+from eyechart.scorers.aggregates.means import Table, by_column, by_value, grouped, hit, mean, need, reports
 
 
 def clicks(rows: Iterable[Row], *, kind: str) -> Table:
@@ -39,22 +39,15 @@ def referrals(rows: Iterable[Row]) -> Table:
     splits = grouped(found, lambda row: as_text(row.get("split")) or as_text(row.get("category")) or "RefCOCO")
     order = [*_REFCOCO, "RefCOCOg_val", "RefCOCOg_test"]
     names = [*(name for name in order if name in splits), *sorted(splits.keys() - {*order})]
-    lines = [
-        {
-            "Split": name,
-            "Precision@1": 100 * mean(splits[name]),
-            "Average IoU": mean(splits[name], "overlap"),
-            "Samples": len(splits[name]),
-        }
-        for name in names
-    ]
-    known = [line for line in lines if line["Split"] in order]
-    if not known:
-        whole = {"Precision@1": 100 * mean(found), "Average IoU": mean(found, "overlap"), "Samples": len(found)}
-        return [*lines, {"Split": "Average", **whole}]
-    columns = ("Precision@1", "Average IoU")
-    means = {name: fmean(as_score(line[name]) for line in known) for name in columns}
-    return [*lines, {"Split": "Average", **means, "Samples": sum(int(as_score(line["Samples"])) for line in known)}]
+    lines = [(name, 100 * mean(splits[name]), mean(splits[name], "overlap"), len(splits[name])) for name in names]
+    known = [line for line in lines if line[0] in order]
+    if known:
+        _, precisions, overlaps, samples = zip(*known, strict=True)
+        lines.append(("Average", fmean(precisions), fmean(overlaps), sum(samples)))
+    else:
+        lines.append(("Average", 100 * mean(found), mean(found, "overlap"), len(found)))
+    columns = ("Split", "Precision@1", "Average IoU", "Samples")
+    return [dict(zip(columns, line, strict=True)) for line in lines]
 
 
 def overlaps(rows: Iterable[Row]) -> Table:
@@ -76,7 +69,7 @@ def pointing(rows: Iterable[Row]) -> Table:
     found = need(rows, "category")
     counts = {
         name: {"num_correct": sum(map(hit, members)), "num_total": len(members)}
-        for name, members in grouped(found, lambda row: as_text(row["category"])).items()
+        for name, members in by_value(found, "category").items()
     }
     return {
         "accuracy": 100 * mean(found),
@@ -98,25 +91,21 @@ _THOUGHT = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 def treebench(rows: Iterable[Row]) -> dict[str, object]:
     """Return TreeBench's accuracy, overall and by subtask (0 without rows), and the mean IoU of boxes (mIoU)."""
     found = need(rows, "category")
-    groups = grouped(found, lambda row: as_text(row["category"]))
+    groups = by_value(found, "category")
     table: dict[str, object] = {"Overall": mean(found)}
     for task, subtasks in (("Perception", PERCEPTION), ("Reasoning", REASONING)):
         members = {name: groups.get(f"{task}/{name}", []) for name in subtasks}
         table[task] = {name: mean(rows) if rows else 0 for name, rows in members.items()}
-    return table | {"mIoU": fmean(map(drawn_overlap, found))}
+    return table | {"mIoU": fmean(map(_drawn_overlap, found))}
 
 
-def drawn_overlap(row: Row) -> float:
+def _drawn_overlap(row: Row) -> float:
     """Return the mean over target boxes of the best IoU with a box in the reasoning or the answer."""
     text = as_text(row.get("prediction"))
     thought = _THOUGHT.search(text)
-    drawn = [_numbers(found) for found in _DRAWN.findall(thought[1] if thought else text)]
+    drawn: list[Box] = [[*map(float, sides)] for sides in _DRAWN.findall(thought[1] if thought else text)]
     drawn = [box for box in drawn if box[0] < box[2] and box[1] < box[3]]
-    wanted = [_numbers(found) for found in _WANTED.findall(as_text(row.get("target_instances")))]
+    wanted: list[Box] = [[*map(float, sides)] for sides in _WANTED.findall(as_text(row.get("target_instances")))]
     if not drawn or not wanted:
         return float(bool(drawn))
     return fmean(max(overlap(box, target) for box in drawn) for target in wanted)
-
-
-def _numbers(texts: Sequence[str]) -> Box:
-    return [float(text) for text in texts]

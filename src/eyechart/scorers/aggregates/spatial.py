@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -13,6 +13,7 @@ from eyechart.scorers.aggregates.means import (
     Table,
     all_right,
     by_column,
+    by_value,
     grouped,
     hit,
     mean,
@@ -31,7 +32,7 @@ def tabulated(numbers: Mapping[str, float]) -> Summary:
 
 
 def _members(rows: Rows, column: str) -> dict[str, list[Row]]:
-    return grouped([row for row in rows if as_text(row.get(column))], lambda row: as_text(row[column]))
+    return by_value([row for row in rows if as_text(row.get(column))], column)
 
 
 def tasks(rows: Iterable[Row], show: Sequence[tuple[str, Sequence[str]]], others: bool = False) -> Summary:
@@ -64,27 +65,14 @@ def chance_adjusted(rows: Iterable[Row], categories: Sequence[str]) -> Summary:
 
 
 def _above_guessing(rows: Rows) -> float:
-    guessed = sum(1 / _count(row) for row in rows)
+    lists = [literal_list(as_text(row.get("candidates" if "candidates" in row else "options"))) for row in rows]
+    guessed = sum(1 / (len(options or ()) or 4) for options in lists)  # four options if a row lists none
     right = sum(as_score(row["score"]) for row in rows)
     return (right - guessed) / (len(rows) - guessed) if len(rows) != guessed else 0.0
 
 
-def _count(row: Row) -> int:
-    """Return the number of options of a row; four if it lists none."""
-    column = "candidates" if "candidates" in row else "options"
-    return len(literal_list(as_text(row.get(column))) or ()) or 4
-
-
 STARE_LETTERS = ("2d_trans", "2d_trans_vsim", "3d_trans", "3d_trans_vsim", "temporal", "perspective")
 STARE_YES_NO = ("folding_nets", "folding_nets_vsim", "tangram_puzzle", "tangram_puzzle_vsim")
-STARE_TERMS = (
-    ("2d_trans", "2d_trans_vsim"),
-    ("3d_trans", "3d_trans_vsim"),
-    ("folding_nets", "folding_nets_vsim"),
-    ("tangram_puzzle", "tangram_puzzle_vsim"),
-    ("temporal",),
-    ("perspective",),
-)
 
 
 @reports("macro", points=True)
@@ -96,17 +84,17 @@ def stare(rows: Iterable[Row]) -> Summary:
     found = need(rows)
     column = "category_agg" if any("category_agg" in row for row in found) else "category"
     groups = grouped(found, lambda row: as_text(row.get(column)).strip().lower())
-    numbers, terms = {"overall_accuracy": 100 * mean(found)}, dict[str, float | None]()
+    numbers, tasks = {"overall_accuracy": 100 * mean(found)}, dict[str, list[float]]()
     for name in (*STARE_LETTERS, *STARE_YES_NO):
         members = groups.get(name, [])
-        terms[name] = mean(members) if members else 0.0
-        numbers[f"{name}_accuracy"] = 100 * (terms[name] or 0.0)
+        score: float | None = mean(members) if members else 0.0
+        numbers[f"{name}_accuracy"] = 100 * (score or 0.0)
         if name in STARE_YES_NO:
-            terms[name] = f1 = _yes_f1(members)
-            numbers |= {} if f1 is None else {f"{name}_f1": 100 * f1}
-    known = ([value for name in names if (value := terms[name]) is not None] for names in STARE_TERMS)
-    means = [fmean(values) for values in known if values]
-    return tabulated({**numbers, "macro": 100 * fmean(means)})
+            score = _yes_f1(members)
+            numbers |= {} if score is None else {f"{name}_f1": 100 * score}
+        if score is not None:
+            tasks.setdefault(name.removesuffix("_vsim"), []).append(score)
+    return tabulated({**numbers, "macro": 100 * fmean(map(fmean, tasks.values()))})
 
 
 _YES_OR_NO = re.compile(r"([A-F])\s{0,9}[.:\uff1a)\uff09]?\s{0,9}(yes|no)", re.IGNORECASE)
@@ -117,20 +105,17 @@ def _yes_f1(rows: Rows) -> float | None:
 
     An unreadable answer counts as the wrong word (VLMEvalKit omits it, which may raise the number).
     """
-    pairs = list(_meant(rows))
+    pairs = []
+    for row in rows:
+        meaning = {letter.upper(): word.lower() for letter, word in _YES_OR_NO.findall(as_text(row.get("question")))}
+        right = meaning.get(as_text(row["answer"]))
+        if right:
+            pairs.append((right, meaning.get(as_text(row["choice"]), "no" if right == "yes" else "yes")))
     if not pairs:
         return None
     hits = sum(right == said == "yes" for right, said in pairs)
     total = sum(word == "yes" for pair in pairs for word in pair)
     return 2 * hits / total if total else 0.0
-
-
-def _meant(rows: Rows) -> Iterator[tuple[str, str]]:
-    for row in rows:
-        meaning = {letter.upper(): word.lower() for letter, word in _YES_OR_NO.findall(as_text(row.get("question")))}
-        right = meaning.get(as_text(row["answer"]))
-        if right:
-            yield right, meaning.get(as_text(row["choice"]), "no" if right == "yes" else "yes")
 
 
 VSI_TYPES = (
@@ -182,11 +167,8 @@ def levels(rows: Iterable[Row], *, levels: Sequence[str]) -> Table:
     for level in levels:
         members = [row for row in found if as_text(row["category"]) == level]
         right = sum(map(hit, members))
-        table |= {
-            level: len(members),
-            f"{level}_correct": right,
-            f"{level}_score": right / len(members) if members else 0,
-        }
+        table |= {level: len(members), f"{level}_correct": right}
+        table[f"{level}_score"] = right / len(members) if members else 0
     return table
 
 
@@ -215,25 +197,21 @@ def rankings(rows: Iterable[Row]) -> Table:
 
 def observations(rows: Iterable[Row]) -> Table:
     """Return the mean of each type of question, under OST-Bench's names."""
+    table = {}
+    for name, members in by_value(need(rows, "type"), "type").items():
+        if name != "A_room-size(float)":
+            shown = name.replace("float", "Estimation").replace("option", "Judgement")
+            shown = shown.replace("int", "Counting" if "quantity" in name else "Temporal-loc")
+            shown = shown.replace("A_object-", "Agent_visible_info-").replace("AO_", "Agent_object_spatial-")
+            table[shown.replace("A_", "Agent_state-")] = mean(members)
+    return table
+
+
+def weighted(rows: Iterable[Row]) -> Table:
+    """Return the mean and the mean weighted by difficulty: overall, and per type (ReasonMap-Plus)."""
     found = need(rows, "type")
-    return {
-        _observation(name): mean(members)
-        for name, members in grouped(found, lambda row: as_text(row["type"])).items()
-        if name != "A_room-size(float)"
-    }
-
-
-def _observation(name: str) -> str:
-    shown = name.replace("float", "Estimation").replace("int", "Counting" if "quantity" in name else "Temporal-loc")
-    shown = shown.replace("option", "Judgement").replace("A_object-", "Agent_visible_info-")
-    return shown.replace("AO_", "Agent_object_spatial-").replace("A_", "Agent_state-")
-
-
-def weighted(rows: Iterable[Row], *, by: str) -> Table:
-    """Return the mean and the mean weighted by difficulty: overall, and per value of a column (ReasonMap-Plus)."""
-    found = need(rows, by)
     lines = []
-    for name, members in [("", found), *((f"[{name}]", members) for name, members in by_column(found, by))]:
+    for name, members in [("", found), *((f"[{name}]", members) for name, members in by_column(found, "type"))]:
         total = sum(as_score(row["weight"]) for row in members)
         right = sum(as_score(row["score"]) * as_score(row["weight"]) for row in members)
         lines.append({"metric": f"accuracy{name}", "value": mean(members), "n": len(members)})
@@ -253,7 +231,7 @@ _GRAPH_PROBLEMS = {
 @reports("AR", points=True, primary="AR")
 def graph_groups(rows: Iterable[Row]) -> Table:
     """Return the rate of valid answers and the mean ratio to the optimum: per group of problems, and over groups."""
-    found = grouped(need(rows), lambda row: as_text(row["task"]))
+    found = by_value(need(rows), "task")
     table: dict[str, float] = {}
     every: list[tuple[float, float]] = []
     for name, tasks in _GRAPH_PROBLEMS.items():
@@ -268,7 +246,7 @@ def graph_groups(rows: Iterable[Row]) -> Table:
 
 def typed(rows: Iterable[Row]) -> Table:
     """Return the mean of four types of answers (Omni3D-Bench)."""
-    found = grouped(need(rows), lambda row: as_text(row["part"]))
+    found = by_value(need(rows), "part")
     names = {
         "yes_no": "Yes/No Accuracy",
         "choice": "Multiple Choice Accuracy",
@@ -282,8 +260,7 @@ def spar_levels(rows: Iterable[Row], *, levels: Mapping[str, Sequence[str]]) -> 
     """Return the mean of each task, of the tasks of each level, and of all tasks (SPAR-Bench)."""
     found = need(rows, "task")
     tasks = {
-        name: (f"{name}_{members[0]['metric']}", mean(members))
-        for name, members in grouped(found, lambda row: as_text(row["task"])).items()
+        name: (f"{name}_{members[0]['metric']}", mean(members)) for name, members in by_value(found, "task").items()
     }
     table = {"overall": fmean(value for _, value in tasks.values())}
     known = {level: [tasks[name][1] for name in names if name in tasks] for level, names in levels.items()}
@@ -291,14 +268,11 @@ def spar_levels(rows: Iterable[Row], *, levels: Mapping[str, Sequence[str]]) -> 
     return table | dict(tasks[name] for names in levels.values() for name in names if name in tasks)
 
 
-def whole_groups(rows: Iterable[Row], *, by: str, key: str, overall: str) -> Table:
-    """Return, for each value of a column, the share of its groups (rows with the same key) that are all right.
-
-    The overall number is the mean over values (VisFactor).
-    """
-    found = need(rows, by, key)
+def whole_groups(rows: Iterable[Row]) -> Table:
+    """Return the share of groups of questions that are all right: per category, and its mean (VisFactor)."""
+    found = need(rows, "category_id", "eval_index")
     table = {
-        name: fmean(map(all_right, grouped(members, lambda row: as_text(row[key])).values()))
-        for name, members in by_column(found, by)
+        name: fmean(map(all_right, by_value(members, "eval_index").values()))
+        for name, members in by_column(found, "category_id")
     }
-    return table | {overall: fmean(table.values())}
+    return table | {"ALL": fmean(table.values())}

@@ -6,20 +6,22 @@ from collections.abc import Iterable, Mapping
 from statistics import fmean
 
 from eyechart.metrics.cell_values import Row, as_text
-from eyechart.scorers.aggregates.means import Rows, all_right, by_column, grouped, mean, need, pick, reports, together
+from eyechart.scorers.aggregates.means import (
+    Rows,
+    all_right,
+    by_column,
+    by_value,
+    grouped,
+    mean,
+    need,
+    pick,
+    reports,
+    together,
+)
 
 MME_PERCEPTION = (
-    "OCR",
-    "artwork",
-    "celebrity",
-    "color",
-    "count",
-    "existence",
-    "landmark",
-    "position",
-    "posters",
-    "scene",
-)
+    "OCR", "artwork", "celebrity", "color", "count", "existence", "landmark", "position", "posters", "scene",
+)  # fmt: skip
 MME_REASONING = ("code_reasoning", "commonsense_reasoning", "numerical_calculation", "text_translation")
 AMBER_KINDS = {
     "discriminative-attribute-state": "Attribute",
@@ -41,7 +43,7 @@ def mme(rows: Iterable[Row]) -> dict[str, float]:
     scores: dict[str, float] = {}
     incomplete = 0
     for name, members in by_column(need(rows, "category", "image_path"), "category"):
-        images = [group[:2] for group in grouped(members, lambda row: as_text(row["image_path"])).values()]
+        images = [group[:2] for group in by_value(members, "image_path").values()]
         pairs = [all_right(pair) for pair in images if len(pair) == 2]
         incomplete += len(images) - len(pairs)
         scores[name] = 100 * mean(members) + (100 * fmean(pairs) if pairs else 0.0)
@@ -53,15 +55,10 @@ def mme(rows: Iterable[Row]) -> dict[str, float]:
     return sums | scores | ({"incomplete_pairs": incomplete} if incomplete else {})
 
 
-def _is_yes(value: object) -> bool:
-    return as_text(value) == "Yes"
-
-
 def _precision_recall_f1(rows: Rows) -> tuple[float, float, float]:
     """Return precision, recall and F1 of the answer Yes as fractions; anything but Yes counts as No; 0 if undefined."""
-    hits = sum(_is_yes(row["answer"]) and _is_yes(row["extracted"]) for row in rows)
-    said = sum(_is_yes(row["extracted"]) for row in rows)
-    true = sum(_is_yes(row["answer"]) for row in rows)
+    pairs = [(as_text(row["answer"]) == "Yes", as_text(row["extracted"]) == "Yes") for row in rows]
+    hits, true, said = pairs.count((True, True)), sum(answer for answer, _ in pairs), sum(yes for _, yes in pairs)
     precision, recall = hits / said if said else 0.0, hits / true if true else 0.0
     return precision, recall, 2 * precision * recall / (precision + recall) if hits else 0.0
 
@@ -78,18 +75,17 @@ def pope(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
     A row with several categories ("random,popular") counts once in each, and as often in `Overall`. An answer that is
     neither Yes nor No counts as No for precision and recall, and as wrong for acc.
     """
-    exploded = [
+    exploded: Rows = [
         {**row, "category": category or None}
         for row in need(rows, "answer")
         for category in as_text(row.get("category")).split(",")
     ]
-    groups: list[tuple[str, Rows]] = [("Overall", exploded), *by_column(exploded, "category")]
-    return {name: _pope_numbers(members) for name, members in groups}
-
-
-def _pope_numbers(rows: Rows) -> dict[str, float]:
-    precision, recall, f1 = _precision_recall_f1(rows)
-    return {"Overall": 100 * f1, "acc": 100 * mean(rows), "precision": 100 * precision, "recall": 100 * recall}
+    table: dict[str, dict[str, float]] = {}
+    for name, members in [("Overall", exploded), *by_column(exploded, "category")]:
+        precision, recall, f1 = _precision_recall_f1(members)
+        numbers = {"Overall": f1, "acc": mean(members), "precision": precision, "recall": recall}
+        table[name] = {column: 100 * value for column, value in numbers.items()}
+    return table
 
 
 @reports("precision", "recall", "f1_score", points=True)
@@ -108,24 +104,20 @@ def hallusion(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
     figure and question are the fourth to sixth component of the index (VD_illusion_1_0_1_0).
     """
     found = need(rows, "index", "l2-category")
-    groups: list[tuple[str, Rows]] = [("Overall", found), *by_column(found, "category", "l2-category")]
-    return {name: _hallusion_numbers(members) for name, members in groups}
 
+    def ids(row: Row) -> tuple[str, str, str]:
+        parts = as_text(row["index"]).split("_")
+        if len(parts) < 6:
+            raise ValueError(f"index {row['index']!r} does not name set, figure and question as in VD_illusion_1_0_1_0")
+        return parts[3], parts[4], parts[5]
 
-def _hallusion_numbers(rows: Rows) -> dict[str, float]:
-    together = {
-        "aAcc": [[row] for row in rows],
-        "fAcc": grouped(rows, lambda row: (as_text(row["l2-category"]), *_ids(row)[:2])).values(),
-        "qAcc": grouped(rows, lambda row: (as_text(row["l2-category"]), *_ids(row)[::2])).values(),
-    }
-    return {name: 100 * fmean(map(all_right, groups)) for name, groups in together.items()}
-
-
-def _ids(row: Row) -> tuple[str, str, str]:
-    parts = as_text(row["index"]).split("_")
-    if len(parts) < 6:
-        raise ValueError(f"index {row['index']!r} does not name set, figure and question as in VD_illusion_1_0_1_0")
-    return parts[3], parts[4], parts[5]
+    table: dict[str, dict[str, float]] = {}
+    for name, members in [("Overall", found), *by_column(found, "category", "l2-category")]:
+        figures = grouped(members, lambda row: (as_text(row["l2-category"]), *ids(row)[:2])).values()
+        questions = grouped(members, lambda row: (as_text(row["l2-category"]), *ids(row)[::2])).values()
+        parts = {"aAcc": [[row] for row in members], "fAcc": figures, "qAcc": questions}
+        table[name] = {part: 100 * fmean(map(all_right, groups)) for part, groups in parts.items()}
+    return table
 
 
 @reports("Avg ACC", points=True)

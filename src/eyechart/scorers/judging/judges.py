@@ -62,21 +62,29 @@ class JudgePrompts:
         return digest_json({name: form.digest for name, form in {**_ours(), **self.forms}.items()})
 
 
-def read_prompts(path: str) -> JudgePrompts:
-    """Read a file of judge prompts; an empty name selects the built-in ones.
+def load_prompts(name: str) -> JudgePrompts:
+    """Return the judge prompts of a setting: built-in (empty), of an installed VLMEvalKit, or from a file.
 
     Raises:
-        UsageError: If the file does not exist or is invalid.
+        UsageError: If the file does not exist or is invalid, or VLMEvalKit is not installed.
     """
-    if not path:
+    if not name:
         return JudgePrompts()
+    if name == VLMEVAL:
+        _folder()
+        for package in (VLMEVAL, "ms-vlmeval"):
+            try:
+                return VlmevalPrompts(f"{VLMEVAL} {version(package)}")
+            except PackageNotFoundError:
+                continue
+        return VlmevalPrompts(VLMEVAL)  # a folder on the path: identified by the digest of its code
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            "{--judge_prompts={path}}: {reason}", advice="Use a TOML file, or vlmeval.", path=path, reason=error
+            "{--judge_prompts={path}}: {reason}", advice="Use a TOML file, or vlmeval.", path=name, reason=error
         ) from error
-    return JudgePrompts(Path(path).name, _parse(text, path))
+    return JudgePrompts(Path(name).name, _parse(text, name))
 
 
 @cache
@@ -123,7 +131,7 @@ def _form(name: str, entry: Any, *, complete: bool) -> JudgeForm:
     known = {key: entry[key] for key in _KNOWN if key in entry}
     if base is not None and base.reads == reads:
         known = {**base.known, **known}
-    if _NEEDS.get(reads, "highest") not in known and reads in _NEEDS:
+    if reads in _NEEDS and _NEEDS[reads] not in known:
         raise DataError("[{name}]: reads = {reads} requires {needs}", name=name, reads=reads, needs=_NEEDS[reads])
     return JudgeForm(name, template, reads, tries, known)
 
@@ -225,10 +233,7 @@ def _middle(scores: Sequence[RuleResult]) -> RuleResult:
 
 # The judge prompts of an installed VLMEvalKit, built by its own functions on demand.
 
-
 VLMEVAL = "vlmeval"
-_PACKAGES = (VLMEVAL, "ms-vlmeval")
-"""Names of its distributions."""
 _UTILS = f"{VLMEVAL}.dataset.utils"
 _CHINESE = "Chinese"
 _FUNCTIONS: Mapping[tuple[str, str], str] = {
@@ -315,28 +320,13 @@ class VlmevalPrompts(JudgePrompts):
     def codes(self) -> dict[str, str]:
         """The digest of each module with prompts."""
         modules = sorted({function.partition(":")[0] for function in _FUNCTIONS.values()})
-        files = {module: _folder() / "dataset" / "utils" / f"{module}.py" for module in modules}
-        return {module: digest_bytes(path.read_bytes()).hex() for module, path in files.items() if path.is_file()}
+        paths = {module: _folder() / "dataset" / "utils" / f"{module}.py" for module in modules}
+        return {module: digest_bytes(path.read_bytes()).hex() for module, path in paths.items() if path.is_file()}
 
     @property
     def digest(self) -> str:
         """Digest of the code of all prompts."""
         return digest_json([self.source, self.codes])
-
-
-def vlmeval_prompts() -> VlmevalPrompts:
-    """Return the judge prompts of the installed VLMEvalKit.
-
-    Raises:
-        UsageError: If it is not installed.
-    """
-    _folder()
-    for name in _PACKAGES:
-        try:
-            return VlmevalPrompts(f"{VLMEVAL} {version(name)}")
-        except PackageNotFoundError:
-            continue
-    return VlmevalPrompts(VLMEVAL)  # a folder on the path: identified by the digest of its code
 
 
 def _folder() -> Path:

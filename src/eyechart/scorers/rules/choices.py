@@ -60,16 +60,14 @@ def _prepare(several: Several, bound: BoundRule, row: Row) -> list[dict[str, obj
             tables the row is kept and counted.
     """
     columns = bound.options.get("columns", "")
-    row = close_open(row) if bound.options.get("close_open") else row
-    made = {**row, **options_in(row, columns)} if columns else dict(row)
+    made = close_open(row) if bound.options.get("close_open") else dict(row)
+    made |= options_in(made, columns) if columns else {}
     options, key = options_of(made), _key(several, bound, made)
-    if key is not None and (options or bound.benchmark.url):
-        return [{**made, "answer": key}]
-    if not bound.benchmark.url:
+    if not bound.benchmark.url and (key is None or not options):
         letters = ", ".join(options) or "none"
-        answer = as_text(row.get("answer"))
+        answer = as_text(made.get("answer"))
         raise ValueError(f"the answer {answer!r} of index {row.get('index')} is none of its letters: {letters}")
-    return [made]
+    return [made if key is None else {**made, "answer": key}]
 
 
 def _key(several: Several, bound: BoundRule, row: Row) -> str | None:
@@ -92,19 +90,6 @@ def _is_number(row: Row, numeric: Sequence[str]) -> bool:
     return as_text(row.get("question_type")) in numeric
 
 
-def _judged(bound: BoundRule, row: Row, verdict: str) -> RuleResult:
-    return RuleResult(verdict, float(verdict == as_text(row.get("answer"))), rule=JUDGE)
-
-
-def _assume(bound: BoundRule, row: Row, right: bool) -> RuleResult:
-    return RuleResult(as_text(row.get("answer")) if right else None, float(right))
-
-
-def _columns(result: RuleResult) -> dict[str, object]:
-    """The letter; Z, which is never right, if there is none."""
-    return {"choice": result.extracted or NO_OPTION, "hit": result.score}
-
-
 def _chance(several: Several, bound: BoundRule, rows: Rows) -> float | None:
     counts = [len(options_of(row)) for row in rows]
     many = several and any(len(as_text(row.get("answer"))) > 1 for row in rows)
@@ -124,9 +109,11 @@ def _hooks(several: Several = "", **other: Any) -> dict[str, Any]:
     """Hooks shared by all multiple-choice rules."""
     return {
         "prepare": partial(_prepare, several),
-        "assume": _assume,
-        "judged": _judged,
-        "columns": _columns,
+        "prepare_options": ("columns", "keys", "close_open"),
+        "assume": lambda _, row, right: RuleResult(as_text(row.get("answer")) if right else None, float(right)),
+        "judged": lambda _, row, verdict: _chosen(row, verdict, JUDGE),
+        # The letter; Z, which is never right, if there is none.
+        "columns": lambda result: {"choice": result.extracted or NO_OPTION, "hit": result.score},
         "chance": partial(_chance, several),
         "notices": partial(_notices, several),
         "judge_form": "choice",
@@ -141,15 +128,7 @@ def choice_rule(several: Several = "") -> Callable[[Reader], Read]:
 
     def make(reader: Reader) -> Read:
         @rule(**_hooks(several))
-        def read(
-            row: Row,
-            text: str,
-            *,
-            extractor: str = VLMEVAL,
-            columns: str | Sequence[str] = "",
-            keys: str = "",
-            close_open: bool = False,
-        ) -> RuleResult:
+        def read(row: Row, text: str, *, extractor: str = VLMEVAL) -> RuleResult:
             options = options_of(row)
             if extractor != VLMEVAL and options and not several:  # the extractor needs options
                 found = EXTRACTORS[extractor](text, options)
@@ -171,24 +150,14 @@ def _chosen(row: Row, choice: str | None, name: str) -> RuleResult:
 
 
 @rule(**_hooks())
-def letter(
-    row: Row,
-    text: str,
-    *,
-    extractor: str = VLMEVAL,
-    columns: str | Sequence[str] = "",
-    keys: str = "",
-    close_open: bool = False,
-) -> RuleResult:
+def letter(row: Row, text: str, *, extractor: str = VLMEVAL) -> RuleResult:
     """Extract the letter, or the text, of an option by the general rules."""
     found = EXTRACTORS[extractor](text, options_of(row))
     return _chosen(row, found.choice, found.rule)
 
 
 @rule(**_hooks(binary=False, chance=None))
-def number_or_letter(
-    row: Row, text: str, *, numeric: Sequence[str], extractor: str = VLMEVAL, columns: str = ""
-) -> RuleResult:
+def number_or_letter(row: Row, text: str, *, numeric: Sequence[str], extractor: str = VLMEVAL) -> RuleResult:
     """Extract a letter, or the final number of the answer for the question types in ``numeric`` (SPBench).
 
     Numbers are scored by closeness.
@@ -210,7 +179,7 @@ def _judged_letters(bound: BoundRule, row: Row, verdict: str) -> RuleResult:
     """The judge's letters; anything else is not a verdict."""
     if not (verdict.isalpha() and verdict.isupper()):
         return bound.assume(row, UNREADABLE)
-    return _judged(bound, row, in_order(verdict))
+    return _chosen(row, in_order(verdict), JUDGE)
 
 
 @rule(**_hooks(prepare=_keys_in_order, judged=_judged_letters, judge_form="letters"))
@@ -360,13 +329,12 @@ def first_labelled(text: str, options: Options, row: Row) -> str | None:
     named = [letter for letter in options if f"({letter})" in text]
     named = named or [letter for letter in options if any(f" {letter}{end}" in text for end in " .,")]
     named = named or [letter for letter, option in options.items() if option in text]
-    places = {letter: _first_place(text, f" {letter} ", f"({letter})", options[letter]) for letter in named}
-    found = {letter: place for letter, place in places.items() if place >= 0}
-    return min(found, key=lambda letter: found[letter]) if found else None
-
-
-def _first_place(text: str, *forms: str) -> int:
-    return next((place for form in forms if (place := text.find(form)) >= 0), -1)
+    places: dict[str, int] = {}
+    for letter in named:
+        form = next((form for form in (f" {letter} ", f"({letter})", options[letter]) if form in text), None)
+        if form is not None:
+            places[letter] = text.find(form)
+    return min(places, key=lambda letter: places[letter]) if places else None
 
 
 def _bare(text: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import combinations, pairwise
+from typing import Any, NamedTuple
 
 from eyechart.metrics.cell_values import Row, as_text, read_literal
 from eyechart.scorers.rule import RuleResult
@@ -19,13 +20,16 @@ def graph_answer(row: Row, text: str) -> RuleResult:
     task = as_text(row["data_source"]).rpartition("/")[2]
     if task not in _PROBLEMS:
         raise ValueError(f"{task!r} is not a problem of NPMM")
-    value_of, smaller = _PROBLEMS[task]
+    problem, value = _PROBLEMS[task], None
     said = text.rpartition("Answer:")[2].strip() if "Answer:" in text else ""
-    value = value_of(_graph(as_text(row["graph"])), said) if said else None
+    if said:
+        graph = _graph(as_text(row["graph"]))
+        found = problem.read(graph, said)
+        value = problem.size(graph, found) if found is not None and problem.holds(graph, found) else None
     if value is None or value <= 0:
-        return RuleResult(said or None, 0.0, {"valid": float(value == 0 and not smaller)}, {"task": task})
+        return RuleResult(said or None, 0.0, {"valid": float(value == 0 and not problem.smaller)}, {"task": task})
     best = float(as_text(row["ground_truth"]))
-    return RuleResult(said, best / value if smaller else value / best, {"valid": 1.0}, {"task": task})
+    return RuleResult(said, best / value if problem.smaller else value / best, {"valid": 1.0}, {"task": task})
 
 
 def _graph(text: str) -> Graph:
@@ -47,7 +51,7 @@ def _neighbours(near: object) -> dict[int, float]:
     return {int(node): 1.0 for node in near} if isinstance(near, list | tuple | set) else {}
 
 
-def _nodes(text: str) -> list[int] | None:
+def _nodes(graph: Graph, text: str) -> list[int] | None:
     found = re.search(r"[\[({]([^\])}]*)[\])}]", text.replace("'", "").replace('"', ""))
     listed = found[1] if found else ",".join(text.split("->"))
     try:
@@ -57,28 +61,32 @@ def _nodes(text: str) -> list[int] | None:
 
 
 def _set(graph: Graph, text: str) -> set[int] | None:
-    nodes = _nodes(text)
+    nodes = _nodes(graph, text)
     return {*nodes} if nodes is not None and {*nodes} <= graph.keys() else None
 
 
-def _vertex_cover(graph: Graph, text: str) -> float | None:
-    chosen = _set(graph, text)
-    if chosen is None or any(a not in chosen and b not in chosen for a, near in graph.items() for b in near):
+def _listed(graph: Graph, text: str) -> list[int] | None:
+    nodes = _nodes(graph, text)
+    return nodes if nodes and len({*nodes}) == len(nodes) and {*nodes} <= graph.keys() else None
+
+
+def _tour(graph: Graph, text: str) -> list[int] | None:
+    path = _nodes(graph, text)
+    if not path or path[0] != path[-1] or len({*path[:-1]}) != len(path) - 1:
         return None
-    return len(chosen)
+    return None if any(b not in graph.get(a, {}) for a, b in pairwise(path)) else path
 
 
-def _dominating_set(graph: Graph, text: str) -> float | None:
-    chosen = _set(graph, text)
-    if not chosen or any(node not in chosen and not chosen & near.keys() for node, near in graph.items()):
+def _halves(graph: Graph, text: str) -> tuple[set[int], set[int]] | None:
+    value = read_literal(text)
+    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(part, list) for part in value):
         return None
-    return len(chosen)
+    first, second = ({*part} for part in value)
+    whole = len(value[0]) + len(value[1]) == len(graph) and first | second == graph.keys()
+    return (first, second) if whole and not first & second else None
 
 
-def _feedback_set(graph: Graph, text: str) -> float | None:
-    removed = _set(graph, text)
-    if removed is None:
-        return None
+def _leaves_a_forest(graph: Graph, removed: set[int]) -> bool:
     parent = {node: node for node in graph}
 
     def root(node: int) -> int:
@@ -89,88 +97,57 @@ def _feedback_set(graph: Graph, text: str) -> float | None:
     edges = {(min(a, b), max(a, b)) for a, near in graph.items() for b in near if not {a, b} & removed}
     for a, b in edges:
         if root(a) == root(b):
-            return None  # a cycle remains
+            return False  # a cycle remains
         parent[root(a)] = root(b)
-    return len(removed)
+    return True
 
 
-def _listed(graph: Graph, text: str) -> list[int] | None:
-    nodes = _nodes(text)
-    if not nodes or len({*nodes}) != len(nodes) or not {*nodes} <= graph.keys():
-        return None
-    return nodes
-
-
-def _clique(graph: Graph, text: str) -> float | None:
-    nodes = _listed(graph, text)
-    if nodes is None or any(b not in graph[a] and a not in graph[b] for a, b in combinations(nodes, 2)):
-        return None
-    return len(nodes)
-
-
-def _independent_set(graph: Graph, text: str) -> float | None:
-    nodes = _listed(graph, text)
-    if nodes is None or any(b in graph[a] for a, b in combinations(nodes, 2)):
-        return None
-    return len(nodes)
-
-
-def _coloring(graph: Graph, text: str) -> float | None:
-    colors = _nodes(text)
+def _is_coloring(graph: Graph, colors: list[int]) -> bool:
     if not colors or len(colors) != len(graph) or -1 in colors:
-        return None
+        return False
     by_node = dict(zip(sorted(graph), colors, strict=True))
-    return None if any(by_node[a] == by_node.get(b) for a in graph for b in graph[a]) else len({*colors})
+    return not any(by_node[a] == by_node.get(b) for a in graph for b in graph[a])
 
 
-def _tour(graph: Graph, text: str) -> list[int] | None:
-    path = _nodes(text)
-    if not path or path[0] != path[-1] or len({*path[:-1]}) != len(path) - 1:
-        return None
-    return None if any(b not in graph.get(a, {}) for a, b in pairwise(path)) else path
+def _cut(graph: Graph, halves: tuple[set[int], set[int]]) -> float:
+    return sum(graph[a].get(b, 0.0) for a in halves[0] for b in halves[1])
 
 
-def _cycle(graph: Graph, text: str) -> float | None:
-    path = _tour(graph, text)
-    return len(path) if path else None
+class _Problem(NamedTuple):
+    """How a solution is read, what makes it valid, and its size."""
+
+    read: Callable[[Graph, str], Any]
+    """Parses a solution; None if it is not one."""
+    smaller: bool
+    """Whether smaller is better."""
+    holds: Callable[[Graph, Any], bool] = lambda _graph, _found: True
+    size: Callable[[Graph, Any], float] = lambda _graph, found: len(found)
 
 
-def _travel(graph: Graph, text: str) -> float | None:
-    path = _tour(graph, text)
-    if not path or {*path} != graph.keys():
-        return None
-    return sum(graph[a][b] for a, b in pairwise(path))
-
-
-def _parts(graph: Graph, text: str) -> Sequence[set[int]] | None:
-    value = read_literal(text)
-    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(part, list) for part in value):
-        return None
-    first, second = ({*part} for part in value)
-    whole = len(value[0]) + len(value[1]) == len(graph) and first | second == graph.keys()
-    return (first, second) if whole and not first & second else None
-
-
-def _cut(graph: Graph, text: str) -> float | None:
-    parts = _parts(graph, text)
-    return None if parts is None else sum(graph[a].get(b, 0.0) for a in parts[0] for b in parts[1])
-
-
-def _bisection(graph: Graph, text: str) -> float | None:
-    parts = _parts(graph, text)
-    return _cut(graph, text) if parts and abs(len(parts[0]) - len(parts[1])) <= 1 else None
-
-
-_PROBLEMS: Mapping[str, tuple[Callable[[Graph, str], float | None], bool]] = {
-    "NpVertexCover": (_vertex_cover, True),
-    "NpDominatingSet": (_dominating_set, True),
-    "NpFeedbackVertexSet": (_feedback_set, True),
-    "NpGcpD": (_coloring, True),
-    "NpTsp": (_travel, True),
-    "NpMinimumCut": (_bisection, True),
-    "NpMaximumCliqueProblem": (_clique, False),
-    "NpMaximumSet": (_independent_set, False),
-    "NpHamiltonianCycle": (_cycle, False),
-    "NpMaximumCut": (_cut, False),
+_PROBLEMS: Mapping[str, _Problem] = {
+    "NpVertexCover": _Problem(
+        _set, True, lambda graph, found: all(a in found or b in found for a, near in graph.items() for b in near)
+    ),
+    "NpDominatingSet": _Problem(
+        _set,
+        True,
+        lambda graph, found: bool(found) and all(a in found or found & near.keys() for a, near in graph.items()),
+    ),
+    "NpFeedbackVertexSet": _Problem(_set, True, _leaves_a_forest),
+    "NpGcpD": _Problem(_nodes, True, _is_coloring, lambda _, colors: len({*colors})),
+    "NpTsp": _Problem(
+        _tour,
+        True,
+        lambda graph, path: {*path} == graph.keys(),
+        lambda graph, path: sum(graph[a][b] for a, b in pairwise(path)),
+    ),
+    "NpMinimumCut": _Problem(_halves, True, lambda _, halves: abs(len(halves[0]) - len(halves[1])) <= 1, _cut),
+    "NpMaximumCliqueProblem": _Problem(
+        _listed, False, lambda graph, found: all(b in graph[a] or a in graph[b] for a, b in combinations(found, 2))
+    ),
+    "NpMaximumSet": _Problem(
+        _listed, False, lambda graph, found: not any(b in graph[a] for a, b in combinations(found, 2))
+    ),
+    "NpHamiltonianCycle": _Problem(_tour, False),
+    "NpMaximumCut": _Problem(_halves, False, size=_cut),
 }
-"""Computes the size of a solution, None for an invalid one, and whether smaller is better."""

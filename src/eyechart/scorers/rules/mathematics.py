@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import re
 from collections.abc import Callable
+from functools import partial
 
 from eyechart.metrics.answers import infer_choice
 from eyechart.metrics.cell_values import LETTERS, Row, as_text, text_list
@@ -14,24 +17,25 @@ from eyechart.metrics.math_expressions import boxed, plain_expression
 from eyechart.scorers.rule import DIFFERENT, JUDGE, NO_ANSWER, UNDECIDED, BoundRule, RuleResult, rule
 
 
-def solution(row: Row, text: str, *, column: str = "answer") -> RuleResult:
+def _formulas(text: str) -> str:
+    """Return the boxed text, else the formulas between dollars in the last line, else the whole text."""
+    return ", ".join(boxed(text)) or ", ".join(re.findall(r"\$(.+?)\$", text.strip().split("\n")[-1])) or text
+
+
+def solution(row: Row, text: str) -> RuleResult:
     """Compare the boxed text, else the formula between dollars in the last line, else the whole text."""
-    said = ", ".join(boxed(text)) or ", ".join(re.findall(r"\$(.+?)\$", text.strip().split("\n")[-1])) or text
-    said = re.sub(r"\s*c?m(?:\^\{?2\}?)?$", "", said.strip())
-    return RuleResult(said, float(bool(said) and math_equal(said, row[column])))
+    said = re.sub(r"\s*c?m(?:\^\{?2\}?)?$", "", _formulas(text).strip())
+    return RuleResult(said, float(bool(said) and math_equal(said, row["answer"])))
 
 
 def boxed_answer(row: Row, text: str) -> RuleResult:
     """Compare the boxed text: the letters of a choice (``task_type`` mc), or a value."""
-    inside = boxed(text)
+    inside, wanted = boxed(text), text_list(row["answer"])
     if as_text(row.get("task_type")) == "mc":
-        said = [letter for letter in (inside[0] if inside else "") if letter.isupper()]
-        wanted = text_list(row["answer"])
-        return RuleResult("".join(said), float(len(said) == len(wanted) and {*said} == {*wanted}))
-    said_text = inside[-1] if inside else ""
-    return RuleResult(
-        said_text, float(bool(inside) and math_equal(said_text, next(iter(text_list(row["answer"])), "")))
-    )
+        letters = [letter for letter in (inside[0] if inside else "") if letter.isupper()]
+        return RuleResult("".join(letters), float(len(letters) == len(wanted) and {*letters} == {*wanted}))
+    said = inside[-1] if inside else ""
+    return RuleResult(said, float(bool(inside) and math_equal(said, next(iter(wanted), ""))))
 
 
 def short_answer(row: Row, text: str) -> RuleResult:
@@ -39,9 +43,9 @@ def short_answer(row: Row, text: str) -> RuleResult:
     body = text[text.find("{") : text.rfind("}") + 1] if 0 <= text.find("{") < text.rfind("}") else text
     kind, target = as_text(row["answer_type"]), as_text(row["answer"])
     for said in (_field(body.replace("\\", "")), body):
-        found = _typed(said, kind) if said is not None else None
+        found = _compare_typed(said, kind, target) if said is not None else None
         if found is not None:
-            return RuleResult(found, float(_same(found, target, kind)))
+            return found
     return RuleResult(None, float(kind == "multiple choice" and target in body[:3].upper()))
 
 
@@ -54,27 +58,19 @@ def _field(body: str) -> str | None:
     return None if value is None else str(value)
 
 
-def _typed(text: str, kind: str) -> str | None:
+def _compare_typed(text: str, kind: str, target: str) -> RuleResult | None:
+    """Compare a text of the given type; None if it is of another."""
     if kind == "float":
         first = text.split(" ", maxsplit=1)[0]
         try:
-            return str(float(first.split("π")[0]) * (3.141592653589793 if "π" in first else 1))
+            number = float(first.split("π")[0]) * (math.pi if "π" in first else 1)
         except ValueError:
             return None
+        return RuleResult(str(number), float(abs(number - float(target)) <= 0.001))
     if kind == "multiple choice":
-        if len(text) == 1:
-            return text.upper()
-        letters = [letter for letter in "ABCDE" if letter in text.upper()]
-        return letters[0] if len(letters) == 1 else None
-    return text
-
-
-def _same(said: str, target: str, kind: str) -> bool:
-    if kind == "float":
-        return abs(float(said) - float(target)) <= 0.001
-    if kind == "multiple choice":
-        return said == target
-    return bool(said.strip()) and said.lower() in target.lower()
+        letters = [text.upper()] if len(text) == 1 else [letter for letter in "ABCDE" if letter in text.upper()]
+        return RuleResult(letters[0], float(letters[0] == target)) if len(letters) == 1 else None
+    return RuleResult(text, float(bool(text.strip()) and text.lower() in target.lower()))
 
 
 _STATED = re.compile(
@@ -106,8 +102,7 @@ def competition(row: Row, text: str) -> RuleResult:
     """Compare the final answer of a competition problem, within the row's tolerance (OlympiadBench)."""
     words = "所以最终答案是(.*)" if "zh" in as_text(row.get("source")) else "So the final answer is (.*)"
     stated = re.findall(words, text)
-    said = stated[-1].strip() if stated else text
-    said = ", ".join(boxed(said)) or ", ".join(re.findall(r"\$(.+?)\$", said.strip().split("\n")[-1])) or said
+    said = _formulas(stated[-1].strip() if stated else text)
     target = as_text(row["final_answer"]).removeprefix("['").removesuffix("']")
     error = as_text(row.get("error")).split(",")[0]
     tolerance = float(error) * 1.01 if error else 0.0
@@ -137,10 +132,10 @@ def _same_value(said: str, target: str) -> bool:
         return False
 
 
-def mathematics(row: Row, text: str, *, column: str = "answer") -> RuleResult:
+def mathematics(row: Row, text: str) -> RuleResult:
     """Compare the boxed or whole text with one of the answers, by value."""
     said = next(reversed(boxed(text)), text).strip()
-    right = bool(said) and any(math_equal(said, target) for target in text_list(row[column]))
+    right = bool(said) and any(math_equal(said, target) for target in text_list(row["answer"]))
     return RuleResult(said, float(right))
 
 
@@ -198,14 +193,14 @@ def _choice(row: Row, text: str) -> RuleResult:
 
 def _statement(row: Row, text: str) -> RuleResult:
     parts = [part for part in _stated(text, _STATEMENT_SIGNS) if not any(word in part for word in _AMBIGUOUS)]
-    no = sum(any(word in part for word in _NEGATIVE) for part in parts)
-    yes = sum(any(word in part for word in _POSITIVE) for part in parts) - _both(parts)
+    yes = no = 0
+    for part in parts:
+        if any(word in part for word in _NEGATIVE):  # 不对 contains 对
+            no += 1
+        elif any(word in part for word in _POSITIVE):
+            yes += 1
     read = "对" if yes > no else "错" if no > yes else None
     return RuleResult(read, float(read == as_text(row["answer"])))
-
-
-def _both(parts: list[str]) -> int:
-    return sum(any(w in part for w in _NEGATIVE) and any(w in part for w in _POSITIVE) for part in parts)
 
 
 def _blank(row: Row, text: str) -> RuleResult:
@@ -228,12 +223,8 @@ def _plain(text: str, target: str) -> float | str | None:
     except ValueError:
         pass
     said = text.strip()
-    too_long = len(said) > len(target) + 20 or _letters(said) > _letters(target) + 2
-    return None if too_long else said
-
-
-def _letters(text: str) -> int:
-    return sum(letter.isascii() and letter.isalpha() for letter in text)
+    letters, wanted = (sum(c.isascii() and c.isalpha() for c in part) for part in (said, target))
+    return None if len(said) > len(target) + 20 or letters > wanted + 2 else said
 
 
 def _stated(text: str, signs: tuple[str, ...], last: str = "") -> list[str]:
@@ -270,32 +261,25 @@ def mathvista_read(row: Row, column: str = "prediction") -> str | float | None:
     response = row.get(column)
     if as_text(row.get("question_type")) == "multi_choice":
         return _option(response, _choices(row))
-    convert = _MATHVISTA_TYPES.get(as_text(row.get("answer_type")), _joined)
-    try:
-        value, target = convert(response), convert(row.get("answer"))
-    except ValueError:
-        value, target = "", None
-    if value == target:
-        return value
+    kind = as_text(row.get("answer_type"))
+    with contextlib.suppress(ValueError):
+        value = _value(response, kind)
+        if value == _value(row.get("answer"), kind):
+            return value
     # A bare number of the other type, 14.0 for 14, is left to the judge, as VLMEvalKit does.
     written = not _BARE.fullmatch(as_text(response).strip())
     return as_text(row.get("answer")) if written and math_equal(response, row.get("answer")) else None
 
 
-def _integer(value: object) -> int:
-    if isinstance(value, float) and value.is_integer():  # spreadsheets store 14 as 14.0
-        return int(value)
-    return int(as_text(value))
-
-
-def _joined(value: object) -> str:
-    return ", ".join(" ".join(text.split()) for text in text_list(value))
-
-
-_MATHVISTA_TYPES: dict[str, Callable[[object], str | float]] = {
-    "integer": _integer,
-    "float": lambda value: float(as_text(value)),
-}
+def _value(value: object, kind: str) -> str | float:
+    """Convert a cell by its ``answer_type``."""
+    match kind:
+        case "integer":  # spreadsheets store 14 as 14.0
+            return int(value) if isinstance(value, float) and value.is_integer() else int(as_text(value))
+        case "float":
+            return float(as_text(value))
+        case _:
+            return ", ".join(" ".join(text.split()) for text in text_list(value))
 
 
 def mathvista_hit(row: Row) -> bool:
@@ -319,10 +303,10 @@ def mathvision_read(row: Row, column: str = "prediction") -> str | None:
 
 def _option(response: object, choices: dict[str, object]) -> str | None:
     r"""Read an option's letter, also from the last box: ``\boxed{\text{B}}``."""
-    box = boxed(as_text(response))
-    return infer_choice(response, choices) or (
-        infer_choice(plain_expression(box[-1]).upper(), choices) if box else None
-    )
+    found = infer_choice(response, choices)
+    if not found and (box := boxed(as_text(response))):
+        found = infer_choice(plain_expression(box[-1]).upper(), choices)
+    return found
 
 
 def mathvision_hit(row: Row) -> bool:
@@ -335,36 +319,34 @@ def _math_columns(result: RuleResult) -> dict[str, object]:
     return {"res": result.extracted or "", "log": result.rule, "score": result.score}
 
 
-def _compared(row: Row, found: str, right: Callable[[Row], bool], rule: str) -> RuleResult:
+def _compared(right: Callable[[Row], bool], row: Row, found: str, rule: str) -> RuleResult:
     return RuleResult(found, float(right({**row, "res": found})), rule=rule)
 
 
-def _by_value(row: Row, text: str, found: str | float | None, right: Callable[[Row], bool]) -> RuleResult:
+def _by_value(right: Callable[[Row], bool], row: Row, text: str, found: str | float | None) -> RuleResult:
     """Compare the extracted answer; a short one that is not literally right is left to the judge, like none."""
     if found is not None:
-        return _compared(row, as_text(found), right, PREFETCHED)
+        return _compared(right, row, as_text(found), PREFETCHED)
     value = text.strip()
     if value and not _choices(row) and len(value.split()) <= LONGEST_VALUE:
         return RuleResult(value, 0.0, rule=DIFFERENT)
     return RuleResult(None, 0.0, rule=UNDECIDED)
 
 
-def _extracted(right: Callable[[Row], bool]) -> Callable[[BoundRule, Row, str], RuleResult]:
+def _judged(right: Callable[[Row], bool], bound: BoundRule, row: Row, verdict: str) -> RuleResult:
     """Compare the answer extracted by a judge; `NO_ANSWER` is wrong, whatever options it resembles."""
-
-    def judged(bound: BoundRule, row: Row, verdict: str) -> RuleResult:
-        return RuleResult(verdict, 0.0, rule=JUDGE) if verdict == NO_ANSWER else _compared(row, verdict, right, JUDGE)
-
-    return judged
+    if verdict == NO_ANSWER:
+        return RuleResult(verdict, 0.0, rule=JUDGE)
+    return _compared(right, row, verdict, JUDGE)
 
 
-@rule(judged=_extracted(mathvista_hit), columns=_math_columns, judge_form="extract", binary=True)
+@rule(judged=partial(_judged, mathvista_hit), columns=_math_columns, judge_form="extract", binary=True)
 def mathvista(row: Row, text: str) -> RuleResult:
     """Extract an option's letter or the right value (MathVista)."""
-    return _by_value(row, text, mathvista_read({**row, "prediction": text}), mathvista_hit)
+    return _by_value(mathvista_hit, row, text, mathvista_read({**row, "prediction": text}))
 
 
-@rule(judged=_extracted(mathvision_hit), columns=_math_columns, judge_form="extract", binary=True)
+@rule(judged=partial(_judged, mathvision_hit), columns=_math_columns, judge_form="extract", binary=True)
 def mathvision(row: Row, text: str) -> RuleResult:
     """Extract an option's letter or the right value (MathVision)."""
-    return _by_value(row, text, mathvision_read({**row, "prediction": text}), mathvision_hit)
+    return _by_value(mathvision_hit, row, text, mathvision_read({**row, "prediction": text}))

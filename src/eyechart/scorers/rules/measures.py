@@ -42,12 +42,10 @@ def observed(row: Row, text: str) -> RuleResult:
         number = finite_number(said)
         return RuleResult(said, near(number, float(target)) if number is not None else 0.0)
     if "(option" in kind:
-        options = text_list(row.get("option"))
+        options, start = text_list(row.get("option")), said.strip().lower()[:_MAX_LENGTH]
         if not options or not said:
             return RuleResult(None, 0.0)
-        read = max(
-            options, key=lambda option: common_length(*(text.strip().lower()[:_MAX_LENGTH] for text in (said, option)))
-        )
+        read = max(options, key=lambda option: common_length(start, option.strip().lower()[:_MAX_LENGTH]))
         return RuleResult(read, float(read == target.replace('"', "")))
     count = next((str(value) for word, value in _WORDS.items() if word in said.lower()), said.strip())
     return RuleResult(said, float(re.fullmatch(r"[-+]?\d{1,12}", count) is not None and int(count) == float(target)))
@@ -78,19 +76,18 @@ def travelled(row: Row, text: str) -> RuleResult:
     kind, target = as_text(row["type"]).lower(), as_text(row["answer"]).strip()
     whole = text.strip()
     inside = re.findall(r"boxed\{([^}]*)\}", whole) or boxed(whole)
-    part = " ".join(re.findall(r"\\text\{([^}]*)\}", inside[-1])) or inside[-1] if inside else _after(whole)
+    low, part = whole.lower(), whole
+    if inside:
+        part = " ".join(re.findall(r"\\text\{([^}]*)\}", inside[-1])) or inside[-1]
+    elif phrase := next((phrase for phrase in _STATED if phrase in low), ""):
+        part = re.split(r"\n|\. |\.$", whole[low.rfind(phrase) + len(phrase) :].strip(), maxsplit=1)[0].strip()
     read = next((found for said in (part, whole) if (found := _typed(kind, said)) is not None), None)
-    right = bool(whole) and read is not None and read == (_wanted(kind, target) if kind else target)
+    if "torf" in kind:
+        target = "yes" if int(float(target)) == 1 else "no"
+    elif kind:
+        target = str(int(float(target))) if kind.startswith("counting") else target.lower()
+    right = bool(whole) and read is not None and read == target
     return RuleResult(read, float(right), facts={"weight": WEIGHTS[as_text(row["difficulty_city"])]})
-
-
-def _after(text: str) -> str:
-    low = text.lower()
-    phrase = next((phrase for phrase in _STATED if phrase in low), None)
-    if phrase is None:
-        return text
-    said = text[low.rfind(phrase) + len(phrase) :].strip()
-    return re.split(r"\n|\. |\.$", said, maxsplit=1)[0].strip()
 
 
 def _typed(kind: str, text: str) -> str | None:
@@ -106,29 +103,21 @@ def _typed(kind: str, text: str) -> str | None:
     return text.strip().lower()
 
 
-def _wanted(kind: str, target: str) -> str:
-    if "torf" in kind:
-        return "yes" if int(float(target)) == 1 else "no"
-    return str(int(float(target))) if kind.startswith("counting") else target.lower()
-
-
 def tagged_value(row: Row, text: str) -> RuleResult:
     """Compare the content of <ans> tags by the row's ``answer_type``: int, str or float (Omni3D-Bench)."""
     inside = re.search(r"<ans>(.*?)(?:</ans>|$)", text, re.DOTALL)
     said, target = (inside[1] if inside else text), as_text(row["answer"])
-    kind = as_text(row["answer_type"])
-    number = finite_number(said)
+    kind, low, number = as_text(row["answer_type"]), said.lower(), finite_number(said)
     if kind == "float":
         wide = tuple(1 - 0.05 * i for i in range(10, 0, -1))
-        return RuleResult(
-            said, near(number, float(target), wide) if number is not None else 0.0, facts={"part": "other"}
-        )
-    if kind == "int":
-        return RuleResult(said, float(number is not None and number == int(float(target))), facts={"part": "count"})
-    if target in {"yes", "no"}:
-        also = {"yes": "true", "no": "false"}[target]
-        return RuleResult(said, float(target in said.lower() or also in said.lower()), facts={"part": "yes_no"})
-    return RuleResult(said, float(said.lower() == target), facts={"part": "choice"})
+        part, score = "other", near(number, float(target), wide) if number is not None else 0.0
+    elif kind == "int":
+        part, score = "count", float(number is not None and number == int(float(target)))
+    elif target in {"yes", "no"}:
+        part, score = "yes_no", float(target in low or {"yes": "true", "no": "false"}[target] in low)
+    else:
+        part, score = "choice", float(low == target)
+    return RuleResult(said, score, facts={"part": part})
 
 
 SPAR_MEASURES = ("depth_prediction", "distance_prediction")
@@ -142,24 +131,23 @@ def spar(row: Row, text: str) -> RuleResult:
         score = mean_relative_accuracy(number, float(target)) if number is not None else 0.0
         return RuleResult(text, score, facts={"metric": "MRA:.5:.95:.05"})
     if task == "view_change_infer":
-        return RuleResult(text, _moves(text, target), facts={"metric": "vci_metric"})
+        said, wanted = _moves(text), _moves(target)
+        accuracies = [
+            mean_relative_accuracy(said.get(a, 0.0) - said.get(b, 0.0), wanted.get(a, 0.0) - wanted.get(b, 0.0))
+            for a, b in _OPPOSITES
+        ]
+        return RuleResult(text, sum(accuracies) / len(accuracies), facts={"metric": "vci_metric"})
     letter = spatial_letter(text)
     return RuleResult(letter, float(letter == target.strip().upper()), facts={"metric": "accuracy"})
 
 
-_MOVES = (
+_OPPOSITES = (
     ("move_right", "move_left"), ("move_up", "move_down"), ("move_forward", "move_backward"),
     ("rotate_right", "rotate_left"), ("rotate_up", "rotate_down"),
 )  # fmt: skip
 
 
-def _moves(text: str, target: str) -> float:
-    said, wanted = (_parsed_moves(value) for value in (text, target))
-    pairs = ((said.get(a, 0.0) - said.get(b, 0.0), wanted.get(a, 0.0) - wanted.get(b, 0.0)) for a, b in _MOVES)
-    return sum(mean_relative_accuracy(one, two) for one, two in pairs) / len(_MOVES)
-
-
-def _parsed_moves(text: str) -> dict[str, float]:
+def _moves(text: str) -> dict[str, float]:
     parts = (part.partition(":") for part in text.split(","))
     return {name.strip(): value for name, _, number in parts if (value := finite_number(number.strip())) is not None}
 
@@ -172,18 +160,11 @@ def ranking(row: Row, text: str) -> RuleResult:
     wanted = numbers(read_literal(as_text(row["answer"])))
     lists = [found for part in re.findall(r"\[[^\[\]]{0,400}\]", text) if (found := numbers(read_literal(part)))]
     said = lists[-1] if lists and not re.search(r"\[\s*\[", text) else []
-    return RuleResult(
-        str(said) if said else None, float(bool(said) and said == wanted), {"pairs": _pairs(wanted, said)}
-    )
-
-
-def _pairs(wanted: list[float], said: list[float]) -> float:
-    if len(wanted) != len(said) or sorted(wanted) != sorted(said) or len({*said}) != len(said):
-        return 0.0
-    if len(wanted) < 2:
-        return 1.0
-    pairs = list(combinations(wanted, 2))
-    return sum(said.index(a) < said.index(b) for a, b in pairs) / len(pairs)
+    share = 0.0
+    if sorted(wanted) == sorted(said) and len({*said}) == len(said):
+        pairs = list(combinations(wanted, 2))
+        share = sum(said.index(a) < said.index(b) for a, b in pairs) / len(pairs) if pairs else 1.0
+    return RuleResult(str(said) if said else None, float(bool(said) and said == wanted), {"pairs": share})
 
 
 def steps(row: Row, text: str) -> RuleResult:
@@ -274,19 +255,14 @@ def named_answer(row: Row, text: str) -> RuleResult:
 
     Without such a field the whole text is the answer (VLMEvalKit may guess at random).
     """
-    said = _first(_NAMED, text)
-    reason = _first(_REASONS, text)
-    target = as_text(row["answer"])
+    said, reason = (
+        next((found[1] for pattern in patterns if (found := re.search(pattern, text))), None)
+        for patterns in (_NAMED, _REASONS)
+    )
     read = text if said is None else said
-    facts = {
-        "format_error": float(said is None),
-        "reasoning": "Format Error. All of the resposne as the answer." if reason is None else reason,
-    }
-    return RuleResult(read, float(bool(text) and _same_thing(read, target)), facts=facts)
-
-
-def _first(patterns: tuple[str, ...], text: str) -> str | None:
-    return next((found[1] for pattern in patterns if (found := re.search(pattern, text))), None)
+    unread = "Format Error. All of the resposne as the answer."
+    facts = {"format_error": float(said is None), "reasoning": unread if reason is None else reason}
+    return RuleResult(read, float(bool(text) and _same_thing(read, as_text(row["answer"]))), facts=facts)
 
 
 def _same_thing(said: str, target: str) -> bool:
@@ -305,7 +281,11 @@ def pair_counts(row: Row, text: str) -> RuleResult:
     """Compare by the task (VLM2-Bench): T or F of a pair, a count with partial scores for close ones, or a letter."""
     kind, target = as_text(row["category"]), as_text(row["answer"]).strip()
     if kind.endswith("-cnt"):
-        return _count(text, int(target), 2)
+        count, wanted = only_number(text), int(target)
+        if count is None:
+            return RuleResult(None, 0.0)
+        penalty = 2 * (abs(count - wanted) / max(wanted - 1, 2 - wanted, 1)) ** 0.1
+        return RuleResult(str(count), 1.0 if count == wanted else max(0.0, 1 - penalty))
     if kind.endswith("-grp"):
         if len(re.findall(r"\([A-Z]\)", text)) > 1:
             return RuleResult(None, 0.0)
@@ -314,14 +294,3 @@ def pair_counts(row: Row, text: str) -> RuleResult:
     found = re.findall(r"\b(t|f|true|false)\b", text, re.IGNORECASE)
     read = found[0][0].upper() if len(found) == 1 else ""
     return RuleResult(read or None, float(read == target.upper()))
-
-
-def _count(text: str, target: int, images: int) -> RuleResult:
-    said = only_number(text)
-    if said is None:
-        return RuleResult(None, 0.0)
-    if said == target:
-        return RuleResult(str(said), 1.0)
-    most = max(target - 1, images - target, 1)
-    penalty = 4 / images * (abs(said - target) / most) ** 0.1
-    return RuleResult(str(said), max(0.0, 1 - penalty))

@@ -30,17 +30,21 @@ def page_answer(row: Row, text: str, *, lists: str = "greedy", units: bool = Tru
     """
     kind, target = as_text(row.get("answer_format")), as_text(row["answer"])
     said, wanted = _clean(text, units=units), _clean(target, units=units)
+    found, right = finite_number(said), finite_number(wanted)
     if kind in {"Integer", "Int"}:
-        found, right = finite_number(said), finite_number(wanted)
         same = found == right if None not in (found, right) else said == wanted
         return RuleResult(text, float(bool(said) and same))
     if kind == "Float":
-        found, right = finite_number(said), finite_number(wanted)
-        return RuleResult(text, float(found is not None and right is not None and _near(found, right)))
+        near = (
+            found is not None
+            and right is not None
+            and any(isclose(value, found, rel_tol=0.01) for value in (right / 100, right, right * 100))
+        )
+        return RuleResult(text, float(near))
     if kind in {"String", "Str", "None"}:
-        return RuleResult(text, _text(said, wanted))
-    compare = _greedy if lists == "greedy" else _in_order
-    return RuleResult(text, compare(_items(text, units=units), _items(target, units=units)))
+        return RuleResult(text, float(said == wanted) if _EXACT.fullmatch(wanted) else _likeness(said, wanted))
+    items = (_items(part, units=units) for part in (text, target))
+    return RuleResult(text, _compare_lists(*items, greedy=lists == "greedy"))
 
 
 def _clean(text: str, *, units: bool) -> str:
@@ -52,16 +56,6 @@ def _clean(text: str, *, units: bool) -> str:
     plain = re.sub(r"\s*\([^)]*\)", "", plain).strip()
     plain = re.sub(r"^['\"]|['\"]$", "", plain).strip()
     return plain.lstrip("$\u00a3").strip().rstrip("%").strip()
-
-
-def _near(said: float, wanted: float) -> bool:
-    return any(isclose(value, said, rel_tol=0.01) for value in (wanted / 100, wanted, wanted * 100))
-
-
-def _text(said: str, wanted: str) -> float:
-    if _EXACT.fullmatch(wanted):
-        return float(said == wanted)
-    return _likeness(said, wanted)
 
 
 def _likeness(said: str, wanted: str) -> float:
@@ -76,35 +70,28 @@ def _items(text: str, *, units: bool) -> list[str]:
     return [_clean(item, units=units) for item in texts]
 
 
-def _greedy(said: list[str], wanted: list[str]) -> float:
-    if not said or not wanted:
+def _compare_lists(said: list[str], wanted: list[str], *, greedy: bool) -> float:
+    if not said or not wanted or (not greedy and len(said) != len(wanted)):
         return 0.0
-    if finite_number(wanted[0]) is not None or _EXACT.fullmatch(wanted[0]):
+    exact = finite_number(wanted[0]) is not None or _EXACT.fullmatch(wanted[0])
+    if not greedy:
+        said, wanted = sorted(said), sorted(wanted)
+    if exact:
         return float(said == wanted)
+    if not greedy:
+        return min(map(_likeness, said, wanted))
     best = [max(_likeness(found, target) for found in said) for target in wanted]
     return float(sum(best) / len(wanted) * min(1.0, len(wanted) / len(said)) ** 0.5)
-
-
-def _in_order(said: list[str], wanted: list[str]) -> float:
-    if len(said) != len(wanted):
-        return 0.0
-    if finite_number(wanted[0]) is not None or _EXACT.fullmatch(wanted[0]):
-        return float(sorted(said) == sorted(wanted))
-    return min(_likeness(found, target) for found, target in zip(sorted(said), sorted(wanted), strict=True))
 
 
 def page_text(row: Row, text: str) -> RuleResult:
     """Compare texts by ANLS, equality and common words; a missing answer is "Not answerable" (DUDE, SlideVQA)."""
     wanted = (as_text(row.get("answer")) or "Not answerable").replace("\n", "").lower()
     said = text.lower()
-    grades = {"same": float(said.strip() == wanted.strip()), "words": _common_words(said, wanted)}
-    return RuleResult(text, _likeness(said, wanted), grades)
-
-
-def _common_words(said: str, wanted: str) -> float:
-    left, right = _plain(said).split(), _plain(wanted).split()
-    shared = sum((Counter(left) & Counter(right)).values())
-    return 2 * shared / (len(left) + len(right)) if shared else 0.0
+    left, right = (Counter(_plain(part).split()) for part in (said, wanted))
+    shared = (left & right).total()
+    words = 2 * shared / (left.total() + right.total()) if shared else 0.0
+    return RuleResult(text, _likeness(said, wanted), {"same": float(said.strip() == wanted.strip()), "words": words})
 
 
 def _plain(text: str, *, marks: bool = False) -> str:
@@ -117,19 +104,17 @@ def long_context(row: Row, text: str) -> RuleResult:
     task, source = as_text(row["task"]), as_text(row.get("source_dataset"))
     prefix = {"summ": "Summary:", "ICL": "label:"}.get(task, "Answer:")
     if task == "NIAH" and source.startswith("vh_"):
-        return RuleResult(text, _yes_no(text, as_text(row["answer"])))
-    rule = _CONTEXT.get(task) or _needle(source)
+        said = re.findall(r"\b(?:yes|no)\b", _plain(text, marks=True))
+        target = as_text(row["answer"])
+        wanted = {"yes": "yes", "no": "no", "1": "yes", "0": "no"}.get(target.strip().lower(), target)
+        return RuleResult(text, float(bool(said) and said[-1] == wanted))
+    needle = _counts if "counting" in source else _letter if "image" in source else _holds
+    rule = _CONTEXT.get(task, needle)
     stated = re.search(f"{prefix}(.*)", text, re.IGNORECASE | re.DOTALL)
     parts = [text, re.sub(f"^{prefix}", "", stated[1].strip(), flags=re.IGNORECASE).strip()] if stated else [text]
     extra = read_literal(as_text(row.get("extra_info")))
     answer = extra.get("answer", row["answer"]) if isinstance(extra, dict) else row["answer"]
     return RuleResult(parts[-1], max(rule(part, answer) for part in parts) if text.strip() else 0.0)
-
-
-def _yes_no(text: str, answer: str) -> float:
-    said = re.findall(r"\b(?:yes|no)\b", _plain(text, marks=True))
-    wanted = {"yes": "yes", "no": "no", "1": "yes", "0": "no"}.get(answer.strip().lower(), answer)
-    return float(bool(said) and said[-1] == wanted)
 
 
 def _holds(text: str, answer: object) -> float:
@@ -167,12 +152,6 @@ def _summary(text: str, answer: object) -> float:
 
 
 _CONTEXT: dict[str, Callable[[str, object], float]] = {"vrag": _holds, "ICL": _label, "summ": _summary}
-
-
-def _needle(source: str) -> Callable[[str, object], float]:
-    if "counting" in source:
-        return _counts
-    return _letter if "image" in source else _holds
 
 
 _KINDS = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import io
 import re
 from collections.abc import Sequence
 
@@ -30,18 +29,12 @@ def _size(row: Row) -> tuple[float, float]:
 
 def centre(row: Row, text: str) -> RuleResult:
     """Whether the centre of the answer's only box, in fractions of the image, lies in the right one (TDBench)."""
-    said, wanted = (_relative_box(value) for value in (text, as_text(row["answer"])))
-    if said is None or wanted is None:
+    found = [_RELATIVE.findall(value.replace("\n", "")) for value in (text, as_text(row["answer"]))]
+    try:
+        said, wanted = ([*map(float, box)] for [box] in found)
+    except ValueError:  # none, several, or without digits
         return RuleResult(None, 0.0)
     return RuleResult(str(said), float(in_box((said[0] + said[2]) / 2, (said[1] + said[3]) / 2, wanted)))
-
-
-def _relative_box(text: str) -> list[float] | None:
-    found = _RELATIVE.findall(text.replace("\n", ""))
-    try:
-        return [float(number) for number in found[0]] if len(found) == 1 else None
-    except ValueError:
-        return None
 
 
 def click(row: Row, text: str, *, box: str = "corners", unit: str = "image") -> RuleResult:
@@ -70,29 +63,20 @@ def click(row: Row, text: str, *, box: str = "corners", unit: str = "image") -> 
     return RuleResult(f"{x}, {y}" if found else None, float(hit), facts={"unread": 0.0})
 
 
-def box_overlap(row: Row, text: str, *, threshold: float = 0.5) -> RuleResult:
-    """Compare boxes in fractions, thousandths or pixels of the image by IoU; from the threshold on it is a hit."""
-    size = _row_size(row)
-    said, wanted = _four_numbers(text), _wanted_box(row, size)
-    if said is None or wanted is None:
-        return RuleResult(None, 0.0, {"overlap": 0.0})
-    shared = overlap(_in_pixels(said, size), wanted)
-    return RuleResult(str(said), float(shared >= threshold), {"overlap": shared})
-
-
-def _row_size(row: Row) -> tuple[float, float]:
+def box_overlap(row: Row, text: str) -> RuleResult:
+    """Compare boxes in fractions, thousandths or pixels of the image by IoU; from one half on it is a hit."""
     given = numbers([row.get("width"), row.get("height")])
-    return (given[0], given[1]) if len(given) == 2 and min(given) > 0 else (1.0, 1.0)
-
-
-def _wanted_box(row: Row, size: tuple[float, float]) -> list[float] | None:
+    sides = given * 2 if len(given) == 2 and min(given) > 0 else [1.0] * 4
+    said, wanted = _four_numbers(text), _four_numbers(as_text(row.get("answer")))
     columns = numbers([row.get(name) for name in ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")])
     if len(columns) == 4:
-        return columns
-    found = _four_numbers(as_text(row.get("answer")))
-    if found is None:
-        return None
-    return [a * s for a, s in zip(found, size * 2, strict=True)] if max(map(abs, found)) <= 1.5 else found
+        wanted = columns
+    elif wanted is not None and max(map(abs, wanted)) <= 1.5:
+        wanted = [edge * side for edge, side in zip(wanted, sides, strict=True)]
+    if said is None or wanted is None:
+        return RuleResult(None, 0.0, {"overlap": 0.0})
+    shared = overlap(_in_pixels(said, sides), wanted)
+    return RuleResult(str(said), float(shared >= 0.5), {"overlap": shared})
 
 
 def _four_numbers(text: str) -> list[float] | None:
@@ -101,11 +85,11 @@ def _four_numbers(text: str) -> list[float] | None:
     return [float(number) for number in found] if len(found) == 4 else None
 
 
-def _in_pixels(box: Sequence[float], size: tuple[float, float]) -> list[float]:
+def _in_pixels(box: Sequence[float], sides: Sequence[float]) -> list[float]:
     most = max(map(abs, box))
     unit = 1.0 if most <= 1.5 else 1000.0 if most <= 1000 else 0.0
-    scaled = [edge / unit * side if unit else edge for edge, side in zip(box, size * 2, strict=True)]
-    held = [min(max(edge, 0.0), side) for edge, side in zip(scaled, size * 2, strict=True)]
+    scaled = [edge / unit * side if unit else edge for edge, side in zip(box, sides, strict=True)]
+    held = [min(max(edge, 0.0), side) for edge, side in zip(scaled, sides, strict=True)]
     return [min(held[0], held[2]), min(held[1], held[3]), max(held[0], held[2]), max(held[1], held[3])]
 
 
@@ -143,23 +127,19 @@ def _named_box(text: str) -> list[float]:
 
 def in_mask(row: Row, text: str) -> RuleResult:
     """Whether one of the points lies where the row's ``mask``, a base64 image, is not black (RefSpatial)."""
+    from eyechart.io.images import open_image
+
     points = _points(text)
     if not points:
         return RuleResult(None, 0.0)
-    pixels, width, height = _mask(row)
-    places = [(min(max(int(x * width), 0), width - 1), min(max(int(y * height), 0), height - 1)) for x, y in points]
-    return RuleResult(str(points), float(any(pixels[y * width + x] for x, y in places)))
-
-
-def _mask(row: Row) -> tuple[bytes, int, int]:
-    from eyechart.io.images import open_image
-
     where = f"the mask of row {as_text(row.get('index'))!r}"
     try:
-        image = open_image(io.BytesIO(base64.b64decode(as_text(row.get("mask")))).getvalue(), where).convert("L")
+        mask = open_image(base64.b64decode(as_text(row.get("mask"))), where).convert("L")
     except binascii.Error as error:
         raise ValueError(f"{where} is not base64 ({error})") from error
-    return image.tobytes(), image.width, image.height
+    pixels, width, height = mask.tobytes(), mask.width, mask.height
+    places = [(min(max(int(x * width), 0), width - 1), min(max(int(y * height), 0), height - 1)) for x, y in points]
+    return RuleResult(str(points), float(any(pixels[y * width + x] for x, y in places)))
 
 
 def _points(text: str) -> list[tuple[float, float]]:
@@ -181,14 +161,10 @@ def _points(text: str) -> list[tuple[float, float]]:
 
 def _json_point(item: object) -> tuple[float, float] | None:
     if isinstance(item, dict):
-        key = next((name for name in ("point_2d", "point") if name in item), "")
-        pair = numbers(item.get(key))
-        if len(pair) == 2:
-            x, y = pair if key == "point_2d" else pair[::-1]  # "point" is (y, x)
-            return _parts(x, y, 1000)
-        return None
-    pair = numbers(item)
-    return _parts(pair[0], pair[1], 1000) if len(pair) == 2 and isinstance(item, list) else None
+        pair = numbers(item["point_2d"]) if "point_2d" in item else numbers(item.get("point"))[::-1]  # (y, x)
+    else:
+        pair = numbers(item) if isinstance(item, list) else []
+    return _parts(pair[0], pair[1], 1000) if len(pair) == 2 else None
 
 
 def _parts(x: float, y: float, whole: float) -> tuple[float, float]:
@@ -200,15 +176,13 @@ def pointed(row: Row, text: str) -> RuleResult:
     target, said = as_text(row["answer"]).strip(), text.strip()
     if target.lower() in {"yes", "no"}:
         return RuleResult(said, float(said.lower().startswith(target.lower())), facts={"unread": float(not said)})
-    corners = [pair for item in _list(read_literal(target)) if len(pair := numbers(item)) == 2]
+    polygon = read_literal(target)
+    items = polygon if isinstance(polygon, list | tuple) else []
+    corners = [pair for item in items if len(pair := numbers(item)) == 2]
     point = _first_point(said, _size(row))
     if point is None or len(corners) < 3:
         return RuleResult(None, 0.0, facts={"unread": 1.0})
     return RuleResult(str(point), float(in_polygon(*point, corners)), facts={"unread": 0.0})
-
-
-def _list(value: object) -> list[object]:
-    return list(value) if isinstance(value, list | tuple) else []
 
 
 def _first_point(text: str, size: tuple[float, float]) -> tuple[float, float] | None:

@@ -28,10 +28,10 @@ def contains(row: Row, text: str, *, column: str = "answer", braces: bool = Fals
     return RuleResult(text, float(bool(wanted) and wanted in said))
 
 
-def equals(row: Row, text: str, *, column: str = "answer") -> RuleResult:
+def equals(row: Row, text: str) -> RuleResult:
     """Compare ignoring case and surrounding space."""
     said = text.strip()
-    return RuleResult(said, float(bool(said) and said.lower() == as_text(row[column]).strip().lower()))
+    return RuleResult(said, float(bool(said) and said.lower() == as_text(row["answer"]).strip().lower()))
 
 
 def marked(row: Row, text: str, *, pattern: str, form: str) -> RuleResult:
@@ -78,9 +78,9 @@ _TEMPLATES = tuple(
 )
 
 
-def stated(row: Row, text: str, *, letters: str = "ABCDEF") -> RuleResult:
+def stated(row: Row, text: str) -> RuleResult:
     """Extract a letter, or yes or no if the row's ``question_type`` is YORN, from the usual phrases."""
-    options = {"YES", "NO"} if as_text(row.get("question_type")) == "YORN" else {*letters}
+    options = {"YES", "NO"} if as_text(row.get("question_type")) == "YORN" else {*"ABCDEF"}
     said = text.strip()
     if len(said.split()) >= 2:
         found = [match[1].upper() for pattern in _TEMPLATES if (match := pattern.search(said))]
@@ -92,22 +92,13 @@ def stated(row: Row, text: str, *, letters: str = "ABCDEF") -> RuleResult:
 
 def biased(row: Row, text: str) -> RuleResult:
     """Compare with the truth (``ground_truth``) and with the answer a biased model expects (``expected_bias``)."""
-    said = _bare(text)
-    wanted, expected = _bare(row["ground_truth"]), _bare(row["expected_bias"])
-    right, bias = bool(said) and said == wanted, bool(said) and said == expected
-    digits = _digits(said)
-    if not right and not bias and digits:
-        right = bool(_digits(wanted)) and digits == _digits(wanted)
-        bias = bool(_digits(expected)) and digits == _digits(expected)
+    cells = (text, row["ground_truth"], row["expected_bias"])
+    said, *others = (as_text(cell).strip().lower().strip("{}").strip() for cell in cells)
+    right, bias = (bool(said) and said == other for other in others)
+    if not right and not bias:
+        digits, *known = ("".join(filter(str.isdigit, part)) for part in (said, *others))
+        right, bias = (bool(digits) and digits == other for other in known)
     return RuleResult(said, float(right), facts={"bias": float(bias)})
-
-
-def _bare(value: object) -> str:
-    return as_text(value).strip().lower().strip("{}").strip()
-
-
-def _digits(text: str) -> str:
-    return "".join(letter for letter in text if letter.isdigit())
 
 
 def niah(row: Row, text: str) -> RuleResult:
@@ -122,10 +113,10 @@ def niah(row: Row, text: str) -> RuleResult:
     return RuleResult(said, float(bool(wanted) and re.search(rf"\b{re.escape(wanted)}\b", said) is not None))
 
 
-def table_answer(row: Row, text: str, *, part: str = "split") -> RuleResult:
+def table_answer(row: Row, text: str) -> RuleResult:
     """Compare an answer about a table, by the rule of its part of TableVQABench."""
     said, target = text.removeprefix("Answer: "), as_text(row["answer"])
-    kind = as_text(row[part])
+    kind = as_text(row["split"])
     if kind == "fintabnetqa":
         relaxed, exact = same_amount(said, target)
         return RuleResult(said, float(relaxed), {"exact": float(exact)})
@@ -143,14 +134,13 @@ def photographed(row: Row, text: str) -> RuleResult:
     if task == "TableVQA":
         read = table_answer({**row, "split": part}, text)
     elif task in {"DocVQA", "ChartQA"}:
-        metric = {"DocVQA": "anls", "ChartQA": "relaxed_accuracy"}[task]
-        read = RuleResult(text, open_score(text, row.get("answer"), metric) if text.strip() else 0.0)
+        read = metric(row, text, by={"DocVQA": "anls", "ChartQA": "relaxed_accuracy"}[task])
     else:
         raise ValueError(f"{task!r} is not a part of WildDoc")
     return RuleResult(read.extracted, read.score, facts=facts)
 
 
-def chart_answer(row: Row, text: str, *, tolerance: float = 0.05) -> RuleResult:
+def chart_answer(row: Row, text: str) -> RuleResult:
     """Compare as ChartQAPro does: item by item; years and similar exactly, numbers within 5 %, texts by ANLS."""
     target = next(reversed(text_list(row["answer"])), "").strip(".").strip("\n")
     said = text.strip(".").strip("\n")
@@ -160,7 +150,7 @@ def chart_answer(row: Row, text: str, *, tolerance: float = 0.05) -> RuleResult:
     wanted, found = _items(_quoted(target)) or [target], _items(said) or [said]
     flags = flags * len(wanted) if len(flags) < len(wanted) else flags
     pairs = zip(wanted, found, flags, strict=False)
-    scores = [_chart_item(a, b, tolerance, exact=flag.upper() == "YES") for a, b, flag in pairs]
+    scores = [_chart_item(a, b, exact=flag.upper() == "YES") for a, b, flag in pairs]
     return RuleResult(said, sum(scores) / max(len(wanted), len(found)))
 
 
@@ -177,34 +167,18 @@ def _items(text: str) -> list[str]:
     return [str(item).strip(" '") for item in value] if isinstance(value, list) else []
 
 
-def _chart_item(target: str, said: str, tolerance: float, *, exact: bool) -> float:
+def _chart_item(target: str, said: str, *, exact: bool) -> float:
     if exact:
         return float(target.strip().lower() == said.strip().lower())
     wanted, found = (text.strip().strip("%").strip() for text in (target, said))
-    numbers = _number(wanted), _number(found)
-    if numbers[0] is not None and numbers[1] is not None:
-        if not numbers[0]:
-            return float(numbers[1] == 0)
-        return float(abs(numbers[1] - numbers[0]) / abs(numbers[0]) <= tolerance)
-    left, right = (" ".join(text.lower().split()) for text in (wanted, found))
-    near = likeness(left, right)
+    right, number = (finite_number(text.strip("%")) for text in (wanted, found))
+    if right is not None and number is not None:
+        return float(abs(number - right) / abs(right) <= 0.05 if right else number == 0)
+    near = likeness(*(" ".join(text.lower().split()) for text in (wanted, found)))
     return near if near > 0.5 else 0.0
 
 
-def _number(text: str) -> float | None:
-    return finite_number(text.strip().strip("%"))
-
-
 OCRBENCH_FORMULAS = "Handwritten Mathematical Expression Recognition"
-
-
-def _holds(prediction: str, answer: str) -> bool:
-    """Whether the text contains the answer; an empty answer is contained in nothing."""
-    return bool(answer) and answer in prediction
-
-
-def _undotted(value: object) -> str:
-    return as_text(value).strip().lower().replace(".", "")
 
 
 @rule(names=lambda bound: (bound.benchmark.metric,), aggregate="aggregates.means:split_means")
@@ -220,17 +194,19 @@ def ocrbench(row: Row, text: str) -> RuleResult:
     """Search the text for one of the answers: formulas ignoring spaces, other text ignoring case (OCRBench)."""
     formula = as_text(row.get("category")) == OCRBENCH_FORMULAS
     said, *wanted = (part.strip().replace("\n", " ") for part in (text, *text_list(row["answer"])))
-    pairs = ((part.replace(" ", "") if formula else part.lower() for part in (said, answer)) for answer in wanted)
-    return _held(text, any(_holds(*pair) for pair in pairs))
+    said, *wanted = (part.replace(" ", "") if formula else part.lower() for part in (said, *wanted))
+    return _search(text, said, *wanted)
 
 
 @rule(binary=True)
 def mtvqa(row: Row, text: str) -> RuleResult:
     """Search the text for the answer, ignoring case and dots (MTVQA)."""
-    return _held(text, _holds(_undotted(text), _undotted(row["answer"])))
+    return _search(text, *(as_text(cell).strip().lower().replace(".", "") for cell in (text, row["answer"])))
 
 
-def _held(text: str, right: bool) -> RuleResult:
+def _search(text: str, said: str, *wanted: str) -> RuleResult:
+    """Whether the normalised text contains one of the answers; an empty answer is contained in nothing."""
+    right = any(answer and answer in said for answer in wanted)
     return RuleResult(text, float(right), rule="contains" if text.strip() else UNDECIDED)
 
 

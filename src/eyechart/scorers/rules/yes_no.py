@@ -7,11 +7,7 @@ import re
 from eyechart.datasets.questions.benchmarks import IGNORE_CASE
 from eyechart.metrics.answers import YES_NO_EXTRACTORS
 from eyechart.metrics.cell_values import Row, as_text, text_list
-from eyechart.scorers.rule import JUDGE, UNDECIDED, BoundRule, Rows, RuleResult, rule
-
-
-def _half(bound: BoundRule, rows: Rows) -> float:
-    return 0.5
+from eyechart.scorers.rule import JUDGE, UNDECIDED, BoundRule, RuleResult, rule
 
 
 def _correct(row: Row, found: str, *, metric: str = "", ignore_case: bool = False) -> float:
@@ -23,10 +19,6 @@ def _correct(row: Row, found: str, *, metric: str = "", ignore_case: bool = Fals
     return float(answer == found)
 
 
-def _judged_word(bound: BoundRule, row: Row, verdict: str) -> RuleResult:
-    return RuleResult(verdict, _correct(row, verdict, **bound.options), rule=JUDGE)
-
-
 def _assumed_word(bound: BoundRule, row: Row, right: bool) -> RuleResult:
     """The right word or the other one: tables count "Unknown" as No, which would sometimes be right."""
     says_yes = any(_correct(row, yes, **bound.options) for yes in ("Yes", "yes")) == right
@@ -35,8 +27,8 @@ def _assumed_word(bound: BoundRule, row: Row, right: bool) -> RuleResult:
 
 @rule(
     assume=_assumed_word,
-    judged=_judged_word,
-    chance=_half,
+    judged=lambda bound, row, verdict: RuleResult(verdict, _correct(row, verdict, **bound.options), rule=JUDGE),
+    chance=lambda _bound, _rows: 0.5,
     judge_form="yes_no",
     aggregate="aggregates.means:percentages",
     extractors=tuple(YES_NO_EXTRACTORS),
@@ -68,7 +60,7 @@ def _assumed_first(bound: BoundRule, row: Row, right: bool) -> RuleResult:
     return RuleResult(str(naturalbench_answer(row.get("answer"), kind)) if right else "-1", float(right))
 
 
-@rule(assume=_assumed_first, chance=_half, binary=True)
+@rule(assume=_assumed_first, chance=lambda _bound, _rows: 0.5, binary=True)
 def first_word(row: Row, text: str) -> RuleResult:
     """Extract which of two words comes first; the row's ``type`` selects the words (NaturalBench)."""
     kind = as_text(row.get("type")) or "yes_no"
