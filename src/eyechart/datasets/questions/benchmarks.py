@@ -2,7 +2,7 @@
 
 A new benchmark is an entry there; a new way of scoring is a function in `eyechart.scorers`. The keys of a family:
 
-class       the dataset class of VLMEvalKit; sets the defaults for kind, prompt, rule and aggregate (`CLASS_FORMS`)
+class       the dataset class of VLMEvalKit; sets the defaults for kind and prompt (`CLASS_FORMS`)
 kind        the question type: MCQ, Y/N, VQA, Caption or MT
 prompt      the name of a shared prompt template (PROMPTS in prompts.py)
 asking      a prompt template: text, option, join, options, images, unmarked, by, cases (`PromptTemplate`)
@@ -18,6 +18,7 @@ parameters  further inputs of the prompt: view, image_size
 answers     false: the file has no answers; its publisher scores predictions
 columns     our columns by the columns of the file that fill them (several: joined as a list)
 by_hand     if no table can be downloaded: how to build it from the files at the URL
+url         the folder of the tables; default: OpenCompass's, like VLMEvalKit
 datasets    the name, and the MD5 digest of {url}/{name}.tsv, or [digest, URL]; "" if no digest is published
 
 ``joined.toml`` lists benchmarks that join others. ``refused.toml`` lists unsupported benchmarks of VLMEvalKit, with the
@@ -31,16 +32,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from eyechart.datasets.questions.prompt_templates import PromptTemplate
 
 Judging = Literal["no", "optional", "required"]
-_JUDGING: tuple[Judging, ...] = get_args(Judging)
 PART, PART_INDEX = "SUB_DATASET", "original_index"
 """Columns of a joined table, named as in VLMEvalKit: the source benchmark of a row and its index there."""
 OWN_EVALUATE = "evaluate"
 """Used in place of a rule: the dataset class scores its predictions itself."""
+OPENCOMPASS = "https://opencompass.openxlab.space/utils/VLMEval"
 IGNORE_CASE = "ignore_case"
 """Metric of yes/no questions under which ``yes`` and ``Yes`` are the same answer (VLMEvalKit distinguishes them)."""
 
@@ -56,7 +57,7 @@ CIRCULAR = "aggregates.choices:mmbench"
 
 @dataclass(frozen=True, slots=True)
 class ClassForm:
-    """Defaults shared by the benchmarks of a dataset class; the catalogue may override each."""
+    """How a dataset class prompts and scores; the catalogue may override each."""
 
     kind: str
     """VLMEvalKit's question type: MCQ, Y/N, VQA, Caption or MT."""
@@ -164,9 +165,21 @@ class QuestionBenchmark:
 def known_benchmarks() -> Mapping[str, QuestionBenchmark]:
     """Return all benchmarks by name."""
     families = (family for table in _tables() for family in table.get("family", ()))
-    single = {entry.name: entry for family in families for entry in _members(family)}
+    single = {entry.name: entry for family in families for entry in _members(**family)}
     joined = {name: parts for name, parts in _joined().items() if all(part in single for part in parts)}
-    return single | {name: _of_parts(name, [single[part] for part in parts]) for name, parts in joined.items()}
+    return single | {
+        name: replace(
+            single[parts[0]],
+            name=name,
+            dataset_class="ConcatDataset",
+            rule="parts",
+            md5="",
+            about=f"{len(parts)} benchmarks in one: {', '.join(parts)}",
+            columns={},
+            parts=tuple(parts),
+        )
+        for name, parts in joined.items()
+    }
 
 
 @cache
@@ -182,20 +195,6 @@ def _joined() -> dict[str, list[str]]:
     return {name: parts for table in _tables() for name, parts in table.get("joined", {}).items()}
 
 
-def _of_parts(name: str, parts: Sequence[QuestionBenchmark]) -> QuestionBenchmark:
-    about = f"{len(parts)} benchmarks in one: {', '.join(part.name for part in parts)}"
-    return replace(
-        parts[0],
-        name=name,
-        dataset_class="ConcatDataset",
-        rule="parts",
-        md5="",
-        about=about,
-        columns={},
-        parts=tuple(part.name for part in parts),
-    )
-
-
 @cache
 def _tables() -> tuple[Mapping[str, Any], ...]:
     folder = files("eyechart.datasets.questions").joinpath("benchmarks")
@@ -203,30 +202,13 @@ def _tables() -> tuple[Mapping[str, Any], ...]:
     return tuple(tomllib.loads(path.read_text(encoding="utf-8")) for path in paths)
 
 
-def _members(family: Mapping[str, Any]) -> Iterator[QuestionBenchmark]:
-    form = CLASS_FORMS.get(family["class"], _NO_FORM)
-    judge: Judging = next(word for word in _JUDGING if word == family["judge"])
-    for name, entry in family["datasets"].items():
-        md5, url = entry if isinstance(entry, list) else (entry, f"{family['url']}/{name}.tsv")
-        yield QuestionBenchmark(
-            name=name,
-            dataset_class=family["class"],
-            rule=family.get("rule", form.rule),
-            aggregate=family.get("aggregate", "" if "rule" in family else form.aggregate),
-            judge=judge,
-            prompt=family.get("prompt", form.prompt),
-            asking=PromptTemplate(**family["asking"]) if "asking" in family else form.asking,
-            kind=family.get("kind", form.kind),
-            url=url,
-            md5=md5.lower(),
-            metric=family.get("metric", ""),
-            answers=family.get("answers", True),
-            about=family.get("about", ""),
-            by_hand=family.get("by_hand", ""),
-            columns=family.get("columns", {}),
-            parameters=family.get("parameters", {}),
-            judge_form=family.get("judge_form", ""),
-            reference=family.get("reference", ""),
-            primary=family.get("primary", ""),
-            points=family.get("points", False),
-        )
+def _members(
+    datasets: Mapping[str, Any], url: str = OPENCOMPASS, asking: Mapping[str, Any] | None = None, **family: Any
+) -> Iterator[QuestionBenchmark]:
+    dataset_class = family.pop("class")
+    form = CLASS_FORMS.get(dataset_class, _NO_FORM)
+    defaults = {"kind": form.kind, "prompt": form.prompt}
+    template = PromptTemplate(**asking) if asking else form.asking
+    for name, entry in datasets.items():
+        md5, file = entry if isinstance(entry, list) else (entry, f"{url}/{name}.tsv")
+        yield QuestionBenchmark(name, dataset_class, url=file, md5=md5.lower(), asking=template, **(defaults | family))

@@ -209,18 +209,8 @@ def convert(job: Conversion) -> ConversionSummary:
         answers = [(n, str(row["answer"]), {name: row[name] for name in LETTERS if name in row}) for n, row in chosen]
         for (_, row), letter in zip(chosen, answer_letters(answers, job.answers), strict=True):
             row["answer"] = letter
-    first = [
-        "index",
-        converter.image_column,
-        "question",
-        "hint",
-        *LETTERS,
-        "answer",
-        "category",
-        "l2-category",
-        "split",
-    ]
-    columns = [name for name in dict.fromkeys([*first, *converter.others]) if any(name in row for row in rows)]
+    ours = ["index", converter.image_column, "question", "hint", *LETTERS, "answer", "category", "l2-category", "split"]
+    columns = [name for name in dict.fromkeys([*ours, *converter.others]) if any(name in row for row in rows)]
     kind = class_of(columns, job.output)
     job.output.parent.mkdir(parents=True, exist_ok=True)
     write_tsv(job.output, RowTable(rows, columns))

@@ -43,27 +43,6 @@ class PromptTemplate:
 
     def items(self, row: Row, images: Sequence[Item], where: str) -> list[Any]:
         """Build the prompt items of a row; ``where`` identifies the row in errors."""
-        return PLACES[self.images](self.words(row, where), images, where)
-
-    def words(self, row: Row, where: str) -> str:
-        """Return the prompt text of a row, with image marks."""
-        text = self._text(row, where)
-
-        def cell(name: str) -> str:
-            if name == "options":
-                return self._listed(row)
-            found = as_text(row.get(name))
-            return found + self.unmarked if name == "question" and MARK not in found else found
-
-        def filled(match: re.Match[str]) -> str:
-            if match["name"]:
-                return cell(match["name"])
-            whole = all(cell(name) for name in _FIELD.findall(match["part"]))
-            return _fill(match["part"] if whole else match["other"] or "", cell)
-
-        return _PLACE.sub(filled, text)
-
-    def _text(self, row: Row, where: str) -> str:
         kind = as_text(row.get(self.by)) if self.by else ""
         text = self.cases.get(kind, self.text)
         if self.by and not text:
@@ -74,11 +53,21 @@ class PromptTemplate:
                 kind=kind,
                 cases=" or ".join(self.cases),
             )
-        return text
 
-    def _listed(self, row: Row) -> str:
-        named = options_in(row, self.options).items()
-        return self.join.join(_fill(self.option, {"letter": letter, "option": text}.get) for letter, text in named)
+        def cell(name: str) -> str:
+            if name == "options":
+                named = options_in(row, self.options).items()
+                return self.join.join(_fill(self.option, {"letter": key, "option": said}.get) for key, said in named)
+            found = as_text(row.get(name))
+            return found + self.unmarked if name == "question" and MARK not in found else found
+
+        def filled(match: re.Match[str]) -> str:
+            if match["name"]:
+                return cell(match["name"])
+            whole = all(cell(name) for name in _FIELD.findall(match["part"]))
+            return _fill(match["part"] if whole else match["other"] or "", cell)
+
+        return PLACES[self.images](_PLACE.sub(filled, text), images, where)
 
 
 def _fill(text: str, cell: Callable[[str], str | None]) -> str:
@@ -163,11 +152,10 @@ def here(text: str, images: Sequence[Item], where: str) -> list[Any]:
 
 def pages(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: ARG001 - no error
     """Append each image, introduced by its number, to the text."""
-    total = len(images)
-    numbered_pages = [
-        [text_item(f"Below is the {i}-th image (total {total} images).\n"), image] for i, image in enumerate(images, 1)
-    ]
-    return [text_item(text), *(item for page in numbered_pages for item in page)]
+    message: list[Any] = [text_item(text)]
+    for i, image in enumerate(images, 1):
+        message += [text_item(f"Below is the {i}-th image (total {len(images)} images).\n"), image]
+    return message
 
 
 def marked(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: ARG001 - no error
@@ -204,16 +192,7 @@ def parted(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa:
 
 
 PLACES: dict[str, Callable[[str, Sequence[Item], str], list[Any]]] = {
-    "first": first,
-    "numbered": numbered,
-    "in_place": in_place,
-    "woven": woven,
-    "shown": shown,
-    "tagged": tagged,
-    "parted": parted,
-    "here": here,
-    "pages": pages,
-    "marked": marked,
+    place.__name__: place for place in (first, numbered, in_place, woven, shown, tagged, parted, here, pages, marked)
 }
 """Image placements by name."""
 
@@ -225,11 +204,7 @@ def by_turns(row: Row) -> Mapping[str, object]:
     """Return the first and the last of several questions, and the turns before the last (ChartQAPro)."""
     questions, answers = text_list(row.get("question")), text_list(row.get("answer"))
     before = [text for pair in zip(questions[:-1], answers[:-1], strict=False) for text in pair]
-    return {
-        "first": questions[0] if questions else "",
-        "last": questions[-1] if questions else "",
-        "turns": repr(before),
-    }
+    return {"first": "".join(questions[:1]), "last": "".join(questions[-1:]), "turns": repr(before)}
 
 
 def by_index(row: Row) -> Mapping[str, object]:
