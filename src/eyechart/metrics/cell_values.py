@@ -67,20 +67,20 @@ def literal_list(text: str) -> list[object] | None:
         element = _ELEMENT.match(body, position)
         if element is None:
             return None
+        source = element["value"]
         try:
-            values.append(_plain_literal(element["value"]))
+            plain = source[0] in "'\"" and "\\" not in source
+            values.append(source[1:-1] if plain else _evaluate(source))
         except (ValueError, SyntaxError):
             return None
         position = element.end()
     return values
 
 
-def _plain_literal(source: str) -> object:
-    if source[0] in "'\"" and "\\" not in source:
-        return source[1:-1]
+def _evaluate(literal: str) -> object:
     with warnings.catch_warnings():  # '\d' in a cell is data, not a mistake in our source code
         warnings.simplefilter("ignore")
-        return ast.literal_eval(source)
+        return ast.literal_eval(literal)
 
 
 def text_list(cell: object) -> list[str]:
@@ -121,9 +121,7 @@ def read_literal(text: str) -> object:
     except (ValueError, RecursionError):
         pass
     try:
-        with warnings.catch_warnings():  # '\d' in an answer is data, not a mistake in our source code
-            warnings.simplefilter("ignore")
-            return ast.literal_eval(text.strip())
+        return _evaluate(text.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 

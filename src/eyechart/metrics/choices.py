@@ -144,7 +144,7 @@ def final_answer_line(answer: object) -> str:
     return capitals.pop() if len(capitals) == 1 else tails[-1]
 
 
-_LONE_LETTER = re.compile(r"[\W_]*([A-Za-z])[\W_]*")
+_BARE = re.compile(r"[\W_]*([A-Za-z])[\W_]*")
 
 
 def key_letter(answer: str, options: Mapping[str, str]) -> str | None:
@@ -152,7 +152,7 @@ def key_letter(answer: str, options: Mapping[str, str]) -> str | None:
     if answer in options:
         return answer
     wanted = answer.strip().casefold()
-    lone = _LONE_LETTER.fullmatch(answer)
+    lone = _BARE.fullmatch(answer)
     found = {letter for letter, text in options.items() if text.strip().casefold() == wanted and wanted}
     found |= {lone[1].upper()} & options.keys() if lone else set()
     found |= {letter for letter, text in options.items() if _labels(answer.strip(), letter, text)}
@@ -177,7 +177,6 @@ def _labels(key: str, letter: str, text: str) -> bool:
 _TYPOGRAPHY = str.maketrans("\u2018\u2019\u201c\u201d\u3002\u3001\u300c\u300d", '\'\'"".,""')
 _BOXED = re.compile(r"\\boxed\s{0,9}\{([^{}]*(?:\{[^{}]*\}[^{}]*)?)\}")
 _LATEX_TEXT = re.compile(r"\\(?:text|mathrm|mathbf|textbf)\s{0,9}\{([^{}]*)\}")
-_BARE = re.compile(r"[\W_]*([A-Za-z])[\W_]*")
 _LABEL = re.compile(r"^[ \t*#>(\[]{0,9}([A-Z])(?:[.):\]]|\*\*)(?=\s|$|\*|\w)", re.MULTILINE)
 
 # A standalone capital letter, or a lower-case one that cannot be an article because nothing follows it.
@@ -256,23 +255,18 @@ def _label(text: str, options: Options) -> str | None:
 def _words(text: str, options: Options) -> str | None:
     """Accept the only option whose words occur, whole and not negated; a longer option hides one inside it."""
     exact = _exact_words(text, options)
-    if exact or len(text) > 2 * sum(map(len, options.values())) or _DENIAL.search(_outside(text, options)):
+    if exact or len(text) > 2 * sum(map(len, options.values())):
         return exact
-    rest, found = text.casefold(), []
+    # The options' own words may contain a "no".
+    rest = outside = text.casefold()
+    found = []
     for letter, option in sorted(options.items(), key=lambda item: -len(item[1])):
         words = option.casefold().strip()
+        outside = outside.replace(words or "\0", " ")
         if words and words.isascii():
             rest, count = re.subn(rf"(?<!\w){re.escape(words)}(?!\w)", "\0", rest)
             found += [letter] * bool(count)
-    return found[0] if len(found) == 1 else None
-
-
-def _outside(text: str, options: Options) -> str:
-    """Return the text without the options' words, which may contain a "no" themselves."""
-    rest = text.casefold()
-    for option in sorted(options.values(), key=len, reverse=True):
-        rest = rest.replace(option.casefold().strip() or "\0", " ")
-    return rest
+    return found[0] if len(found) == 1 and not _DENIAL.search(outside) else None
 
 
 def _exact_words(text: str, options: Options) -> str | None:

@@ -134,7 +134,6 @@ def _common(one: Words, other: Words) -> list[str]:
 
 
 _REFUSALS = ("I can't", "I cannot", "\u65e0\u6cd5", "\u62b1\u6b49")
-_ENGLISH = re.compile(r"\w+(?:[-'.]\w+)*|[^\w\s]")
 
 
 def vcr_answers(text: object) -> bool:
@@ -143,11 +142,10 @@ def vcr_answers(text: object) -> bool:
     return not any(phrase in answer for phrase in _REFUSALS) and "sorry" not in answer.lower()
 
 
-def _characters(text: str) -> list[str]:
-    return [letter for letter in text if not letter.isspace()]
-
-
-TOKENIZERS: dict[str, tuple[Callable[[str], list[str]], str]] = {"en": (_ENGLISH.findall, " "), "zh": (_characters, "")}
+TOKENIZERS: dict[str, tuple[Callable[[str], list[str]], str]] = {
+    "en": (re.compile(r"\w+(?:[-'.]\w+)*|[^\w\s]").findall, " "),
+    "zh": (re.compile(r"\S").findall, ""),
+}
 """Tokenizer and joining text by language."""
 
 

@@ -210,7 +210,7 @@ class _Parser:
         return tree
 
     def atom(self) -> Tree:
-        word = self.words.pop() if self.words else ""
+        word = self.tokens.pop() if self.tokens else ""
         tree: Tree
         if word in _CLOSING:
             before, self.in_bars = self.in_bars, False

@@ -32,16 +32,10 @@ _CONTRACTIONS = (
     "what've when's where'd where's where've who'd who'd've who'll who's who've why'll why're why's "
     "won't would've wouldn't wouldn't've y'all y'all'll y'all'd've you'd you'd've you'll you're you've "
 )
-
-
-def _without_one_apostrophe(word: str) -> list[str]:
-    return [word[:i] + word[i + 1 :] for i, letter in enumerate(word) if letter == "'"]
-
-
 # The last entry is reversed in the published table; scores are compared with it, so it stays.
-_REPAIRS = {bare: word for word in _CONTRACTIONS.split() for bare in _without_one_apostrophe(word)} | {
-    "somebody'd": "somebodyd"
-}
+_REPAIRS = {
+    word[:i] + word[i + 1 :]: word for word in _CONTRACTIONS.split() for i, letter in enumerate(word) if letter == "'"
+} | {"somebody'd": "somebodyd"}
 
 
 def clean_punctuation(text: object) -> str:
@@ -147,27 +141,17 @@ def _vqa_matches(prediction: str, answers: Sequence[str]) -> list[float]:
     return [min(1.0, (sum(same) - own) / 3) for own in same]
 
 
-def _anls_matches(prediction: str, answers: Sequence[str]) -> list[float]:
-    return [anls_distance(prediction, answer) for answer in answers]
-
-
-def _relaxed_matches(prediction: str, answers: Sequence[str]) -> list[float]:
-    return [float(relaxed_match(prediction.strip(), answer)) for answer in answers]
-
-
-def _equal_matches(prediction: str, answers: Sequence[str]) -> list[float]:
-    return [float(prediction.strip().lower() == answer.strip().lower()) for answer in answers]
-
-
-def _normalized_matches(prediction: str, answers: Sequence[str]) -> list[float]:
-    said = _normalized(prediction)
-    return [float(_normalized(answer) == said) for answer in answers]
-
-
 def _normalized(text: str) -> tuple[bool, str]:
     """Normalise like VQA, but keep the sign of a number, and a text that would become empty ("A", "?")."""
-    plain = " ".join(text.lower().split())
-    return bool(_NEGATIVE.match(plain)), vqa_normalize(text) or plain
+    return bool(_NEGATIVE.match(_flat(text))), vqa_normalize(text) or _flat(text)
+
+
+def _each(compare: Callable[[str, str], float]) -> Callable[[str, Sequence[str]], list[float]]:
+    """Compare a prediction with each answer on its own."""
+    return lambda prediction, answers: [float(compare(prediction, answer)) for answer in answers]
+
+
+_EQUAL = _each(lambda said, answer: said.strip().lower() == answer.strip().lower())
 
 
 def _best_anls(distances: Sequence[float]) -> float:
@@ -185,11 +169,11 @@ class OpenMetric:
 
 OPEN_METRICS: dict[str, OpenMetric] = {
     "vqa_score": OpenMetric(_vqa_matches, fmean),  # TextVQA, VizWiz
-    "anls": OpenMetric(_anls_matches, _best_anls),  # DocVQA, InfoVQA
-    "relaxed_accuracy": OpenMetric(_relaxed_matches, max),  # ChartQA
-    "accuracy": OpenMetric(_equal_matches, max),  # OCRVQA
-    "mean_accuracy": OpenMetric(_equal_matches, fmean),  # GQA
-    "normalized_exact": OpenMetric(_normalized_matches, max),
+    "anls": OpenMetric(_each(anls_distance), _best_anls),  # DocVQA, InfoVQA
+    "relaxed_accuracy": OpenMetric(_each(lambda said, answer: relaxed_match(said.strip(), answer)), max),  # ChartQA
+    "accuracy": OpenMetric(_EQUAL, max),  # OCRVQA
+    "mean_accuracy": OpenMetric(_EQUAL, fmean),  # GQA
+    "normalized_exact": OpenMetric(_each(lambda said, answer: _normalized(said) == _normalized(answer)), max),
 }
 """Metrics for open questions, by name; each can score a user's table."""
 
@@ -285,13 +269,8 @@ class CellValue:
         return self.value is not None and self.value == other.value
 
 
-def cell_value(text: str) -> CellValue:
-    """Read a text as a number, else as a date (2000-06-01, xx for unknown parts), else as a text."""
-    number = finite_number(text)
-    return CellValue(plain_cell(text), number if number is not None else _date(text))
-
-
 def _date(text: str) -> float | tuple[int, int, int] | None:
+    """Read a date such as 2000-06-01 (xx for unknown parts); a year alone is a number."""
     parts = text.lower().split("-")
     if len(parts) != 3:
         return None
@@ -312,9 +291,12 @@ def same_values(answer: str, target: str) -> bool:
 
 
 def _values(text: str) -> list[CellValue]:
-    cells = [c.replace(r"\n", "\n").replace(r"\p", "|").replace("\\\\", "\\") for c in text.split("|")]
+    """Read each cell as a number, else as a date, else as a text; equal values count once."""
     distinct: dict[object, CellValue] = {}
-    for value in map(cell_value, cells):
-        key = value.value if value.value is not None else value.text
-        distinct.setdefault(round(key, 6) if isinstance(key, float) else key, value)
+    for part in text.split("|"):
+        cell = part.replace(r"\n", "\n").replace(r"\p", "|").replace("\\\\", "\\")
+        number, plain = finite_number(cell), plain_cell(cell)
+        value = number if number is not None else _date(cell)
+        key = plain if value is None else round(value, 6) if isinstance(value, float) else value
+        distinct.setdefault(key, CellValue(plain, value))
     return list(distinct.values())

@@ -18,12 +18,8 @@ def overlap(first: Box, second: Box) -> float:
     width = min(first[2], second[2]) - max(first[0], second[0])
     height = min(first[3], second[3]) - max(first[1], second[1])
     shared = max(width, 0.0) * max(height, 0.0)
-    union = _area(first) + _area(second) - shared
+    union = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (first, second)) - shared
     return shared / union if union > 0 else 0.0
-
-
-def _area(box: Box) -> float:
-    return (box[2] - box[0]) * (box[3] - box[1])
 
 
 def in_box(x: float, y: float, box: Box) -> bool:
@@ -61,11 +57,6 @@ Cost = Callable[[Node], float]
 Change = Callable[[Node, Node], float]
 
 
-def count(node: Node) -> int:
-    """Return the number of nodes of a tree."""
-    return len(_ordered(node)[0])
-
-
 def tree_distance(first: Node, second: Node, change: Change, remove: Cost | None = None) -> float:
     """Return the minimal cost of turning one tree into another; inserting a node costs as much as removing it."""
     cost = remove or (lambda _: 1.0)
@@ -73,8 +64,10 @@ def tree_distance(first: Node, second: Node, change: Change, remove: Cost | None
     if len(left) * len(right) > MAX_PRODUCT:
         return float(max(len(left), len(right)))
     table = [[0.0] * len(right) for _ in left]
-    for i in _roots(left_first):
-        for j in _roots(right_first):
+    # Of the nodes that share a first leaf, the last is the root of a subtree to compare.
+    roots = [sorted({leaf: i for i, leaf in enumerate(leaves)}.values()) for leaves in (left_first, right_first)]
+    for i in roots[0]:
+        for j in roots[1]:
             _fill(table, (left, left_first, i), (right, right_first, j), change, cost)
     return table[-1][-1]
 
@@ -122,15 +115,8 @@ def _ordered(root: Node) -> tuple[list[Node], list[int]]:
     return nodes, first
 
 
-def _roots(first: Sequence[int]) -> list[int]:
-    last = {leaf: position for position, leaf in enumerate(first)}
-    return sorted(last.values())
-
-
 _VOID = frozenset({"br", "col", "hr", "img", "input", "wbr"})
 """Tags without an end tag."""
-
-
 _PARTS = frozenset({"table", "thead", "tbody", "tfoot"})
 _ENDS = {
     "td": {"th"},
@@ -298,11 +284,9 @@ def outline_similarity(said: str, wanted: str) -> float:
     The text of a line does not matter, only whether it is empty: two empty lines differ, too (as in OCRBench v2).
     """
     first, second = outline(said), outline(wanted)
-    return max(0.0, 1 - tree_distance(first, second, _change) / max(count(first), count(second)))
-
-
-def _change(one: Node, two: Node) -> float:
-    return float(not (one.label.split() and two.label.split()))
+    nodes = max(len(_ordered(tree)[0]) for tree in (first, second))
+    distance = tree_distance(first, second, lambda one, two: float(not (one.label.split() and two.label.split())))
+    return max(0.0, 1 - distance / nodes)
 
 
 def outline(text: str) -> Node:
@@ -311,7 +295,9 @@ def outline(text: str) -> Node:
     root = Node("ROOT", children=[first])
     title = first
     for raw in text.split("\n"):
-        line = _clean(raw)
+        line = raw
+        for pattern, replacement in _CLEANED:
+            line = pattern.sub(replacement, line)
         if line.startswith("#"):
             line = line.replace("#", "")
             root.children.append(Node(line))
@@ -319,12 +305,6 @@ def outline(text: str) -> Node:
         else:
             title.children.append(Node(line))
     return root
-
-
-def _clean(line: str) -> str:
-    for pattern, replacement in _CLEANED:
-        line = pattern.sub(replacement, line)
-    return line
 
 
 def _find(root: Node, label: str) -> Node:
