@@ -54,21 +54,16 @@ def unit(vectors: Vectors) -> Vectors:
     out = np.zeros_like(vectors)
     np.divide(vectors, norm, out=out, where=plain)
     odd = ~plain[..., 0]
-    if odd.any():
-        out[odd] = _unit_of_odd(vectors[odd].astype(np.float64))
-    return out
-
-
-def _unit_of_odd(rows: Floats) -> Floats:
-    """Normalise very long, very short or zero rows, in float64."""
-    if not np.isfinite(rows).all():
+    if odd.any():  # very long, very short or zero rows are normalised in float64
+        rows = vectors[odd].astype(np.float64)
         bad = int((~np.isfinite(rows).all(axis=-1)).sum())
-        raise ModelError(
-            "{bad} vectors contain NaN or infinite values.", advice="Check the weights and the precision.", bad=bad
-        )
-    norm = np.linalg.norm(rows, axis=-1, keepdims=True)
-    np.divide(rows, norm, out=rows, where=norm > 0)
-    return rows
+        if bad:
+            raise ModelError(
+                "{bad} vectors contain NaN or infinite values.", advice="Check the weights and the precision.", bad=bad
+            )
+        norm = np.linalg.norm(rows, axis=-1, keepdims=True)
+        out[odd] = np.divide(rows, norm, out=rows, where=norm > 0)
+    return out
 
 
 def in_range(vectors: Vectors) -> Vectors:
