@@ -158,21 +158,17 @@ _MAX_DIGITS = 30
 
 
 def only_number(text: str) -> int | None:
-    """Return the only number of a text, in digits or words (all number words form one); None for none or several."""
+    """Return the only number of a text, in digits or words; None for none or several.
+
+    All number words form one number, two hundred five; zero in words counts as none.
+    """
     low = text.lower()
     found = [int(digits) for digits in re.findall(r"\d+", low) if len(digits) <= _MAX_DIGITS]
-    words = spelled(_WORD.findall(low))
-    found += [] if words is None else [words]
-    return found[0] if len(found) == 1 else None
-
-
-def spelled(words: list[str]) -> int | None:
-    """Return the number that words spell: two hundred five; None for none and for zero."""
     total = current = 0
-    for word in words:
-        value = _VALUES[word]
+    for value in map(_VALUES.__getitem__, _WORD.findall(low)):
         if value >= 100:
             total, current = total + max(current, 1) * value, 0
         else:
             current += value
-    return total + current or None
+    found += [total + current] if total + current else []
+    return found[0] if len(found) == 1 else None

@@ -153,16 +153,13 @@ def key_letter(answer: str, options: Mapping[str, str]) -> str | None:
         return answer
     wanted = answer.strip().casefold()
     lone = _BARE.fullmatch(answer)
-    found = {letter for letter, text in options.items() if text.strip().casefold() == wanted and wanted}
-    found |= {lone[1].upper()} & options.keys() if lone else set()
-    found |= {letter for letter, text in options.items() if _labels(answer.strip(), letter, text)}
+    found = {lone[1].upper()} & options.keys() if lone else set()
+    for letter, text in options.items():
+        label = re.match(rf"\(?{letter}[).:]\s*", answer.strip())  # "(A) cat", "A. cat"
+        labelled = bool(label and text) and answer.strip()[label.end() if label else 0 :].strip() == text.strip()
+        if labelled or (wanted and text.strip().casefold() == wanted):
+            found.add(letter)
     return found.pop() if len(found) == 1 else None
-
-
-def _labels(key: str, letter: str, text: str) -> bool:
-    """Whether a key is an option preceded by its letter: "(A) cat", "A. cat"."""
-    label = re.match(rf"\(?{letter}[).:]\s*", key)
-    return bool(label and text) and key[label.end() if label else 0 :].strip() == text.strip()
 
 
 # Extraction of the chosen option by rules that prefer no answer over a guess (the extractor named `strict`).
@@ -208,16 +205,14 @@ def extract_strict(answer: object, choices: Mapping[str, object]) -> Extraction:
     text = text.rpartition("</think>")[2].strip()
     if FAILED in text:
         return Extraction(None, "failed")
+    if any(phrase in text for phrase in REFUSALS):
+        return Extraction(NO_OPTION, "refusal")
     options = clean_options(choices)
     for rule, read in _RULES.items():
         choice = read(text, options)
         if choice is not None:
             return Extraction(choice, rule)
     return UNDECIDED
-
-
-def _refusal(text: str, _options: Options) -> str | None:
-    return NO_OPTION if any(phrase in text for phrase in REFUSALS) else None
 
 
 def _boxed(text: str, options: Options) -> str | None:
@@ -285,7 +280,6 @@ def _known(letter: str, options: Options) -> str | None:
 
 
 _RULES: dict[str, Callable[[str, Options], str | None]] = {
-    "refusal": _refusal,
     "boxed": _boxed,
     "bare": _bare,
     "commitment": _commitment,

@@ -7,12 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
-from functools import cache
-from typing import Any
 
 from eyechart.errors import MissingExtraError, import_extra
+from eyechart.metrics.answers import likeness
 from eyechart.metrics.cell_values import as_text
-from eyechart.metrics.open_answers import likeness
 
 EXTRA = "ocr"
 WORDNET, JIEBA = "nltk with WordNet", "jieba"
@@ -56,17 +54,9 @@ def words_of(*texts: str) -> list[list[str]]:
     """
     if not any(map(_CHINESE.search, texts)):
         return [text.split() for text in texts]
-    cutter = _jieba()
-    return [list(cutter.lcut(text)) for text in texts]
-
-
-@cache
-def _jieba() -> Any:
-    import logging
-
-    module = import_extra("jieba", EXTRA)
-    module.setLogLevel(logging.WARNING)
-    return module
+    jieba = import_extra("jieba", EXTRA)
+    jieba.setLogLevel("WARNING")
+    return [list(jieba.lcut(text)) for text in texts]
 
 
 def meteor(said: Words, wanted: Words) -> float:

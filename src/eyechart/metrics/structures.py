@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-from eyechart.metrics.open_answers import edit_distance
+from eyechart.metrics.answers import edit_distance
 
 Box = Sequence[float]
 """Left, upper, right, lower."""

@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from eyechart.metrics.answers import likeness
 from eyechart.metrics.cell_values import Row, as_text, numbers, read_literal
-from eyechart.metrics.open_answers import likeness
 from eyechart.metrics.structures import Box, overlap, table_similarity, value_similarity
 from eyechart.scorers.rule import RuleResult
 
