@@ -38,6 +38,7 @@ _MAX_ITEMS = 12
 _WORDS = re.compile(r"[^\W\d_]+(?:[\s'-]+[^\W\d_]+)*")
 _SEPARATORS = re.compile(r"[,;]|\\cup(?![a-z])|(?<![a-z\\])(?:or|and)(?![a-z])")
 _RELATIONS = {r"\leq": "<=", r"\le": "<=", r"\geq": ">=", r"\ge": ">=", r"\lt": "<", r"\gt": ">"}
+_RELATION_NAME = re.compile(r"\\(?:leq|le|geq|ge|lt|gt)(?![a-z])")
 _RELATION = re.compile(r"<=|>=|[<>=]")
 _NAME = re.compile(r"(?:m?\s*\\angle\s*)?\\?[a-z]+'?(?:_\{?\w+\}?)?(?:\([a-z]\))?")
 _LOOSE_SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
@@ -52,11 +53,10 @@ def math_equal(answer: object, target: object) -> bool:
         return True
     if max(len(left), len(right)) > 10 * MAX_LENGTH:
         return False
-    first, second = plain_expression(as_text(answer)), plain_expression(as_text(target))
-    (first, unit), (second, other) = without_units(first), without_units(second)
+    (first, unit), (second, other) = (without_units(plain_expression(as_text(text))) for text in (answer, target))
     if not (first and second) or (unit and other and unit != other) or max(len(first), len(second)) > MAX_LENGTH:
         return False
-    return _same(first, second)
+    return _same(*(_RELATION_NAME.sub(lambda found: _RELATIONS[found[0]], text) for text in (first, second)))
 
 
 def math_close(answer: object, target: object, tolerance: float) -> bool:
@@ -111,8 +111,8 @@ def _same(left: str, right: str, depth: int = 0) -> bool:
         return len(one) == len(two) and all(
             _same_expression(f"({a})/({one[0]})", f"({b})/({two[0]})") for a, b in zip(one[1:], two[1:], strict=True)
         )
-    if _RELATION.search(_relations(left)) or _RELATION.search(_relations(right)):
-        return _same_relation(_relations(left), _relations(right), depth)
+    if _RELATION.search(left) or _RELATION.search(right):
+        return _same_relation(left, right, depth)
     return _same_expression(left, right)
 
 
@@ -181,7 +181,7 @@ def _items(text: str) -> _Items | None:
     if found:
         return _bounded(("", ""), found)
     # The terms of an inequality such as 1 < x < 3 in ascending order, with its signs as brackets.
-    terms, signs = _RELATION.split(_relations(text)), _RELATION.findall(_relations(text))
+    terms, signs = _RELATION.split(text), _RELATION.findall(text)
     if len(signs) < 2 or "=" in signs or len({sign[0] for sign in signs}) > 1:
         return None
     if signs[0][0] == ">":
@@ -197,10 +197,6 @@ def _ratio(text: str) -> list[str]:
     """Return the terms of 3:2 or 1:2:3; an empty list for anything else."""
     terms = re.split(r":|\\colon(?![a-z])", text)
     return [term.strip() for term in terms] if 2 <= len(terms) <= _MAX_ITEMS else []
-
-
-def _relations(text: str) -> str:
-    return re.sub(r"\\(?:leq|le|geq|ge|lt|gt)(?![a-z])", lambda found: _RELATIONS[found[0]], text)
 
 
 def _same_relation(left: str, right: str, depth: int) -> bool:
@@ -223,8 +219,7 @@ def _same_relation(left: str, right: str, depth: int) -> bool:
 
 def _sides(text: str) -> tuple[str, str, str] | None:
     """Split at the relation, larger side first; of a chain of equations the name and the last value."""
-    parts = _RELATION.split(text)
-    signs = _RELATION.findall(text)
+    parts, signs = _RELATION.split(text), _RELATION.findall(text)
     if not signs or (len(signs) > 1 and set(signs) != {"="}):
         return None
     left, right = parts[0], parts[-1]

@@ -194,11 +194,7 @@ def convert(job: Conversion) -> ConversionSummary:
         UsageError: If the meaning of a column or an answer is ambiguous.
     """
     if job.output.suffix != ".tsv":
-        raise UsageError(
-            "The output must be a TSV file, not {output}.",
-            advice="Use a file name that ends in .tsv.",
-            output=job.output,
-        )
+        raise UsageError("The output must be a .tsv file, not {output}.", output=job.output)
     source = open_source(job.source, job.split)
     taken = match_columns(source.columns, job.columns)
     converter, problems = _RowConverter(job, source, taken), Problems(source.path)

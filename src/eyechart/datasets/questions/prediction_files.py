@@ -81,10 +81,7 @@ def read_xlsx(path: Path) -> RowTable:
             size = sum(part.file_size for part in archive.infolist())
         if size > MAX_UNPACKED:  # a zip bomb, by the sizes in its directory, which the unpacker relies on
             raise DataError(
-                "{path} unpacks to {size} bytes, more than the limit of {max_unpacked}.",
-                path=path,
-                size=size,
-                max_unpacked=MAX_UNPACKED,
+                "{path} unpacks to {n} bytes, more than the limit of {most}.", path=path, n=size, most=MAX_UNPACKED
             )
         with path.open("rb") as stream, closing(_open_book(excel, stream)) as book:
             return _first_sheet(book, path)

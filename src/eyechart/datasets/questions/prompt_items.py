@@ -81,10 +81,10 @@ def _part(item: Mapping[str, Any], where: str) -> Part:
     if kind == "text":
         if len(value) > MAX_TEXT:
             raise DataError(
-                "{where}: the text has {n} characters, more than the limit of {max_text}.",
+                "{where} has a text of {n} characters, more than the limit of {most}.",
                 where=where,
                 n=len(value),
-                max_text=MAX_TEXT,
+                most=MAX_TEXT,
             )
         return value
     if kind != "image":

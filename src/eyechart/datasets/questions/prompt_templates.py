@@ -99,15 +99,17 @@ def numbered(text: str, images: Sequence[Item], where: str) -> list[Any]:
         return first(text, images, where)
     message = [text_item(start)]
     for number, after in zip(rest[::2], rest[1::2], strict=True):
-        if not 1 <= int(number) <= len(images):
-            raise DataError(
-                "{where}: the text refers to {mark}, but there are {n} images.",
-                where=where,
-                mark=f"<image {number}>",
-                n=len(images),
-            )
-        message += [images[int(number) - 1], text_item(after)]
+        message += [_image_at(int(number) - 1, images, f"<image {number}>", where), text_item(after)]
     return message
+
+
+def _image_at(place: int, images: Sequence[Item], mark: str, where: str) -> Item:
+    """Return the image that a mark refers to."""
+    if not 0 <= place < len(images):
+        raise DataError(
+            "{where}: the text refers to {mark}, but there are {n} images.", where=where, mark=mark, n=len(images)
+        )
+    return images[place]
 
 
 def in_place(text: str, images: Sequence[Item], where: str, mark: str = MARK) -> list[Any]:
@@ -174,14 +176,10 @@ def tagged(text: str, images: Sequence[Item], where: str) -> list[Any]:
     """Replace ``<IMAGE_0>`` and so on by the images; empty texts are dropped."""
     message = []
     for i, part in enumerate(re.split(r"<IMAGE_(\d+)>", text)):
-        if i % 2 and int(part) >= len(images):
-            raise DataError(
-                "{where}: the text refers to {mark}, but there are {n} images.",
-                where=where,
-                mark=f"<IMAGE_{part}>",
-                n=len(images),
-            )
-        message += [images[int(part)]] if i % 2 else [text_item(part)] if part else []
+        if i % 2:
+            message.append(_image_at(int(part), images, f"<IMAGE_{part}>", where))
+        elif part:
+            message.append(text_item(part))
     return message
 
 

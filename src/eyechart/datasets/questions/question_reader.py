@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from eyechart.datasets.locations import need_file
+from eyechart.datasets.locations import check_only_split, need_file
 from eyechart.datasets.questions.benchmark_files import fetch, inside, lmu_data_root
 from eyechart.datasets.questions.benchmarks import (
     CHOICE_RULE,
@@ -266,13 +266,7 @@ def open_questions(spec: DatasetSpec) -> QuestionDataset:
             name=spec.name,
             language=spec.language,
         )
-    if spec.split != "test":
-        raise UsageError(
-            "{name} has no split {split!r}: tables have no splits.",
-            advice="Omit {--split}.",
-            name=spec.name,
-            split=spec.split,
-        )
+    check_only_split(spec, UserMessage("Omit {--split}."))
     known = known_benchmarks().get(spec.name) if not spec.root else None
     if known is not None:
         offline = bool(spec.options.get("offline"))

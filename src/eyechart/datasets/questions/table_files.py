@@ -290,27 +290,15 @@ def _read_json(path: Path) -> list[Row]:
             path=path,
             reason=error,
         ) from error
-    if isinstance(found, dict):
-        lists = [value for value in found.values() if _objects(value)]
-        if len(lists) != 1:
-            raise DataError(
-                "{path} contains {n} lists of objects.",
-                advice="Exactly one list of questions is required.",
-                path=path,
-                n=len(lists),
-            )
-        found = lists[0]
-    if not _objects(found):
+    parts = found.values() if isinstance(found, dict) else [found]
+    lists = [part for part in parts if isinstance(part, list) and part and all(isinstance(row, dict) for row in part)]
+    if len(lists) != 1:
         raise DataError(
-            "{path} is not a list of objects.",
+            "{path} is not a list of objects, nor an object with exactly one such list.",
             advice='Expected: [{{"image": "a.png", "question": "..."}}, ...].',
             path=path,
         )
-    return list(found)
-
-
-def _objects(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+    return lists[0]
 
 
 READERS: dict[str, Callable[[Path], Sequence[Row]]] = {
