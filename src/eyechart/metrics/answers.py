@@ -348,20 +348,8 @@ def same_statement(answer: str, target: str) -> bool:
     return bool(wanted) and wanted in said and not ("true" in said and "false" in said)
 
 
-@dataclass(frozen=True)
-class CellValue:
-    """The text of a cell and its value as a number or date."""
-
-    text: str
-    value: float | tuple[int, int, int] | None
-
-    def same(self, other: CellValue) -> bool:
-        """Whether two cells have the same text, number or date."""
-        if self.text == other.text:
-            return True
-        if isinstance(self.value, float) and isinstance(other.value, float):
-            return abs(self.value - other.value) < 1e-6
-        return self.value is not None and self.value == other.value
+CellValue = tuple[str, float | tuple[int, int, int] | None]
+"""The text of a cell, and its value as a number or date."""
 
 
 def _date(text: str) -> float | tuple[int, int, int] | None:
@@ -382,7 +370,14 @@ def _date(text: str) -> float | tuple[int, int, int] | None:
 def same_values(answer: str, target: str) -> bool:
     """Whether two lists separated by bars hold the same values, in any order."""
     said, wanted = _values(answer.replace("||", "|")), _values(target)
-    return len(said) == len(wanted) and all(any(value.same(other) for other in said) for value in wanted)
+    return len(said) == len(wanted) and all(any(_same_cell(cell, other) for other in said) for cell in wanted)
+
+
+def _same_cell(cell: CellValue, other: CellValue) -> bool:
+    (text, value), (other_text, other_value) = cell, other
+    if isinstance(value, float) and isinstance(other_value, float):
+        return text == other_text or abs(value - other_value) < 1e-6
+    return text == other_text or (value is not None and value == other_value)
 
 
 def _values(text: str) -> list[CellValue]:
@@ -393,5 +388,5 @@ def _values(text: str) -> list[CellValue]:
         number, plain = finite_number(cell), plain_cell(cell)
         value = number if number is not None else _date(cell)
         key = plain if value is None else round(value, 6) if isinstance(value, float) else value
-        distinct.setdefault(key, CellValue(plain, value))
+        distinct.setdefault(key, (plain, value))
     return list(distinct.values())

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -207,44 +207,34 @@ def extract_strict(answer: object, choices: Mapping[str, object]) -> Extraction:
         return Extraction(None, "failed")
     if any(phrase in text for phrase in REFUSALS):
         return Extraction(NO_OPTION, "refusal")
-    options = clean_options(choices)
-    for rule, read in _RULES.items():
-        choice = read(text, options)
-        if choice is not None:
-            return Extraction(choice, rule)
-    return UNDECIDED
+    found = _strict_choices(text, clean_options(choices))
+    return next((Extraction(choice, rule) for rule, choice in found if choice is not None), UNDECIDED)
 
 
-def _boxed(text: str, options: Options) -> str | None:
+def _strict_choices(text: str, options: Options) -> Iterator[tuple[str, str | None]]:
+    """Yield the rules in order, each with the option that it reads."""
     boxes = _BOXED.findall(text)
-    if not boxes:
-        return None
-    inner = _LATEX_TEXT.sub(r"\1", boxes[-1])
-    return _bare(inner, options) or _exact_words(inner, options)
+    if boxes:
+        inner = _LATEX_TEXT.sub(r"\1", boxes[-1])
+        yield "boxed", _bare(inner, options) or _exact_words(inner, options)
+    yield "bare", _bare(text, options)
+    found = sorted([*_COMMITMENTS.finditer(text), *_VERDICT.finditer(text)], key=lambda match: match.end())
+    if found and not _ALTERNATIVE.match(text, found[-1].end()):
+        yield "commitment", _known(found[-1][found[-1].lastindex or 0], options)
+    # "The answer is dog", if the rest of that line is exactly an option.
+    stated = [match.end() for match in _STATED.finditer(text)]
+    if stated:
+        yield "statement", _exact_words(text[stated[-1] :].strip().partition("\n")[0], options)
+    # "B. dog", if it is the only labelled line: several lines would be the repeated options.
+    labels = set(_LABEL.findall(text))
+    if len(labels) == 1:
+        yield "label", _known(labels.pop(), options)
+    yield "text", _words(text, options)
 
 
 def _bare(text: str, options: Options) -> str | None:
     letter = _BARE.fullmatch(text)
     return _known(letter[1], options) if letter else None
-
-
-def _commitment(text: str, options: Options) -> str | None:
-    found = sorted([*_COMMITMENTS.finditer(text), *_VERDICT.finditer(text)], key=lambda match: match.end())
-    if not found or _ALTERNATIVE.match(text, found[-1].end()):
-        return None
-    return _known(found[-1][found[-1].lastindex or 0], options)
-
-
-def _statement(text: str, options: Options) -> str | None:
-    """Accept "the answer is dog" if the rest of that line is exactly an option."""
-    stated = [match.end() for match in _STATED.finditer(text)]
-    return _exact_words(text[stated[-1] :].strip().partition("\n")[0], options) if stated else None
-
-
-def _label(text: str, options: Options) -> str | None:
-    """Accept "B. dog" if it is the only labelled line: several lines would be the repeated options."""
-    labels = set(_LABEL.findall(text))
-    return _known(labels.pop(), options) if len(labels) == 1 else None
 
 
 def _words(text: str, options: Options) -> str | None:
@@ -277,13 +267,3 @@ def _plain(text: str) -> str:
 def _known(letter: str, options: Options) -> str | None:
     upper = letter.upper()
     return upper if upper in options or upper == NO_OPTION else None
-
-
-_RULES: dict[str, Callable[[str, Options], str | None]] = {
-    "boxed": _boxed,
-    "bare": _bare,
-    "commitment": _commitment,
-    "statement": _statement,
-    "label": _label,
-    "text": _words,
-}

@@ -66,10 +66,6 @@ class _Candidates:
         # Integers of this size are exact in float32, whose products are many times faster.
         return np.asarray(flags.astype(np.float32) @ self.copies.astype(np.float32), np.int64)
 
-    def expand(self, scores: Vectors) -> Vectors:
-        """Return one column per class."""
-        return scores if len(self.copies) == len(self.column) else scores[:, self.column]
-
 
 def _earlier_copies(keys: Sequence[Hashable]) -> Ints:
     """Return how many equal keys precede each key."""
@@ -112,7 +108,9 @@ def rank_labels(images: Vectors, classes: Vectors, labels: Ints, names: Sequence
         ranks[rows] = np.where(said_nothing, len(classes), above + tied + those.place[label] + 1)
         ties += int((tied > 0).sum())
         own_scores[rows] = own[:, 0]
-        best[rows], best_scores[rows] = _top(those.expand(scores), top)
+        if len(those.copies) < len(classes):
+            scores = scores[:, those.column]
+        best[rows], best_scores[rows] = _top(scores, top)
     return LabelRanking(ranks, best, best_scores, own_scores, ties)
 
 

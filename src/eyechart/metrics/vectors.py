@@ -132,14 +132,17 @@ def _codes(rows: Vectors) -> NDArray[np.uint64]:
     """Hash each row by integer arithmetic, so that equal rows have equal hashes at any position."""
     bits = np.ascontiguousarray(rows).view(np.uint32)
     factors = np.random.default_rng(0).integers(0, 2**64, bits.shape[1], np.uint64)
-    parts = _parts(rows, np.arange(len(rows)))
-    return np.concatenate([np.empty(0, np.uint64), *(bits[part].astype(np.uint64) @ factors for part in parts)])
+    out = np.empty(len(rows), np.uint64)
+    for part in _parts(rows, np.arange(len(rows))):
+        out[part] = bits[part].astype(np.uint64) @ factors
+    return out
 
 
 def _parts(rows: Vectors, chosen: Ints) -> Iterator[Ints]:
     """Split the numbers of chosen rows into parts of a few megabytes."""
     step = max(1, 2**20 // max(1, rows.shape[1]))
-    return (chosen[start : start + step] for start in range(0, len(chosen), step))
+    for start in range(0, len(chosen), step):
+        yield chosen[start : start + step]
 
 
 def kth_largest(scores: NDArray[Any], k: int) -> NDArray[Any]:

@@ -28,7 +28,7 @@ reason.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -161,15 +161,34 @@ class QuestionBenchmark:
         return self.kind == "MT"
 
 
-@cache
 def known_benchmarks() -> Mapping[str, QuestionBenchmark]:
     """Return all benchmarks by name."""
-    families = (family for table in _tables() for family in table.get("family", ()))
-    single = {entry.name: entry for family in families for entry in _members(**family)}
-    joined = {name: parts for name, parts in _joined().items() if all(part in single for part in parts)}
-    return single | {
-        name: replace(
-            single[parts[0]],
+    return _catalogue()[0]
+
+
+def refused_benchmarks() -> Mapping[str, str]:
+    """Return the unsupported benchmarks of VLMEvalKit, with the reason."""
+    return _catalogue()[1]
+
+
+@cache
+def _catalogue() -> tuple[dict[str, QuestionBenchmark], dict[str, str]]:
+    known: dict[str, QuestionBenchmark] = {}
+    refused: dict[str, str] = {}
+    joined: dict[str, list[str]] = {}
+    for path in sorted(files("eyechart.datasets.questions").joinpath("benchmarks").iterdir(), key=str):
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        joined |= table.get("joined", {})
+        for group in table.get("refused", ()):
+            refused |= dict.fromkeys(group["names"], group["reason"])
+        for family in table.get("family", ()):
+            _add_family(known, **family)
+    for name, parts in joined.items():
+        if not known.keys() >= set(parts):
+            refused[name] = "its parts are not supported"
+            continue
+        known[name] = replace(
+            known[parts[0]],
             name=name,
             dataset_class="ConcatDataset",
             rule="parts",
@@ -178,37 +197,20 @@ def known_benchmarks() -> Mapping[str, QuestionBenchmark]:
             columns={},
             parts=tuple(parts),
         )
-        for name, parts in joined.items()
-    }
+    return known, refused
 
 
-@cache
-def refused_benchmarks() -> Mapping[str, str]:
-    """Return the unsupported benchmarks of VLMEvalKit, with the reason."""
-    groups = (group for table in _tables() for group in table.get("refused", ()))
-    refused = {name: str(group["reason"]) for group in groups for name in group["names"]}
-    known = known_benchmarks()
-    return refused | {name: "its parts are not supported" for name in _joined() if name not in known}
-
-
-def _joined() -> dict[str, list[str]]:
-    return {name: parts for table in _tables() for name, parts in table.get("joined", {}).items()}
-
-
-@cache
-def _tables() -> tuple[Mapping[str, Any], ...]:
-    folder = files("eyechart.datasets.questions").joinpath("benchmarks")
-    paths = sorted(folder.iterdir(), key=lambda path: path.name)
-    return tuple(tomllib.loads(path.read_text(encoding="utf-8")) for path in paths)
-
-
-def _members(
-    datasets: Mapping[str, Any], url: str = OPENCOMPASS, asking: Mapping[str, Any] | None = None, **family: Any
-) -> Iterator[QuestionBenchmark]:
+def _add_family(
+    known: dict[str, QuestionBenchmark],
+    datasets: Mapping[str, Any],
+    url: str = OPENCOMPASS,
+    asking: Mapping[str, Any] | None = None,
+    **family: Any,
+) -> None:
     dataset_class = family.pop("class")
     form = CLASS_FORMS.get(dataset_class, _NO_FORM)
-    defaults = {"kind": form.kind, "prompt": form.prompt}
+    shared = {"kind": form.kind, "prompt": form.prompt, **family}
     template = PromptTemplate(**asking) if asking else form.asking
     for name, entry in datasets.items():
         md5, file = entry if isinstance(entry, list) else (entry, f"{url}/{name}.tsv")
-        yield QuestionBenchmark(name, dataset_class, url=file, md5=md5.lower(), asking=template, **(defaults | family))
+        known[name] = QuestionBenchmark(name, dataset_class, url=file, md5=md5.lower(), asking=template, **shared)

@@ -159,7 +159,11 @@ def load(path: str | Path) -> Any:
     if file.suffix == ".json":
         return parse_json(read_text(file))
     table = load_table(file)
-    return table.to_pandas() if find_spec("pandas") else table
+    if find_spec("pandas") is None:
+        return table
+    import pandas as pd
+
+    return pd.DataFrame(table.to_dict(), columns=table.columns)
 
 
 def load_table(path: Path) -> RowTable:

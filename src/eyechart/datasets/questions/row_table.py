@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    import pandas as pd
+from typing import Any, Literal
 
 Cell = Any
 
@@ -136,12 +133,6 @@ class RowTable:
     def to_dict(self, orient: Literal["records"] = "records") -> list[dict[str, Cell]]:  # noqa: ARG002 - as pandas spells it
         """Return the rows as plain dicts."""
         return [row.to_dict() for row in self.rows]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Convert to a pandas data frame; the texts NA, None and nan stay texts."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_dict(), columns=self.columns)
 
 
 def with_columns(table: RowTable, names: Mapping[str, str | Sequence[str]]) -> RowTable:
