@@ -105,7 +105,6 @@ def split_thinking(text: object) -> tuple[str, str]:
 
 # Free-form answers, normalised like the VQA challenge.
 
-
 _PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
 _COMMA_IN_NUMBER = re.compile(r"\d,\d")
 _LONE_PERIOD = re.compile(r"(?<!\d)\.(?!\d)")
@@ -161,9 +160,6 @@ def vqa_normalize(text: object) -> str:
     """Normalise an answer for comparison, like VLMEvalKit's `process_answer` (TextVQA, VizWiz)."""
     flat = as_text(text).replace("\n", " ").replace("\t", " ").strip()
     return clean_digits_and_articles(clean_punctuation(flat))
-
-
-# Comparing a free-form answer with its reference answers: VQA accuracy, ANLS, relaxed and exact matching.
 
 
 ANLS_THRESHOLD = 0.5
@@ -301,7 +297,6 @@ def anls(prediction: object, answers: object) -> float:
 
 
 # Comparison of answers about tables, like TableVQABench: numbers with units, statements, lists of values and dates.
-
 
 _UNIT_WORDS = r"\b(?:dollar|gallons|square feet|shares|mbtu|mbpd|mbbls|mmbtu|unit|gwh|year|mmcf|mile|mboe)s?\b"
 _SCALES = {r" ?\bthousand\b": "e3", r" ?\bmillion\b": "e6", r" ?\bbillion\b": "e9", r" ?%": "e-2"}

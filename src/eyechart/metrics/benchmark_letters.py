@@ -111,7 +111,6 @@ def mean_relative_accuracy(found: float, answer: float) -> float:
 
 # Answer readers of "VLMs are blind": in braces or anywhere in the text, depending on the row's task.
 
-
 _BRACES = re.compile(r"\{([^{}\n]{0,999})\}")
 _ROWS, _COLUMNS = (re.compile(rf"{word}s?[^{{}}]{{0,999}}\{{(\d{{1,9}})\}}") for word in ("[Rr]ow", "[Cc]olumn"))
 _PAIR = re.compile(r"\((\d{1,9}),\s{0,9}(\d{1,9})\)")

@@ -89,7 +89,6 @@ def ptb_references(references: Sequence[Sequence[str]]) -> list[list[list[str]]]
 
 # Caption metrics over a corpus: BLEU, ROUGE-L and CIDEr-D, in agreement with pycocoevalcap to rounding.
 
-
 Ngram = tuple[str, ...]
 Tokens = Sequence[str]
 

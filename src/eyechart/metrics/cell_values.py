@@ -100,7 +100,6 @@ def options_of(row: Row) -> dict[str, str]:
 
 # Safe parsing of JSON and Python literals, bounded in size and depth, without evaluation.
 
-
 MAX_LENGTH = 200_000
 MAX_DEPTH = 40
 _FENCE = re.compile(r"```[a-zA-Z]*\s*(.*?)```", re.DOTALL)

@@ -169,7 +169,6 @@ def key_letter(answer: str, options: Mapping[str, str]) -> str | None:
 # words. A letter inside a word, an article ("the answer is a dog"), a negated letter ("not B") and a choice between
 # two letters decide nothing. Full-width letters and punctuation count as their plain forms.
 
-
 # Quotation marks and East Asian stops that NFKC leaves unchanged.
 _TYPOGRAPHY = str.maketrans("\u2018\u2019\u201c\u201d\u3002\u3001\u300c\u300d", '\'\'"".,""')
 _BOXED = re.compile(r"\\boxed\s{0,9}\{([^{}]*(?:\{[^{}]*\}[^{}]*)?)\}")

@@ -218,7 +218,6 @@ def ranked_positives(scores: NDArray[np.floating[Any]], present: Flags) -> tuple
 
 # Calibration of confidences, using the model's own logit scale (never a fitted temperature).
 
-
 BINS = 15
 
 

@@ -122,7 +122,6 @@ def _common(one: Words, other: Words) -> list[str]:
 # The original tokenises with spaCy's English and Chinese models; here tokens are English words and punctuation marks,
 # and single Chinese characters, so scores differ from the original's where spaCy splits differently.
 
-
 _REFUSALS = ("I can't", "I cannot", "\u65e0\u6cd5", "\u62b1\u6b49")
 
 

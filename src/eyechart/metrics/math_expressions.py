@@ -92,7 +92,6 @@ def without_units(plain: str) -> tuple[str, str]:
 # A tree is a tuple: ("num", Fraction), ("sym", name), (operator, tree, tree), ("call", name, tree), ("deg" |
 # "percent" | "neg" | "!" | "abs", tree). Numbers may have thousands separators; adjacent factors are multiplied.
 
-
 Tree = tuple[Any, ...]
 _MAX_TOKENS = 120
 _MAX_DEPTH = 30
@@ -296,7 +295,6 @@ class _Parser:
 
 
 # Evaluation of an expression tree, exact for rationals, within bounds that real answers never reach.
-
 
 Number = Fraction | float | complex
 _MAX_BITS = 4096

@@ -147,7 +147,6 @@ def _near(scores: Vectors | Floats, k: int, error: Floats) -> Flags:
 # all relevant items, precision over k), except that ties never help: for equal scores, trec_eval puts the greater
 # document id first, and this module the less relevant document.
 
-
 NOT_FOUND = np.iinfo(np.int64).max
 """Rank of a relevant item that is missing from the result list."""
 

@@ -69,7 +69,6 @@ documents in total, and k."""
 # By the published convention every caption counts separately: only the captions of its own image are correct for an
 # image. Equal captions have equal scores under any model, so copies at other images rank before the correct one.
 
-
 Ways = Mapping[tuple[int, int], int]
 """(m, s) -> number of sets of m texts that occur s times in total."""
 Own = tuple[tuple[int, int], ...]

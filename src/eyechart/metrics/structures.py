@@ -38,7 +38,6 @@ def in_polygon(x: float, y: float, corners: Sequence[Sequence[float]]) -> bool:
 
 # Edit distance of ordered trees (Zhang and Shasha), of nested values as trees, and of HTML tables (TEDS).
 
-
 MAX_PRODUCT = 4_000_000
 """Larger pairs of trees are not aligned: their distance is the size of the larger one."""
 
@@ -258,7 +257,6 @@ def _value_cost(node: Node) -> float:
 
 
 # Comparison of Markdown documents as trees of headings and lines.
-
 
 _CLEANED = tuple(
     (re.compile(pattern), replacement)

@@ -96,9 +96,6 @@ def fetch(url: str, path: Path, md5: str = "") -> Path:
     return path
 
 
-# Images in tables: base64 cells and files.
-
-
 SHARED = 64
 """An image cell of at most this length is the index of the row whose image it shares."""
 

@@ -24,9 +24,6 @@ from eyechart.io.safe_parse import is_file
 from eyechart.metrics.cell_values import LETTERS, is_missing, literal_list
 from eyechart.metrics.repeated_questions import can_rotate, circular_rows
 
-# Matches source columns to benchmark columns, by common names or as the user specifies.
-
-
 COMMON_NAMES: Mapping[str, tuple[str, ...]] = {
     "index": ("index", "id", "idx", "question_id", "qid", "sample_id", "uid"),
     "image": ("image", "images", "image_path", "image_paths", "img", "img_path", "image_file", "file_name", "filename"),
@@ -93,7 +90,6 @@ def _add_options(found: dict[str, list[str]], free: Sequence[str], given: Mappin
 
 # Reference answers of multiple choice: letters, option texts or positions, in one form for all rows.
 
-
 Options = Mapping[str, str]
 _LETTER = re.compile(r"\(?([A-Za-z])[).:]?")
 
@@ -154,7 +150,6 @@ def answer_letters(rows: Sequence[tuple[int, str, Options]], form: str = "") -> 
 
 
 # ``eyechart vlm convert``: from foreign rows to a TSV file with index, image, question, A, B, ..., answer.
-
 
 PLAIN = ("question", "hint", "category", "l2-category", "split", "answer")
 """Columns that are copied unchanged."""

@@ -216,7 +216,6 @@ _FORMATS: dict[str, tuple[Callable[[Path], RowTable], Callable[[Path, RowTable],
 
 # Prediction files next to a result: lossless JSON lines, and a spreadsheet in VLMEvalKit's form.
 
-
 SUFFIXES = (".jsonl", ".xlsx", ".tsv")
 """Formats of prediction files in order of preference; a spreadsheet may be VLMEvalKit's."""
 PREDICTION = "prediction"

@@ -74,9 +74,6 @@ def fill_questions(table: RowTable) -> None:
         table["question"] = [CAPTION_QUESTION] * len(table)
 
 
-# A question benchmark as a dataset: one sample per row, and its prompt.
-
-
 NOT_META = ("index", "image", "question")
 
 

@@ -123,7 +123,6 @@ def with_metric(benchmark: QuestionBenchmark, metric: str) -> QuestionBenchmark:
 # Such a class is constructed with the benchmark's name and has ``data`` (a table or data frame),
 # ``build_prompt(row)``, ``TYPE``, and either its own ``evaluate(file)`` or a ``benchmark`` that names a scorer.
 
-
 _BY_SCORER = "__by_scorer__"
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -213,9 +212,6 @@ class ClassDataset(QuestionDataset):
             data = state.hexdigest()
         images = [file_digest(path).hex() for path in self.table.image_files()]
         return digest_json([code_digest(self.made), data, images])
-
-
-# Opens question benchmarks by name: from the catalogue, a user-defined class or a user table.
 
 
 def question_names() -> list[str]:

@@ -195,7 +195,6 @@ def _quote(cell: Cell) -> str:
 
 # Readers of source rows: files, folders with one such file, and the formats of Hugging Face datasets.
 
-
 Row = Mapping[str, Any]
 
 
