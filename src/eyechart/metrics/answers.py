@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 from eyechart.metrics.cell_values import SMALL, as_text, finite_number, text_list
@@ -237,7 +236,10 @@ def _normalized(text: str) -> tuple[bool, str]:
     return bool(_NEGATIVE.match(_flat(text))), vqa_normalize(text) or _flat(text)
 
 
-def _each(compare: Callable[[str, str], float]) -> Callable[[str, Sequence[str]], list[float]]:
+Compare = Callable[[str, Sequence[str]], list[float]]
+
+
+def _each(compare: Callable[[str, str], float]) -> Compare:
     """Compare a prediction with each answer on its own."""
     return lambda prediction, answers: [float(compare(prediction, answer)) for answer in answers]
 
@@ -250,28 +252,20 @@ def _best_anls(distances: Sequence[float]) -> float:
     return best if best >= ANLS_THRESHOLD else 0.0
 
 
-@dataclass(frozen=True)
-class OpenMetric:
-    """Comparison of a prediction with each reference answer, and aggregation into one score."""
-
-    matches: Callable[[str, Sequence[str]], list[float]]
-    combine: Callable[[Sequence[float]], float]
-
-
-OPEN_METRICS: dict[str, OpenMetric] = {
-    "vqa_score": OpenMetric(_vqa_matches, fmean),  # TextVQA, VizWiz
-    "anls": OpenMetric(_each(anls_distance), _best_anls),  # DocVQA, InfoVQA
-    "relaxed_accuracy": OpenMetric(_each(lambda said, answer: relaxed_match(said.strip(), answer)), max),  # ChartQA
-    "accuracy": OpenMetric(_EQUAL, max),  # OCRVQA
-    "mean_accuracy": OpenMetric(_EQUAL, fmean),  # GQA
-    "normalized_exact": OpenMetric(_each(lambda said, answer: _normalized(said) == _normalized(answer)), max),
+OPEN_METRICS: dict[str, tuple[Compare, Callable[[Sequence[float]], float]]] = {
+    "vqa_score": (_vqa_matches, fmean),  # TextVQA, VizWiz
+    "anls": (_each(anls_distance), _best_anls),  # DocVQA, InfoVQA
+    "relaxed_accuracy": (_each(lambda said, answer: relaxed_match(said.strip(), answer)), max),  # ChartQA
+    "accuracy": (_EQUAL, max),  # OCRVQA
+    "mean_accuracy": (_EQUAL, fmean),  # GQA
+    "normalized_exact": (_each(lambda said, answer: _normalized(said) == _normalized(answer)), max),
 }
-"""Metrics for open questions, by name; each can score a user's table."""
+"""Metrics for open questions, by name: how each answer is compared, and how the results become one score."""
 
 
 def open_matches(prediction: object, answers: object, metric: str) -> list[float]:
     """Compare a prediction with each answer (a list, its literal or one text); `anls` gives distances."""
-    return OPEN_METRICS[metric].matches(as_text(prediction), text_list(answers))
+    return OPEN_METRICS[metric][0](as_text(prediction), text_list(answers))
 
 
 def open_score(prediction: object, answers: object, metric: str) -> float:
@@ -279,7 +273,7 @@ def open_score(prediction: object, answers: object, metric: str) -> float:
     matches = open_matches(prediction, answers, metric)
     if not matches:
         raise ValueError("there is no reference answer to compare with: this row cannot be scored")
-    return OPEN_METRICS[metric].combine(matches)
+    return OPEN_METRICS[metric][1](matches)
 
 
 def vqa_accuracy(prediction: object, answers: object) -> float:

@@ -1,6 +1,7 @@
 """The catalogue of question benchmarks, read from the folder ``benchmarks``, one file per kind.
 
-A new benchmark is an entry there; a new way of scoring is a function in `eyechart.scorers`. The keys of a family:
+A new benchmark is an entry there; a new way of scoring is a function in `eyechart.scorers`. The keys of a family, which
+the table ``defaults`` of a file may set for all of its families:
 
 class       the dataset class of VLMEvalKit; sets the defaults for kind and prompt (`CLASS_FORMS`)
 kind        the question type: MCQ, Y/N, VQA, Caption or MT
@@ -182,7 +183,7 @@ def _catalogue() -> tuple[dict[str, QuestionBenchmark], dict[str, str]]:
         for group in table.get("refused", ()):
             refused |= dict.fromkeys(group["names"], group["reason"])
         for family in table.get("family", ()):
-            _add_family(known, **family)
+            _add_family(known, **(table.get("defaults", {}) | family))
     for name, parts in joined.items():
         if not known.keys() >= set(parts):
             refused[name] = "its parts are not supported"
