@@ -108,7 +108,13 @@ def chance_text_recall(text: Ints, owner: Ints, asked: Ints, k: int) -> float:
     The arguments are those of `best_text_recall`. Without repeated texts this is `chance_hit_rate`.
     """
     sizes = Counter(np.bincount(text).tolist())
-    ways = _ways(sizes, k - 1)
+    ways = {(0, 0): 1}  # of at most k - 1 occurrences
+    for size, number in sizes.items():
+        grown: Counter[tuple[int, int]] = Counter()
+        for (chosen, items), count in ways.items():
+            for more in range(min(number, (k - 1 - items) // size) + 1):
+                grown[chosen + more, items + more * size] += count * comb(number, more)
+        ways = dict(grown)
     owns = _own_texts(text, owner)
     kinds = Counter(owns[image] for image in asked.tolist())
     return float(sum(_chance(own, sizes.total(), ways, k) * times for own, times in kinds.items()) / len(asked))
@@ -121,18 +127,6 @@ def _own_texts(text: Ints, owner: Ints) -> dict[int, Own]:
     for image, size, own in zip(pairs[0].tolist(), sizes[pairs[1]].tolist(), times.tolist(), strict=True):
         found.setdefault(image, []).append((size, own))
     return {image: tuple(sorted(own)) for image, own in found.items()}
-
-
-def _ways(sizes: Mapping[int, int], most: int) -> Ways:
-    """Count the sets of texts by their size and total number of occurrences, up to ``most`` occurrences."""
-    ways = {(0, 0): 1}
-    for size, number in sizes.items():
-        grown: Counter[tuple[int, int]] = Counter()
-        for (chosen, items), count in ways.items():
-            for more in range(min(number, (most - items) // size) + 1):
-                grown[chosen + more, items + more * size] += count * comb(number, more)
-        ways = dict(grown)
-    return ways
 
 
 def _chance(own: Own, texts: int, ways: Ways, k: int) -> Fraction:

@@ -237,10 +237,10 @@ def value_tree(value: object, name: str = "<root>") -> Node:
 
 def value_similarity(said: object, target: object) -> float:
     """Return Donut's accuracy: 1 minus the edit distance to the target over that from nothing to the target."""
-    empty = tree_distance(value_tree({}), value_tree(target), _value_change, _value_cost)
-    if not empty:
-        return float(said == target)
-    return max(0.0, 1 - tree_distance(value_tree(said), value_tree(target), _value_change, _value_cost) / empty)
+    whole, distance = (
+        tree_distance(value_tree(value), value_tree(target), _value_change, _value_cost) for value in ({}, said)
+    )
+    return max(0.0, 1 - distance / whole) if whole else float(said == target)
 
 
 def _value_change(one: Node, two: Node) -> float:

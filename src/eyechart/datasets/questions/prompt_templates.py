@@ -226,14 +226,10 @@ def long_document(row: Row) -> Mapping[str, object]:
 
 def with_additional(row: Row) -> Mapping[str, object]:
     """Insert the parts of ``additional`` at their tags in the question, and line breaks (VisFactor)."""
-    parts = [] if is_missing(row.get("additional")) else as_text(row["additional"]).replace("<br>", "\n").split(";")
-
-    def part(match: re.Match[str]) -> str:
-        number = int(match[1])
-        return parts[number] if number < len(parts) else match[0]
-
-    question = as_text(row.get("question")).replace("<br>", "\n")
-    return {"question": re.sub(r"<ADDITIONAL_(\d+)>", part, question)}
+    question, additional = (as_text(row.get(name)).replace("<br>", "\n") for name in ("question", "additional"))
+    parts = [] if is_missing(row.get("additional")) else additional.split(";")
+    tag = re.compile(r"<ADDITIONAL_(\d+)>")
+    return {"question": tag.sub(lambda at: parts[int(at[1])] if int(at[1]) < len(parts) else at[0], question)}
 
 
 def thinking(row: Row) -> Mapping[str, object]:
