@@ -125,7 +125,7 @@ def _of_grid(text: str, answer: str) -> str | None:
     return answer if same else ",".join(said) or None
 
 
-def vlmblind(text: str, options: Mapping[str, str], row: Row) -> str | None:  # noqa: ARG001 - as all readers
+def vlmblind(text: str, _options: Mapping[str, str], row: Row) -> str | None:
     """Extract the answer by the rule of the row's task; None for an unknown task."""
     answer = as_text(row.get("answer"))
     found: str | None = None

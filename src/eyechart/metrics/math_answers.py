@@ -56,7 +56,8 @@ def math_equal(answer: object, target: object) -> bool:
     (first, unit), (second, other) = (without_units(plain_expression(as_text(text))) for text in (answer, target))
     if not (first and second) or (unit and other and unit != other) or max(len(first), len(second)) > MAX_LENGTH:
         return False
-    return _same(*(_RELATION_NAME.sub(lambda found: _RELATIONS[found[0]], text) for text in (first, second)))
+    first, second = (_RELATION_NAME.sub(lambda sign: _RELATIONS[sign[0]], text) for text in (first, second))
+    return _same(first, second)
 
 
 def math_close(answer: object, target: object, tolerance: float) -> bool:

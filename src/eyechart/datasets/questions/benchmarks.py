@@ -5,7 +5,7 @@ the table ``defaults`` of a file may set for all of its families:
 
 class       the dataset class of VLMEvalKit; sets the defaults for kind and prompt (`CLASS_FORMS`)
 kind        the question type: MCQ, Y/N, VQA, Caption or MT
-prompt      the name of a shared prompt template (PROMPTS in prompts.py)
+prompt      the name of a shared prompt template (PROMPTS in question_dataset.py)
 asking      a prompt template: text, option, join, options, images, unmarked, by, cases (`PromptTemplate`)
 rule        how answers are parsed: module:function, or { function = module:function, keyword arguments ... }
 aggregate   how the score table is computed, in the same form; rules.* and aggregates.* are in `eyechart.scorers`

@@ -87,7 +87,7 @@ def text_item(value: str) -> Item:
     return {"type": "text", "value": value}
 
 
-def first(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: ARG001 - no error
+def first(text: str, images: Sequence[Item], _where: str) -> list[Any]:
     """Put the images before the text."""
     return [*images, text_item(text)]
 
@@ -152,7 +152,7 @@ def here(text: str, images: Sequence[Item], where: str) -> list[Any]:
     return [item for item in shown if item["value"]]
 
 
-def pages(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: ARG001 - no error
+def pages(text: str, images: Sequence[Item], _where: str) -> list[Any]:
     """Append each image, introduced by its number, to the text."""
     message: list[Any] = [text_item(text)]
     for i, image in enumerate(images, 1):
@@ -160,7 +160,7 @@ def pages(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: 
     return message
 
 
-def marked(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: ARG001 - no error
+def marked(text: str, images: Sequence[Item], _where: str) -> list[Any]:
     """Replace marks by images while there are any and append the rest; without marks, images come first."""
     left = list(images)
     message: list[Any] = []
@@ -183,7 +183,7 @@ def tagged(text: str, images: Sequence[Item], where: str) -> list[Any]:
     return message
 
 
-def parted(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: ARG001 - no error
+def parted(text: str, images: Sequence[Item], _where: str) -> list[Any]:
     """Split the text at ``<|>`` into separate items; the item ``<images>`` is replaced by the images."""
     parts = text.split("<|>")
     return [item for part in parts for item in (images if part == "<images>" else [text_item(part)])]

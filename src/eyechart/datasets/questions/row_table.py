@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from eyechart.metrics.cell_values import is_missing
 
 Cell = Any
 
@@ -162,18 +163,14 @@ def as_table(data: Any) -> RowTable:
     if isinstance(data, RowTable):
         return data
     if hasattr(data, "to_dict") and hasattr(data, "columns"):
-        return RowTable([{key: plain(value) for key, value in row.items()} for row in data.to_dict("records")])
+        return RowTable(map(as_record, data.to_dict("records")))
     return RowTable(data)
 
 
 def as_record(line: Any) -> Record:
-    """Convert a `Record`, a dict or a pandas series to a `Record`."""
+    """Convert a `Record`, a dict or a pandas series to a `Record`; pandas' missing values become None."""
     if isinstance(line, Record):
         return line
-    return Record({str(key): plain(value) for key, value in dict(line).items()})
-
-
-def plain(value: Any) -> Cell:
-    """Convert pandas' missing values to None."""
-    unknown = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))
-    return None if unknown else value
+    missing = ("NAType", "NaTType")
+    cells = {str(key): None if is_missing(v) or type(v).__name__ in missing else v for key, v in dict(line).items()}
+    return Record(cells)
