@@ -214,7 +214,8 @@ class _RowConverter:
         folder = source.path if source.path.is_dir() else source.path.parent
         self.folder = (job.images or folder).absolute()
         used = {name for names in taken.values() for name in names}
-        self.others = [name for name in source.columns if name not in used]
+        omitted = {name for name, theirs in job.columns.items() if not theirs}
+        self.others = [name for name in source.columns if name not in used | omitted]
         self.image_column = "image" if job.keep_images == "base64" else "image_path"
         self.indices: set[str] = set()
 
@@ -230,7 +231,8 @@ class _RowConverter:
         try:
             for name in self.others:
                 value = row.get(name)
-                cells[name] = _cell(value) if isinstance(value, str | int | float) else None
+                if isinstance(value, str | int | float) and not is_missing(value):
+                    cells[name] = _cell(value)
             cells |= {name: _cell(row.get(self.taken[name][0])) or None for name in PLAIN if name in self.taken}
             cells |= self._options(row)
             if "image" in self.taken and self._images(row):
