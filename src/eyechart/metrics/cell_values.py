@@ -9,6 +9,7 @@ import re
 import string
 import warnings
 from collections.abc import Mapping
+from itertools import accumulate, chain
 
 Row = Mapping[str, object]
 
@@ -126,12 +127,9 @@ def read_literal(text: str) -> object:
 
 
 def _depth(text: str) -> int:
-    deepest = depth = 0
-    for letter in text:
-        depth += (letter in "([{") - (letter in ")]}")
-        deepest = max(deepest, depth)
-    # Signs before a number nest as well: ------1.
-    return max(deepest, max((len(run) for run in re.findall(r"[-+~]+", text)), default=0))
+    brackets = accumulate((letter in "([{") - (letter in ")]}") for letter in text)
+    signs = map(len, re.findall(r"[-+~]+", text))  # before a number they nest as well: ------1
+    return max(chain([0], brackets, signs))
 
 
 def numbers(value: object) -> list[float]:

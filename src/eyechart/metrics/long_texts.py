@@ -72,15 +72,15 @@ def meteor(said: Words, wanted: Words) -> float:
         raise MissingExtraError("METEOR needs WordNet.", advice=ADVICE) from error
 
 
-def bleu(said: Words, wanted: Words, longest: int = 4) -> float:
+def bleu(said: Words, wanted: Words) -> float:
     """Return BLEU of one text without smoothing: 0 unless n-grams of every length up to four are shared."""
     logs = 0.0
-    for n in range(1, longest + 1):
+    for n in range(1, 5):
         runs, right = (Counter(zip(*(words[i:] for i in range(n)), strict=False)) for words in (said, wanted))
         shared = sum((runs & right).values())
         if not shared:
             return 0.0
-        logs += math.log(shared / sum(runs.values())) / longest
+        logs += math.log(shared / sum(runs.values())) / 4
     return math.exp(logs + min(0.0, 1 - len(wanted) / len(said)))
 
 

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import accumulate
 
 from eyechart.metrics.cell_values import as_text
 from eyechart.metrics.math_expressions import (
@@ -126,12 +127,9 @@ def _unwrapped(text: str) -> str:
 
 
 def _closes_last(text: str) -> bool:
-    depth = 0
-    for i, letter in enumerate(text):
-        depth += (letter in "([{") - (letter in ")]}")
-        if not depth:
-            return i == len(text) - 1
-    return False
+    """Whether the first bracket closes at the end of the text."""
+    depths = list(accumulate((letter in "([{") - (letter in ")]}") for letter in text))
+    return 0 in depths and depths.index(0) == len(text) - 1
 
 
 def _top_level(text: str) -> list[str]:
