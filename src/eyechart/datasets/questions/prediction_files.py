@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from importlib.util import find_spec
 from itertools import chain
@@ -20,7 +20,7 @@ from eyechart.datasets.row_dataset import json_objects, read_csv
 from eyechart.errors import DataError, MissingExtraError, import_extra
 from eyechart.io.files import write_atomic
 from eyechart.io.safe_parse import parse_json, read_text, to_json
-from eyechart.io.text_tables import csv_text, is_formula, unguarded
+from eyechart.io.text_tables import is_formula, unguarded
 from eyechart.messages import UserMessage
 from eyechart.metrics.cell_values import LETTERS, as_text
 from eyechart.types import Notice
@@ -159,11 +159,7 @@ def load(path: str | Path) -> Any:
     if file.suffix == ".json":
         return parse_json(read_text(file))
     table = load_table(file)
-    if find_spec("pandas") is None:
-        return table
-    import pandas as pd
-
-    return pd.DataFrame(table.to_dict(), columns=table.columns)
+    return table.to_pandas() if find_spec("pandas") else table
 
 
 def load_table(path: Path) -> RowTable:
@@ -193,19 +189,18 @@ def _read_csv(path: Path) -> RowTable:
     return RowTable(cells, map(unguarded, columns))
 
 
-def _cells(table: RowTable) -> Iterator[list[Any]]:
-    return ([row[name] for name in table.columns] for row in table.rows)
-
-
 def _write_text(path: Path, text: str) -> None:
     """Write a text; a lone surrogate, which UTF-8 cannot encode, becomes its JSON escape."""
     write_atomic(path, text.encode("utf-8", "backslashreplace"))
 
 
 _FORMATS: dict[str, tuple[Callable[[Path], RowTable], Callable[[Path, RowTable], object]]] = {
-    ".xlsx": (read_xlsx, lambda path, table: write_xlsx(path, table.columns, _cells(table))),
+    ".xlsx": (
+        read_xlsx,
+        lambda path, table: write_xlsx(path, table.columns, ([r[name] for name in table.columns] for r in table.rows)),
+    ),
     ".tsv": (read_tsv, write_tsv),
-    ".csv": (_read_csv, lambda path, table: _write_text(path, csv_text([table.columns, *_cells(table)]))),
+    ".csv": (_read_csv, lambda path, table: _write_text(path, table.to_csv())),
     ".jsonl": (
         lambda path: RowTable(row for _, row in json_objects(path)),
         lambda path, table: _write_text(path, "".join(to_json(row.to_dict()) + "\n" for row in table.rows)),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from eyechart.io.text_tables import csv_text
 from eyechart.metrics.cell_values import is_missing
 
 Cell = Any
@@ -134,6 +135,16 @@ class RowTable:
     def to_dict(self, orient: Literal["records"] = "records") -> list[dict[str, Cell]]:  # noqa: ARG002 - as pandas spells it
         """Return the rows as plain dicts."""
         return [row.to_dict() for row in self.rows]
+
+    def to_csv(self) -> str:
+        """Format the table as CSV; a missing cell is empty."""
+        return csv_text([self.columns, *([row[name] for name in self.columns] for row in self.rows)])
+
+    def to_pandas(self) -> Any:
+        """Convert to a pandas data frame; the texts NA, None and nan stay texts."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dict(), columns=self.columns)
 
 
 def with_columns(table: RowTable, names: Mapping[str, str | Sequence[str]]) -> RowTable:
