@@ -254,8 +254,8 @@ MUTANTS = [
     Mutant(
         "scorers: a key that names two options is one of them",
         "metrics/choices.py",
-        "return found.pop() if len(found) == 1 else None\n\n\ndef _labels",
-        "return found.pop() if found else None\n\n\ndef _labels",
+        "found.add(letter)\n    return found.pop() if len(found) == 1 else None",
+        "found.add(letter)\n    return found.pop() if found else None",
         "tests/scorers/test_choice_readers.py",
     ),
     Mutant(

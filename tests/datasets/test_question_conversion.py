@@ -149,6 +149,16 @@ def test_a_broken_image_leaves_no_table(folder, capsys):
     assert not (folder.parent / "x.tsv").exists()
 
 
+def test_an_omitted_column_is_left_out_even_under_our_name(folder):
+    (folder / "q.json").write_text(json.dumps([{"index": 5, "question": q, "answer": q, "hint": "h"} for q in "xy"]))
+
+    assert main(["vlm", "convert", str(folder / "q.json"), "--column", "index=", "--column", "hint="]) == 0
+
+    table = read_tsv(folder.parent / "q.tsv")
+    assert table.columns == ["index", "question", "answer"]
+    assert table["index"] == ["0", "1"]
+
+
 def test_columns_are_chosen_and_left_out(folder):
     rows = [{"id": 7, "q": "x?", "text": "y", "option_a": "1", "option_b": "2", "answer": "b", "note": 3}] * 2
     (folder / "q.json").write_text(json.dumps(rows))

@@ -17,7 +17,8 @@ IMAGES = [{"type": "image", "value": "1.png"}, {"type": "image", "value": "2.png
 
 
 def words(asking, row=ROW):
-    return asking.words(row, "X: row '1'")
+    [item] = asking.items(row, [], "X: row '1'")
+    return item["value"]
 
 
 def shown(asking, images=IMAGES, row=ROW):

@@ -85,7 +85,7 @@ def test_a_gigantic_document_is_refused(tmp_path):
 
 
 def test_a_gigantic_question_is_refused():
-    with pytest.raises(DataError, match="the text has 1000001 characters"):
+    with pytest.raises(DataError, match="a text of 1000001 characters"):
         to_messages([{"type": "text", "value": "x" * 1_000_001}], "row 1")
 
 

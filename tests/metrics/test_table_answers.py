@@ -2,8 +2,8 @@
 
 import pytest
 
+from eyechart.metrics.answers import same_amount, same_statement, same_values
 from eyechart.metrics.cell_values import numbers, only_number, read_literal, unfenced
-from eyechart.metrics.open_answers import same_amount, same_statement, same_values
 
 
 @pytest.mark.parametrize(

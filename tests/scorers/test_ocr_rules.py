@@ -5,7 +5,6 @@ import sys
 import pytest
 
 from eyechart.datasets.questions.benchmarks import known_benchmarks
-from eyechart.metrics import long_texts
 from eyechart.metrics.long_texts import JIEBA, WORDNET, bleu, rouge_l, word_scores, words_of
 from eyechart.scorers.rules.ocr import ocr_task, read_fields
 from eyechart.scorers.scoring import score_rows
@@ -23,7 +22,6 @@ GROUNDED = {"category": "text grounding en", "question": "Where?", "answer": "[0
 @pytest.fixture
 def without(monkeypatch):
     """Take libraries away, as if they were not installed."""
-    long_texts._jieba.cache_clear()
     return lambda *names: [monkeypatch.setitem(sys.modules, name, None) for name in names]
 
 

@@ -99,7 +99,11 @@ def _pairs(counts: Ints | np.int64) -> float:
 
 def pearson(first: ArrayLike, second: ArrayLike) -> float:
     """Linear correlation; 0 if one side is constant (scipy returns NaN)."""
-    a, b = (_centred(values) for values in (first, second))
+    arrays = [np.asarray(values, np.float64) for values in (first, second)]
+    # Subtracting the mean of equal numbers may leave a rounding error that correlates with something.
+    if any(np.ptp(array) == 0 for array in arrays):
+        return 0.0
+    a, b = (array - array.mean() for array in arrays)
     scale = float(np.sqrt(np.sum(a**2) * np.sum(b**2)))
     return float(np.clip(np.sum(a * b) / scale, -1, 1)) if scale > 0 else 0.0
 
@@ -114,9 +118,3 @@ def mean_ranks(values: ArrayLike) -> Floats:
     _, inverse, counts = np.unique(np.asarray(values, np.float64), return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return np.asarray((last - (counts - 1) / 2)[inverse], np.float64)
-
-
-def _centred(values: ArrayLike) -> Floats:
-    array = np.asarray(values, np.float64)
-    # Subtracting the mean of equal numbers may leave a rounding error that correlates with something.
-    return np.zeros_like(array) if np.ptp(array) == 0 else array - array.mean()

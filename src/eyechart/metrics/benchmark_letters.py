@@ -1,7 +1,7 @@
 """Answers as single benchmarks read them: letters and numbers of spatial benchmarks, VLMs Are Blind."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -111,19 +111,12 @@ def mean_relative_accuracy(found: float, answer: float) -> float:
 
 # Answer readers of "VLMs are blind": in braces or anywhere in the text, depending on the row's task.
 
-
 _BRACES = re.compile(r"\{([^{}\n]{0,999})\}")
 _ROWS, _COLUMNS = (re.compile(rf"{word}s?[^{{}}]{{0,999}}\{{(\d{{1,9}})\}}") for word in ("[Rr]ow", "[Cc]olumn"))
 _PAIR = re.compile(r"\((\d{1,9}),\s{0,9}(\d{1,9})\)")
 
 
-def in_braces(text: str, answer: str) -> str | None:  # noqa: ARG001 - as all tasks
-    """Return the content of the first braces."""
-    found = _BRACES.search(text)
-    return found[1] if found else None
-
-
-def of_grid(text: str, answer: str) -> str | None:
+def _of_grid(text: str, answer: str) -> str | None:
     """Return "4,5" for "rows {4} columns {5}" or "(4, 5)", spelled like the answer if it is equal."""
     rows, columns, pair = _ROWS.search(text), _COLUMNS.search(text), _PAIR.search(text)
     said = [rows[1], columns[1]] if rows and columns else list(pair.groups()) if pair else []
@@ -132,30 +125,17 @@ def of_grid(text: str, answer: str) -> str | None:
     return answer if same else ",".join(said) or None
 
 
-def anywhere(text: str, answer: str) -> str:
-    """Return the answer if the text contains it, else the text."""
-    return answer if answer in text else text
-
-
-def in_any_case(text: str, answer: str) -> str:
-    """Return the answer if the text contains it in any case, else the text."""
-    return answer if answer.lower() in text.lower() else text
-
-
-TASKS: Mapping[str, Callable[[str, str], str | None]] = {
-    "Subway Connections": in_braces,
-    "Nested Squares": in_braces,
-    "Line Plot Intersections": in_braces,
-    "Circled Letter": in_braces,
-    "Touching Circles": in_any_case,
-    "Counting Grid - Word Grids": of_grid,
-    "Counting Grid - Blank Grids": of_grid,
-    "Olympic Counting - Pentagons": anywhere,
-    "Olympic Counting - Circles": anywhere,
-}
-
-
-def vlmblind(text: str, options: Mapping[str, str], row: Row) -> str | None:  # noqa: ARG001 - as all readers
+def vlmblind(text: str, _options: Mapping[str, str], row: Row) -> str | None:
     """Extract the answer by the rule of the row's task; None for an unknown task."""
-    answer, read = as_text(row.get("answer")), TASKS.get(as_text(row.get("task")))
-    return read(text, answer) or None if read and answer else None
+    answer = as_text(row.get("answer"))
+    found: str | None = None
+    match as_text(row.get("task")) if answer else "":
+        case "Subway Connections" | "Nested Squares" | "Line Plot Intersections" | "Circled Letter":
+            found = braces[1] if (braces := _BRACES.search(text)) else None
+        case "Touching Circles":
+            found = answer if answer.lower() in text.lower() else text
+        case "Counting Grid - Word Grids" | "Counting Grid - Blank Grids":
+            found = _of_grid(text, answer)
+        case "Olympic Counting - Pentagons" | "Olympic Counting - Circles":
+            found = answer if answer in text else text
+    return found or None

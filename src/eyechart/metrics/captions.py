@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import re
 import shutil
-import subprocess
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from itertools import pairwise
 from statistics import fmean
@@ -26,35 +25,14 @@ _STARTS = (
     "|once|one|other|our|she|since|so|some|such|that|the|their|then|there|these|they|this|we|what|when|while|yet|you"
 )
 """Capitalised words that begin a sentence, which makes the period before them a full stop."""
-_SPLIT_WORDS = {
-    "cannot": "can not",
-    "dunno": "du n no",
-    "gimme": "gim me",
-    "gonna": "gon na",
-    "gotta": "got ta",
-    "lemme": "lem me",
-    "wanna": "wan na",
-    "'tis": "'t is",
-    "'twas": "'t was",
-    "more'n": "more 'n",
-    "y'all": "y' all",
-}
 _RENAMED = {
-    "(": "-lrb-",
-    ")": "-rrb-",
-    "[": "-lsb-",
-    "]": "-rsb-",
-    "{": "-lcb-",
-    "}": "-rcb-",
-    "\u2026": "...",
-    "\u2013": "--",
-    "\u2014": "--",
-    "\u00a3": "#",
-    "\u20ac": "$",
-    "\u00bc": "1/4",
-    "\u00bd": "1/2",
-    "\u00be": "3/4",
-}
+    "cannot": "can not", "dunno": "du n no", "gimme": "gim me", "gonna": "gon na", "gotta": "got ta", "lemme": "lem me",
+    "wanna": "wan na", "'tis": "'t is", "'twas": "'t was", "more'n": "more 'n", "y'all": "y' all",
+    "(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-",
+    "\u2026": "...", "\u2013": "--", "\u2014": "--", "---": "--", "----": "--",
+    "\u00a3": "#", "\u20ac": "$", "\u00bc": "1/4", "\u00bd": "1/2", "\u00be": "3/4",
+}  # fmt: skip
+"""Words that are split, and marks that are renamed."""
 
 _LONGEST_START = 20
 """Characters of the next caption that are examined; the longest of `_STARTS` is shorter."""
@@ -93,7 +71,8 @@ def ptb_tokens(text: str, following: str = "") -> list[str]:
     """
     quotes = text.translate({0x2018: "`", 0x2019: "'", 0x201C: '"', 0x201D: '"'})
     tokens = _TOKEN.finditer(f"{quotes}\n{following.lstrip()[:_LONGEST_START]}\n")
-    found = (_named(token[0].lower()) for token in tokens if token.start() < len(quotes))
+    lower = (token[0].lower() for token in tokens if token.start() < len(quotes))
+    found = ("..." if len(token) > 2 and not token.strip(".") else _RENAMED.get(token, token) for token in lower)
     return [word for token in found for word in token.split(" ") if word not in DROPPED and word != '"']
 
 
@@ -108,16 +87,7 @@ def ptb_references(references: Sequence[Sequence[str]]) -> list[list[list[str]]]
     return [[next(tokens) for _ in texts] for texts in references]
 
 
-def _named(token: str) -> str:
-    if token in {"---", "----"}:
-        return "--"
-    if set(token) <= {"."} and len(token) > 2:
-        return "..."
-    return _RENAMED.get(token) or _SPLIT_WORDS.get(token) or token
-
-
 # Caption metrics over a corpus: BLEU, ROUGE-L and CIDEr-D, in agreement with pycocoevalcap to rounding.
-
 
 Ngram = tuple[str, ...]
 Tokens = Sequence[str]
@@ -174,15 +144,14 @@ def bleu(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -
             guessed[n] += counts.total()
             correct[n] += (counts & allowed).total()
     length = sum(map(len, hypotheses))
-    wanted = sum(_closest_length(len(words), truths) for words, truths in zip(hypotheses, references, strict=True))
+    wanted = sum(
+        min((abs(len(truth) - len(words)), len(truth)) for truth in truths)[1]
+        for words, truths in zip(hypotheses, references, strict=True)
+    )
     ratio = (length + _TINY) / (wanted + _SMALL)
     brevity = math.exp(1 - 1 / ratio) if ratio < 1 else 1.0
     precisions = [(hit + _TINY) / (total + _SMALL) for hit, total in zip(correct, guessed, strict=True)]
     return [math.prod(precisions[: n + 1]) ** (1 / (n + 1)) * brevity for n in range(MAX_N)]
-
-
-def _closest_length(length: int, truths: Iterable[Tokens]) -> int:
-    return min((abs(len(truth) - length), len(truth)) for truth in truths)[1]
 
 
 def rouge_l(hypothesis: str, references: Sequence[str]) -> float:
@@ -229,24 +198,20 @@ def cider(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) 
     scores = []
     for hypothesis, truths in zip(hypotheses, references, strict=True):
         own = weigh(hypothesis)
-        total = math.fsum(_similarity(own, weigh(truth), _bigrams(hypothesis) - _bigrams(truth)) for truth in truths)
-        scores.append(10 * total / len(truths))
+        likes = []
+        for truth in truths:
+            longer = max(1, len(hypothesis)) - max(1, len(truth))  # in bigrams
+            cosine = fmean(map(_clipped_cosine, own, weigh(truth)))
+            likes.append(cosine * math.exp(-(longer**2) / (2 * CIDER_SIGMA**2)))
+        scores.append(10 * math.fsum(likes) / len(truths))
     return scores
 
 
-def _bigrams(tokens: Tokens) -> int:
-    return max(0, len(tokens) - 1)
-
-
-def _similarity(own: list[dict[Ngram, float]], true: list[dict[Ngram, float]], longer: int) -> float:
-    """Return the mean clipped cosine over n, with a penalty for the difference in length."""
-    cosines = []
-    for left, right in zip(own, true, strict=True):
-        shared = left.keys() & right.keys()
-        overlap = math.fsum(min(left[ngram], right[ngram]) * right[ngram] for ngram in shared)
-        norms = math.hypot(*left.values()) * math.hypot(*right.values())
-        cosines.append(overlap / norms if norms else overlap)
-    return fmean(cosines) * math.exp(-(longer**2) / (2 * CIDER_SIGMA**2))
+def _clipped_cosine(own: dict[Ngram, float], true: dict[Ngram, float]) -> float:
+    shared = own.keys() & true.keys()
+    overlap = math.fsum(min(own[ngram], true[ngram]) * true[ngram] for ngram in shared)
+    norms = math.hypot(*own.values()) * math.hypot(*true.values())
+    return overlap / norms if norms else overlap
 
 
 # METEOR and SPICE through pycocoevalcap; both require Java.
@@ -281,16 +246,8 @@ def score_with_java(
         except Exception as error:  # noqa: BLE001 - a Java program failed somewhere inside a third party's wrapper
             problems.append(f"{name}: {error!r}"[:200])
         finally:
-            _close(getattr(scorer, "meteor_p", None))
+            process = getattr(scorer, "meteor_p", None)
+            if process is not None:  # METEOR leaves it running; its context manager closes the pipes
+                with process:
+                    process.kill()
     return scores, problems
-
-
-def _close(process: subprocess.Popen[bytes] | None) -> None:
-    """Terminate the process that METEOR leaves running, and close its pipes."""
-    if process is None:
-        return
-    process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe is not None:
-            pipe.close()

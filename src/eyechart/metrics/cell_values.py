@@ -9,6 +9,7 @@ import re
 import string
 import warnings
 from collections.abc import Mapping
+from itertools import accumulate, chain
 
 Row = Mapping[str, object]
 
@@ -67,20 +68,20 @@ def literal_list(text: str) -> list[object] | None:
         element = _ELEMENT.match(body, position)
         if element is None:
             return None
+        source = element["value"]
         try:
-            values.append(_plain_literal(element["value"]))
+            plain = source[0] in "'\"" and "\\" not in source
+            values.append(source[1:-1] if plain else _evaluate(source))
         except (ValueError, SyntaxError):
             return None
         position = element.end()
     return values
 
 
-def _plain_literal(source: str) -> object:
-    if source[0] in "'\"" and "\\" not in source:
-        return source[1:-1]
+def _evaluate(literal: str) -> object:
     with warnings.catch_warnings():  # '\d' in a cell is data, not a mistake in our source code
         warnings.simplefilter("ignore")
-        return ast.literal_eval(source)
+        return ast.literal_eval(literal)
 
 
 def text_list(cell: object) -> list[str]:
@@ -99,7 +100,6 @@ def options_of(row: Row) -> dict[str, str]:
 
 
 # Safe parsing of JSON and Python literals, bounded in size and depth, without evaluation.
-
 
 MAX_LENGTH = 200_000
 MAX_DEPTH = 40
@@ -121,20 +121,15 @@ def read_literal(text: str) -> object:
     except (ValueError, RecursionError):
         pass
     try:
-        with warnings.catch_warnings():  # '\d' in an answer is data, not a mistake in our source code
-            warnings.simplefilter("ignore")
-            return ast.literal_eval(text.strip())
+        return _evaluate(text.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 
 
 def _depth(text: str) -> int:
-    deepest = depth = 0
-    for letter in text:
-        depth += (letter in "([{") - (letter in ")]}")
-        deepest = max(deepest, depth)
-    # Signs before a number nest as well: ------1.
-    return max(deepest, max((len(run) for run in re.findall(r"[-+~]+", text)), default=0))
+    brackets = accumulate((letter in "([{") - (letter in ")]}") for letter in text)
+    signs = map(len, re.findall(r"[-+~]+", text))  # before a number they nest as well: ------1
+    return max(chain([0], brackets, signs))
 
 
 def numbers(value: object) -> list[float]:
@@ -160,21 +155,17 @@ _MAX_DIGITS = 30
 
 
 def only_number(text: str) -> int | None:
-    """Return the only number of a text, in digits or words (all number words form one); None for none or several."""
+    """Return the only number of a text, in digits or words; None for none or several.
+
+    All number words form one number, two hundred five; zero in words counts as none.
+    """
     low = text.lower()
     found = [int(digits) for digits in re.findall(r"\d+", low) if len(digits) <= _MAX_DIGITS]
-    words = spelled(_WORD.findall(low))
-    found += [] if words is None else [words]
-    return found[0] if len(found) == 1 else None
-
-
-def spelled(words: list[str]) -> int | None:
-    """Return the number that words spell: two hundred five; None for none and for zero."""
     total = current = 0
-    for word in words:
-        value = _VALUES[word]
+    for value in map(_VALUES.__getitem__, _WORD.findall(low)):
         if value >= 100:
             total, current = total + max(current, 1) * value, 0
         else:
             current += value
-    return total + current or None
+    found += [total + current] if total + current else []
+    return found[0] if len(found) == 1 else None

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -144,7 +144,7 @@ def final_answer_line(answer: object) -> str:
     return capitals.pop() if len(capitals) == 1 else tails[-1]
 
 
-_LONE_LETTER = re.compile(r"[\W_]*([A-Za-z])[\W_]*")
+_BARE = re.compile(r"[\W_]*([A-Za-z])[\W_]*")
 
 
 def key_letter(answer: str, options: Mapping[str, str]) -> str | None:
@@ -152,17 +152,14 @@ def key_letter(answer: str, options: Mapping[str, str]) -> str | None:
     if answer in options:
         return answer
     wanted = answer.strip().casefold()
-    lone = _LONE_LETTER.fullmatch(answer)
-    found = {letter for letter, text in options.items() if text.strip().casefold() == wanted and wanted}
-    found |= {lone[1].upper()} & options.keys() if lone else set()
-    found |= {letter for letter, text in options.items() if _labels(answer.strip(), letter, text)}
+    lone = _BARE.fullmatch(answer)
+    found = {lone[1].upper()} & options.keys() if lone else set()
+    for letter, text in options.items():
+        label = re.match(rf"\(?{letter}[).:]\s*", answer.strip())  # "(A) cat", "A. cat"
+        labelled = bool(label and text) and answer.strip()[label.end() if label else 0 :].strip() == text.strip()
+        if labelled or (wanted and text.strip().casefold() == wanted):
+            found.add(letter)
     return found.pop() if len(found) == 1 else None
-
-
-def _labels(key: str, letter: str, text: str) -> bool:
-    """Whether a key is an option preceded by its letter: "(A) cat", "A. cat"."""
-    label = re.match(rf"\(?{letter}[).:]\s*", key)
-    return bool(label and text) and key[label.end() if label else 0 :].strip() == text.strip()
 
 
 # Extraction of the chosen option by rules that prefer no answer over a guess (the extractor named `strict`).
@@ -172,12 +169,10 @@ def _labels(key: str, letter: str, text: str) -> bool:
 # words. A letter inside a word, an article ("the answer is a dog"), a negated letter ("not B") and a choice between
 # two letters decide nothing. Full-width letters and punctuation count as their plain forms.
 
-
 # Quotation marks and East Asian stops that NFKC leaves unchanged.
 _TYPOGRAPHY = str.maketrans("\u2018\u2019\u201c\u201d\u3002\u3001\u300c\u300d", '\'\'"".,""')
 _BOXED = re.compile(r"\\boxed\s{0,9}\{([^{}]*(?:\{[^{}]*\}[^{}]*)?)\}")
 _LATEX_TEXT = re.compile(r"\\(?:text|mathrm|mathbf|textbf)\s{0,9}\{([^{}]*)\}")
-_BARE = re.compile(r"[\W_]*([A-Za-z])[\W_]*")
 _LABEL = re.compile(r"^[ \t*#>(\[]{0,9}([A-Z])(?:[.):\]]|\*\*)(?=\s|$|\*|\w)", re.MULTILINE)
 
 # A standalone capital letter, or a lower-case one that cannot be an article because nothing follows it.
@@ -209,24 +204,31 @@ def extract_strict(answer: object, choices: Mapping[str, object]) -> Extraction:
     text = text.rpartition("</think>")[2].strip()
     if FAILED in text:
         return Extraction(None, "failed")
-    options = clean_options(choices)
-    for rule, read in _RULES.items():
-        choice = read(text, options)
-        if choice is not None:
-            return Extraction(choice, rule)
-    return UNDECIDED
+    if any(phrase in text for phrase in REFUSALS):
+        return Extraction(NO_OPTION, "refusal")
+    found = _strict_choices(text, clean_options(choices))
+    return next((Extraction(choice, rule) for rule, choice in found if choice is not None), UNDECIDED)
 
 
-def _refusal(text: str, _options: Options) -> str | None:
-    return NO_OPTION if any(phrase in text for phrase in REFUSALS) else None
-
-
-def _boxed(text: str, options: Options) -> str | None:
+def _strict_choices(text: str, options: Options) -> Iterator[tuple[str, str | None]]:
+    """Yield the rules in order, each with the option that it reads."""
     boxes = _BOXED.findall(text)
-    if not boxes:
-        return None
-    inner = _LATEX_TEXT.sub(r"\1", boxes[-1])
-    return _bare(inner, options) or _exact_words(inner, options)
+    if boxes:
+        inner = _LATEX_TEXT.sub(r"\1", boxes[-1])
+        yield "boxed", _bare(inner, options) or _exact_words(inner, options)
+    yield "bare", _bare(text, options)
+    found = sorted([*_COMMITMENTS.finditer(text), *_VERDICT.finditer(text)], key=lambda match: match.end())
+    if found and not _ALTERNATIVE.match(text, found[-1].end()):
+        yield "commitment", _known(found[-1][found[-1].lastindex or 0], options)
+    # "The answer is dog", if the rest of that line is exactly an option.
+    stated = [match.end() for match in _STATED.finditer(text)]
+    if stated:
+        yield "statement", _exact_words(text[stated[-1] :].strip().partition("\n")[0], options)
+    # "B. dog", if it is the only labelled line: several lines would be the repeated options.
+    labels = set(_LABEL.findall(text))
+    if len(labels) == 1:
+        yield "label", _known(labels.pop(), options)
+    yield "text", _words(text, options)
 
 
 def _bare(text: str, options: Options) -> str | None:
@@ -234,45 +236,21 @@ def _bare(text: str, options: Options) -> str | None:
     return _known(letter[1], options) if letter else None
 
 
-def _commitment(text: str, options: Options) -> str | None:
-    found = sorted([*_COMMITMENTS.finditer(text), *_VERDICT.finditer(text)], key=lambda match: match.end())
-    if not found or _ALTERNATIVE.match(text, found[-1].end()):
-        return None
-    return _known(found[-1][found[-1].lastindex or 0], options)
-
-
-def _statement(text: str, options: Options) -> str | None:
-    """Accept "the answer is dog" if the rest of that line is exactly an option."""
-    stated = [match.end() for match in _STATED.finditer(text)]
-    return _exact_words(text[stated[-1] :].strip().partition("\n")[0], options) if stated else None
-
-
-def _label(text: str, options: Options) -> str | None:
-    """Accept "B. dog" if it is the only labelled line: several lines would be the repeated options."""
-    labels = set(_LABEL.findall(text))
-    return _known(labels.pop(), options) if len(labels) == 1 else None
-
-
 def _words(text: str, options: Options) -> str | None:
     """Accept the only option whose words occur, whole and not negated; a longer option hides one inside it."""
     exact = _exact_words(text, options)
-    if exact or len(text) > 2 * sum(map(len, options.values())) or _DENIAL.search(_outside(text, options)):
+    if exact or len(text) > 2 * sum(map(len, options.values())):
         return exact
-    rest, found = text.casefold(), []
+    # The options' own words may contain a "no".
+    rest = outside = text.casefold()
+    found = []
     for letter, option in sorted(options.items(), key=lambda item: -len(item[1])):
         words = option.casefold().strip()
+        outside = outside.replace(words or "\0", " ")
         if words and words.isascii():
             rest, count = re.subn(rf"(?<!\w){re.escape(words)}(?!\w)", "\0", rest)
             found += [letter] * bool(count)
-    return found[0] if len(found) == 1 else None
-
-
-def _outside(text: str, options: Options) -> str:
-    """Return the text without the options' words, which may contain a "no" themselves."""
-    rest = text.casefold()
-    for option in sorted(options.values(), key=len, reverse=True):
-        rest = rest.replace(option.casefold().strip() or "\0", " ")
-    return rest
+    return found[0] if len(found) == 1 and not _DENIAL.search(outside) else None
 
 
 def _exact_words(text: str, options: Options) -> str | None:
@@ -288,14 +266,3 @@ def _plain(text: str) -> str:
 def _known(letter: str, options: Options) -> str | None:
     upper = letter.upper()
     return upper if upper in options or upper == NO_OPTION else None
-
-
-_RULES: dict[str, Callable[[str, Options], str | None]] = {
-    "refusal": _refusal,
-    "boxed": _boxed,
-    "bare": _bare,
-    "commitment": _commitment,
-    "statement": _statement,
-    "label": _label,
-    "text": _words,
-}

@@ -54,10 +54,8 @@ class _Candidates:
     def of(cls, classes: Vectors, names: Sequence[str] | None) -> Self:
         first, column, copies = distinct_rows(classes)
         keys = list(zip(range(len(classes)) if names is None else names, column.tolist(), strict=True))
-        total = Counter(keys)
-        twins = np.array([total[key] for key in keys], np.int64)
-        columns = np.ascontiguousarray(classes[first].T)
-        return cls(columns, column, copies, twins, _earlier_copies(keys), zero_rows(classes))
+        place, twins = _equal_keys(keys)
+        return cls(np.ascontiguousarray(classes[first].T), column, copies, twins, place, zero_rows(classes))
 
     def count(self, flags: Flags) -> Ints:
         """Count the classes whose columns are marked, row by row."""
@@ -66,19 +64,15 @@ class _Candidates:
         # Integers of this size are exact in float32, whose products are many times faster.
         return np.asarray(flags.astype(np.float32) @ self.copies.astype(np.float32), np.int64)
 
-    def expand(self, scores: Vectors) -> Vectors:
-        """Return one column per class."""
-        return scores if len(self.copies) == len(self.column) else scores[:, self.column]
 
-
-def _earlier_copies(keys: Sequence[Hashable]) -> Ints:
-    """Return how many equal keys precede each key."""
+def _equal_keys(keys: Sequence[Hashable]) -> tuple[Ints, Ints]:
+    """Return how many equal keys precede each key, and how many there are."""
     seen: Counter[Hashable] = Counter()
-    out = np.empty(len(keys), np.int64)
+    before = np.empty(len(keys), np.int64)
     for i, key in enumerate(keys):
-        out[i] = seen[key]
+        before[i] = seen[key]
         seen[key] += 1
-    return out
+    return before, np.fromiter(map(seen.__getitem__, keys), np.int64, len(keys))
 
 
 def rank_labels(images: Vectors, classes: Vectors, labels: Ints, names: Sequence[str] | None = None) -> LabelRanking:
@@ -112,7 +106,9 @@ def rank_labels(images: Vectors, classes: Vectors, labels: Ints, names: Sequence
         ranks[rows] = np.where(said_nothing, len(classes), above + tied + those.place[label] + 1)
         ties += int((tied > 0).sum())
         own_scores[rows] = own[:, 0]
-        best[rows], best_scores[rows] = _top(those.expand(scores), top)
+        if len(those.copies) < len(classes):
+            scores = scores[:, those.column]
+        best[rows], best_scores[rows] = _top(scores, top)
     return LabelRanking(ranks, best, best_scores, own_scores, ties)
 
 
@@ -154,7 +150,7 @@ def rank_logits(scores: Vectors, labels: Ints) -> Ints:
     equal.
     """
     _, column, copies = distinct_rows(scores.T)
-    before, twins = _earlier_copies(column.tolist()), copies[column]
+    before, twins = _equal_keys(column.tolist())
     if len(copies) == 1:
         before, twins = np.zeros_like(before), np.ones_like(twins)
     own = np.take_along_axis(scores, labels[:, None], axis=1)
@@ -219,7 +215,6 @@ def ranked_positives(scores: NDArray[np.floating[Any]], present: Flags) -> tuple
 
 
 # Calibration of confidences, using the model's own logit scale (never a fitted temperature).
-
 
 BINS = 15
 

@@ -7,12 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
-from functools import cache
-from typing import Any
 
 from eyechart.errors import MissingExtraError, import_extra
+from eyechart.metrics.answers import likeness
 from eyechart.metrics.cell_values import as_text
-from eyechart.metrics.open_answers import likeness
 
 EXTRA = "ocr"
 WORDNET, JIEBA = "nltk with WordNet", "jieba"
@@ -56,17 +54,9 @@ def words_of(*texts: str) -> list[list[str]]:
     """
     if not any(map(_CHINESE.search, texts)):
         return [text.split() for text in texts]
-    cutter = _jieba()
-    return [list(cutter.lcut(text)) for text in texts]
-
-
-@cache
-def _jieba() -> Any:
-    import logging
-
-    module = import_extra("jieba", EXTRA)
-    module.setLogLevel(logging.WARNING)
-    return module
+    jieba = import_extra("jieba", EXTRA)
+    jieba.setLogLevel("WARNING")
+    return [list(jieba.lcut(text)) for text in texts]
 
 
 def meteor(said: Words, wanted: Words) -> float:
@@ -82,15 +72,15 @@ def meteor(said: Words, wanted: Words) -> float:
         raise MissingExtraError("METEOR needs WordNet.", advice=ADVICE) from error
 
 
-def bleu(said: Words, wanted: Words, longest: int = 4) -> float:
+def bleu(said: Words, wanted: Words) -> float:
     """Return BLEU of one text without smoothing: 0 unless n-grams of every length up to four are shared."""
     logs = 0.0
-    for n in range(1, longest + 1):
+    for n in range(1, 5):
         runs, right = (Counter(zip(*(words[i:] for i in range(n)), strict=False)) for words in (said, wanted))
         shared = sum((runs & right).values())
         if not shared:
             return 0.0
-        logs += math.log(shared / sum(runs.values())) / longest
+        logs += math.log(shared / sum(runs.values())) / 4
     return math.exp(logs + min(0.0, 1 - len(wanted) / len(said)))
 
 
@@ -132,9 +122,7 @@ def _common(one: Words, other: Words) -> list[str]:
 # The original tokenises with spaCy's English and Chinese models; here tokens are English words and punctuation marks,
 # and single Chinese characters, so scores differ from the original's where spaCy splits differently.
 
-
 _REFUSALS = ("I can't", "I cannot", "\u65e0\u6cd5", "\u62b1\u6b49")
-_ENGLISH = re.compile(r"\w+(?:[-'.]\w+)*|[^\w\s]")
 
 
 def vcr_answers(text: object) -> bool:
@@ -143,11 +131,10 @@ def vcr_answers(text: object) -> bool:
     return not any(phrase in answer for phrase in _REFUSALS) and "sorry" not in answer.lower()
 
 
-def _characters(text: str) -> list[str]:
-    return [letter for letter in text if not letter.isspace()]
-
-
-TOKENIZERS: dict[str, tuple[Callable[[str], list[str]], str]] = {"en": (_ENGLISH.findall, " "), "zh": (_characters, "")}
+TOKENIZERS: dict[str, tuple[Callable[[str], list[str]], str]] = {
+    "en": (re.compile(r"\w+(?:[-'.]\w+)*|[^\w\s]").findall, " "),
+    "zh": (re.compile(r"\S").findall, ""),
+}
 """Tokenizer and joining text by language."""
 
 

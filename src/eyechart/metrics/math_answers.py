@@ -10,8 +10,8 @@ bounded.
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 
 from eyechart.metrics.cell_values import as_text
 from eyechart.metrics.math_expressions import (
@@ -34,10 +34,12 @@ _POINTS = tuple(
     tuple(0.37 + math.modf((i + 1) * (k + 2) * math.sqrt(2 + 3 * k))[0] for i in range(32)) for k in range(4)
 )
 _NOT_READ = (NotANumberError, OverflowError, ZeroDivisionError, KeyError, ValueError)
+_HUNDREDTH = Fraction(1, 100)
 _MAX_ITEMS = 12
 _WORDS = re.compile(r"[^\W\d_]+(?:[\s'-]+[^\W\d_]+)*")
 _SEPARATORS = re.compile(r"[,;]|\\cup(?![a-z])|(?<![a-z\\])(?:or|and)(?![a-z])")
 _RELATIONS = {r"\leq": "<=", r"\le": "<=", r"\geq": ">=", r"\ge": ">=", r"\lt": "<", r"\gt": ">"}
+_RELATION_NAME = re.compile(r"\\(?:leq|le|geq|ge|lt|gt)(?![a-z])")
 _RELATION = re.compile(r"<=|>=|[<>=]")
 _NAME = re.compile(r"(?:m?\s*\\angle\s*)?\\?[a-z]+'?(?:_\{?\w+\}?)?(?:\([a-z]\))?")
 _LOOSE_SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
@@ -52,10 +54,10 @@ def math_equal(answer: object, target: object) -> bool:
         return True
     if max(len(left), len(right)) > 10 * MAX_LENGTH:
         return False
-    first, second = plain_expression(as_text(answer)), plain_expression(as_text(target))
-    (first, unit), (second, other) = without_units(first), without_units(second)
+    (first, unit), (second, other) = (without_units(plain_expression(as_text(text))) for text in (answer, target))
     if not (first and second) or (unit and other and unit != other) or max(len(first), len(second)) > MAX_LENGTH:
         return False
+    first, second = (_RELATION_NAME.sub(lambda sign: _RELATIONS[sign[0]], text) for text in (first, second))
     return _same(first, second)
 
 
@@ -88,7 +90,10 @@ def math_value(text: str) -> Number:
     name, equals, value = plain.rpartition("=")
     if equals and _NAME.fullmatch(name.strip()):
         plain = value
-    found = _value(parse(plain), (), Fraction(1, 100))
+    try:
+        found = value_of(parse(plain), {}, _HUNDREDTH)
+    except _NOT_READ as error:
+        raise NotANumberError(str(error)) from error
     if isinstance(found, complex):
         raise NotANumberError("a root of a negative number")
     return found
@@ -103,11 +108,13 @@ def _same(left: str, right: str, depth: int = 0) -> bool:
         return False
     ours, theirs = _items(left), _items(right)
     if ours or theirs:
-        return ours is not None and theirs is not None and ours.same(theirs, depth)
-    if (one := _ratio(left)) and (two := _ratio(right)):
-        return _same_ratio(one, two)
-    if _RELATION.search(_relations(left)) or _RELATION.search(_relations(right)):
-        return _same_relation(_relations(left), _relations(right), depth)
+        return ours is not None and theirs is not None and _same_items(ours, theirs, depth)
+    if (one := _ratio(left)) and (two := _ratio(right)):  # compared up to a common factor
+        return len(one) == len(two) and all(
+            _same_expression(f"({a})/({one[0]})", f"({b})/({two[0]})") for a, b in zip(one[1:], two[1:], strict=True)
+        )
+    if _RELATION.search(left) or _RELATION.search(right):
+        return _same_relation(left, right, depth)
     return _same_expression(left, right)
 
 
@@ -120,12 +127,9 @@ def _unwrapped(text: str) -> str:
 
 
 def _closes_last(text: str) -> bool:
-    depth = 0
-    for i, letter in enumerate(text):
-        depth += (letter in "([{") - (letter in ")]}")
-        if not depth:
-            return i == len(text) - 1
-    return False
+    """Whether the first bracket closes at the end of the text."""
+    depths = list(accumulate((letter in "([{") - (letter in ")]}") for letter in text))
+    return 0 in depths and depths.index(0) == len(text) - 1
 
 
 def _top_level(text: str) -> list[str]:
@@ -144,44 +148,38 @@ def _top_level(text: str) -> list[str]:
     return [*parts, text[start:]] if parts else []
 
 
-@dataclass(frozen=True)
-class _Items:
-    """Several answers: ordered in a tuple, an interval or a ratio, otherwise in any order."""
+_Items = tuple[tuple[str, str], list[str]]
+"""Brackets and several answers: ordered in a tuple, an interval or a ratio, otherwise in any order."""
 
-    brackets: tuple[str, str]
-    items: Sequence[str]
 
-    def same(self, other: "_Items", depth: int) -> bool:
-        if self.brackets != other.brackets or len(self.items) != len(other.items):
+def _same_items(ours: _Items, theirs: _Items, depth: int) -> bool:
+    (brackets, items), (other, left) = ours, theirs
+    if brackets != other or len(items) != len(left):
+        return False
+    if brackets[0] in {"(", "["}:
+        return all(_same(a, b, depth + 1) for a, b in zip(items, left, strict=True))
+    for item in items:
+        match = next((found for found in left if _same(item, found, depth + 1)), None)
+        if match is None:
             return False
-        if self.brackets[0] in {"(", "["}:
-            return all(_same(a, b, depth + 1) for a, b in zip(self.items, other.items, strict=True))
-        left = list(other.items)
-        for item in self.items:
-            match = next((found for found in left if _same(item, found, depth + 1)), None)
-            if match is None:
-                return False
-            left.remove(match)
-        return True
+        left.remove(match)
+    return True
 
 
 def _items(text: str) -> _Items | None:
     text = text.strip()
     for opening, closing in _BRACKETS:
         if text.startswith(opening) and text.endswith(closing) and _closes_last(text.replace("\\", "")):
-            inside = _top_level(text[len(opening) : len(text) - len(closing)])
+            whole = text[len(opening) : len(text) - len(closing)]
+            inside = _top_level(whole)
             if inside or opening in {r"\{", "["}:
-                parts = inside or [text[len(opening) : len(text) - len(closing)]]
-                kind = ("{", "}") if "{" in opening else (opening, closing)
-                return _bounded(kind, parts)
-    if r"\pm" in text and not _top_level(text):
-        return _bounded(("", ""), [text.replace(r"\pm", sign) for sign in "+-"])
+                return _bounded(("{", "}") if "{" in opening else (opening, closing), inside or [whole])
     found = _top_level(text)
-    return _bounded(("", ""), found) if found else _chain(_relations(text))
-
-
-def _chain(text: str) -> _Items | None:
-    """Return the terms of an inequality such as 1 < x < 3 in ascending order, with its signs as brackets."""
+    if r"\pm" in text and not found:
+        found = [text.replace(r"\pm", sign) for sign in "+-"]
+    if found:
+        return _bounded(("", ""), found)
+    # The terms of an inequality such as 1 < x < 3 in ascending order, with its signs as brackets.
     terms, signs = _RELATION.split(text), _RELATION.findall(text)
     if len(signs) < 2 or "=" in signs or len({sign[0] for sign in signs}) > 1:
         return None
@@ -191,25 +189,13 @@ def _chain(text: str) -> _Items | None:
 
 
 def _bounded(brackets: tuple[str, str], parts: Sequence[str]) -> _Items | None:
-    return _Items(brackets, [part.strip() for part in parts]) if len(parts) <= _MAX_ITEMS else None
+    return (brackets, [part.strip() for part in parts]) if len(parts) <= _MAX_ITEMS else None
 
 
 def _ratio(text: str) -> list[str]:
     """Return the terms of 3:2 or 1:2:3; an empty list for anything else."""
     terms = re.split(r":|\\colon(?![a-z])", text)
     return [term.strip() for term in terms] if 2 <= len(terms) <= _MAX_ITEMS else []
-
-
-def _same_ratio(ours: list[str], theirs: list[str]) -> bool:
-    """Compare ratios up to a common factor."""
-    return len(ours) == len(theirs) and all(
-        _same_expression(f"({a})/({ours[0]})", f"({b})/({theirs[0]})")
-        for a, b in zip(ours[1:], theirs[1:], strict=True)
-    )
-
-
-def _relations(text: str) -> str:
-    return re.sub(r"\\(?:leq|le|geq|ge|lt|gt)(?![a-z])", lambda found: _RELATIONS[found[0]], text)
 
 
 def _same_relation(left: str, right: str, depth: int) -> bool:
@@ -232,8 +218,7 @@ def _same_relation(left: str, right: str, depth: int) -> bool:
 
 def _sides(text: str) -> tuple[str, str, str] | None:
     """Split at the relation, larger side first; of a chain of equations the name and the last value."""
-    parts = _RELATION.split(text)
-    signs = _RELATION.findall(text)
+    parts, signs = _RELATION.split(text), _RELATION.findall(text)
     if not signs or (len(signs) > 1 and set(signs) != {"="}):
         return None
     left, right = parts[0], parts[-1]
@@ -246,10 +231,12 @@ def _same_expression(left: str, right: str) -> bool:
         one, two = _tree(left), _tree(right)
     except _NOT_READ:
         return False
-    names = sorted(symbols_of(one) | symbols_of(two))
-    if symbols_of(one) != symbols_of(two) and not (symbols_of(one) and symbols_of(two)):
+    if bool(symbols_of(one)) != bool(symbols_of(two)):
         return False
-    return any(_agree(one, two, names, *scales) for scales in _percents(one, two))
+    names = sorted(symbols_of(one) | symbols_of(two))
+    # If only one side has a per-cent sign, it may also stand for 1.
+    percents = [_HUNDREDTH] if has(one, "percent") == has(two, "percent") else [_HUNDREDTH, Fraction(1)]
+    return any(_agree(one, two, names, percent) for percent in percents)
 
 
 def _tree(text: str) -> Tree:
@@ -257,18 +244,11 @@ def _tree(text: str) -> Tree:
     return ("/", parse(ratio[0]), parse(ratio[1])) if len(ratio) == 2 else parse(text)
 
 
-def _percents(one: Tree, two: Tree) -> list[tuple[Fraction, Fraction]]:
-    """Return the possible meanings of a per-cent sign on both sides: 1/100, or also 1 if only one side has it."""
-    hundredth = Fraction(1, 100)
-    both = [(hundredth, hundredth)]
-    return both if has(one, "percent") == has(two, "percent") else [*both, (Fraction(1), Fraction(1))]
-
-
-def _agree(one: Tree, two: Tree, names: Sequence[str], scale: Fraction, other: Fraction) -> bool:
+def _agree(one: Tree, two: Tree, names: Sequence[str], percent: Fraction) -> bool:
     try:
         if not names:
-            return _close(_value(one, (), scale), _value(two, (), other))
-        pairs = [(_at(one, names, point, scale), _at(two, names, point, other)) for point in _POINTS]
+            return _close(value_of(one, {}, percent), value_of(two, {}, percent))
+        pairs = zip(_samples(one, names, percent), _samples(two, names, percent), strict=True)
     except _NOT_READ:
         return False
     return all(abs(a - b) <= _RELATIVE * max(1e-3, abs(a), abs(b)) for a, b in pairs)
@@ -281,7 +261,7 @@ def _proportional(left: str, right: str, *, positive: bool) -> bool:
         names = sorted(symbols_of(one) | symbols_of(two))
         if not symbols_of(one) or not symbols_of(two) or len(names) > len(_POINTS[0]):
             return False
-        pairs = [(_at(one, names, point), _at(two, names, point)) for point in _POINTS]
+        pairs = zip(_samples(one, names, _HUNDREDTH), _samples(two, names, _HUNDREDTH), strict=True)
         ratios = [a / b for a, b in pairs]
     except _NOT_READ:
         return False
@@ -290,15 +270,9 @@ def _proportional(left: str, right: str, *, positive: bool) -> bool:
     return steady and abs(first) > TOLERANCE and (not positive or complex(first).real > 0)
 
 
-def _at(tree: Tree, names: Sequence[str], point: Sequence[float], percent: Fraction = Fraction(1, 100)) -> complex:
-    return complex(_value(tree, tuple(zip(names, point, strict=False)), percent))
-
-
-def _value(tree: Tree, symbols: Sequence[tuple[str, float]], percent: Fraction) -> Number:
-    try:
-        return value_of(tree, dict(symbols), percent)
-    except (KeyError, OverflowError, ZeroDivisionError, ValueError) as error:
-        raise NotANumberError(str(error)) from error
+def _samples(tree: Tree, names: Sequence[str], percent: Fraction) -> list[complex]:
+    """Evaluate a tree at the fixed points."""
+    return [complex(value_of(tree, dict(zip(names, point, strict=False)), percent)) for point in _POINTS]
 
 
 def _close(left: Number, right: Number) -> bool:

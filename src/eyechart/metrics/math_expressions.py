@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -65,7 +65,9 @@ def plain_expression(text: str) -> str:
     inside = boxed(text)
     plain = _SMALL.sub(_full_size, inside[-1] if inside else text).translate(_SIGNS).replace("{,}", ",")
     plain = unicodedata.normalize("NFKC", _DEGREES.sub(DEGREE, plain)).lower()
-    plain = _UNIT_AFTER_NUMBER.sub(_unit, plain)
+    plain = _UNIT_AFTER_NUMBER.sub(
+        lambda found: UNIT + found[1].strip() + UNIT if _UNITS.fullmatch(found[1].strip()) else found[0], plain
+    )
     plain = _TIMES_TEN.sub(r"\\times ", plain)
     plain = _DRESS.sub(" ", _TEXTS.sub(r" \1 ", plain))
     plain = _MEMBER.sub("", " ".join(plain.split()).replace(r"\varnothing", r"\emptyset"))
@@ -79,10 +81,6 @@ def _full_size(found: re.Match[str]) -> str:
     return ("^" if found["up"] else "_") + "{" + plain.replace("−", "-") + "}"
 
 
-def _unit(found: re.Match[str]) -> str:
-    return UNIT + found[1].strip() + UNIT if _UNITS.fullmatch(found[1].strip()) else found[0]
-
-
 def without_units(plain: str) -> tuple[str, str]:
     """Return an expression without its marked units, and the units."""
     parts = plain.split(UNIT)
@@ -93,7 +91,6 @@ def without_units(plain: str) -> tuple[str, str]:
 #
 # A tree is a tuple: ("num", Fraction), ("sym", name), (operator, tree, tree), ("call", name, tree), ("deg" |
 # "percent" | "neg" | "!" | "abs", tree). Numbers may have thousands separators; adjacent factors are multiplied.
-
 
 Tree = tuple[Any, ...]
 _MAX_TOKENS = 120
@@ -112,6 +109,7 @@ _SAME = {
     r"\cfrac": r"\frac", "pi": r"\pi", "sqrt": r"\sqrt", "**": "^", r"\%": "%", r"\{": "(", r"\}": ")", r"\|": "|",
     r"\lvert": "|", r"\rvert": "|", "infty": r"\infty",
 } | {name: "\\" + name for name in _FUNCTIONS}  # fmt: skip
+_POSTFIXES = {"!": "!", "%": "percent", DEGREE: "deg"}
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 _TWO, _TEN = ("num", Fraction(2)), ("num", Fraction(10))
 
@@ -146,17 +144,15 @@ def parse(text: str) -> Tree:
 class _Parser:
     """Each method reads one level of precedence and leaves the rest; the next token is the last of the list."""
 
-    tokens: list[str] = field(default_factory=list)
-    depth: int = 0
+    tokens: list[str]
+    depth: int = 1
     in_bars: bool = False
 
     def sum(self) -> Tree:
-        self._deeper()
         tree = self.product()
         while self._next() in {"+", "-"}:
             operator = self.tokens.pop()
             tree = (operator, tree, self.product())
-        self.depth -= 1
         return tree
 
     def product(self) -> Tree:
@@ -204,50 +200,47 @@ class _Parser:
         if self._next() != "^":
             return base
         self.tokens.pop()
-        self._deeper()
-        tree = ("^", base, self.signed())
-        self.depth -= 1
-        return tree
+        return ("^", base, self._nested(self.signed))
 
     def postfixed(self) -> Tree:
         tree = self.atom()
-        while self._next() in {"!", "%", DEGREE}:
-            tree = ({"!": "!", "%": "percent", DEGREE: "deg"}[self.tokens.pop()], tree)
+        while self._next() in _POSTFIXES:
+            tree = (_POSTFIXES[self.tokens.pop()], tree)
         return tree
 
     def atom(self) -> Tree:
-        token = self.tokens.pop() if self.tokens else ""
-        if token in _CLOSING:
-            tree = self._outside_bars(self.sum)
-            self._expect(_CLOSING[token])
-            return tree
-        if token in _READERS:
-            return _READERS[token](self)
-        if token[1:] in _FUNCTIONS and token[:1] == "\\":
-            return self._call(token[1:])
-        if token[:1].isdigit() or token[:1] == ".":
-            return ("num", Fraction(token.replace(",", "").rstrip(".")))
-        if token[:1].isalpha() or (token[:1] == "\\" and token[1:].isalpha()):
-            return ("sym", token + self._subscript())
-        raise NotANumberError(f"{token!r} is not a number")
-
-    def _fraction(self) -> Tree:
-        return ("/", self._argument(), self._argument())
+        word = self.tokens.pop() if self.tokens else ""
+        tree: Tree
+        if word in _CLOSING:
+            before, self.in_bars = self.in_bars, False
+            tree = self._nested(self.sum)
+            self.in_bars = before
+            self._expect(_CLOSING[word])
+        elif word == "|":
+            tree = self._bars()
+        elif word == r"\frac":
+            tree = ("/", self._argument(), self._argument())
+        elif word == r"\sqrt":
+            tree = self._root()
+        elif word[1:] in _FUNCTIONS and word[:1] == "\\":
+            tree = self._call(word[1:])
+        elif word[:1].isdigit() or word[:1] == ".":
+            tree = ("num", Fraction(word.replace(",", "").rstrip(".")))
+        elif word[:1].isalpha() or (word[:1] == "\\" and word[1:].isalpha()):
+            tree = ("sym", word + self._subscript())
+        else:
+            raise NotANumberError(f"{word!r} is not a number")
+        return tree
 
     def _argument(self) -> Tree:
         r"""Read an argument of \frac: a group, or a single digit as in \frac12."""
         token = self._next()
         if token.isdigit() and len(token) > 1:
             self.tokens[-1:] = [token[1:], token[0]]
-        self._deeper()
-        tree = self.atom()
-        self.depth -= 1
-        return tree
+        return self._nested(self.atom)
 
     def _root(self) -> Tree:
-        degree: Tree = _TWO
-        if self._next() == "[":
-            degree = self.atom()
+        degree = self.atom() if self._next() == "[" else _TWO
         return ("root", self._argument() if self._next() == r"\sqrt" else self.postfixed(), degree)
 
     def _call(self, name: str) -> Tree:
@@ -258,9 +251,7 @@ class _Parser:
                 base = self._argument()
             else:
                 power = self._argument()
-        self._deeper()
-        tree: Tree = ("call", "ln" if name in {"log", "lg"} else name, self.power())
-        self.depth -= 1
+        tree: Tree = ("call", "ln" if name in {"log", "lg"} else name, self._nested(self.power))
         if name in {"log", "lg"}:
             tree = ("/", tree, ("call", "ln", base or _TEN))
         return ("^", tree, power) if power else tree
@@ -269,15 +260,9 @@ class _Parser:
         if self.in_bars:
             raise NotANumberError("bars within bars")
         self.in_bars = True
-        tree = ("abs", self.sum())
+        tree = ("abs", self._nested(self.sum))
         self.in_bars = False
         self._expect("|")
-        return tree
-
-    def _outside_bars(self, read: Callable[[], Tree]) -> Tree:
-        before, self.in_bars = self.in_bars, False
-        tree = read()
-        self.in_bars = before
         return tree
 
     def _subscript(self) -> str:
@@ -293,10 +278,13 @@ class _Parser:
         self._expect("}")
         return "_" + "".join(inside)
 
-    def _deeper(self) -> None:
+    def _nested(self, read: Callable[[], Tree]) -> Tree:
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             raise NotANumberError("the expression is nested too deeply")
+        tree = read()
+        self.depth -= 1
+        return tree
 
     def _next(self) -> str:
         return self.tokens[-1] if self.tokens else ""
@@ -306,15 +294,7 @@ class _Parser:
             raise NotANumberError(f"{closing!r} is missing")
 
 
-_READERS: dict[str, Callable[[_Parser], Tree]] = {
-    "|": _Parser._bars,
-    r"\frac": _Parser._fraction,
-    r"\sqrt": _Parser._root,
-}
-
-
 # Evaluation of an expression tree, exact for rationals, within bounds that real answers never reach.
-
 
 Number = Fraction | float | complex
 _MAX_BITS = 4096

@@ -6,8 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import reduce
 from math import comb
+
+import numpy as np
 
 from eyechart.metrics.cell_values import LETTERS, Row, as_text, is_missing, options_of
 
@@ -34,12 +36,20 @@ def circular_rows(rows: Iterable[Row]) -> list[dict[str, object]]:
         offset *= 10
     known = {str(index) for index in indices}
     kept = [row | {"index": index, "g_index": index} for row, index in zip(originals, indices, strict=True)]
-    rotated = [
-        _rotation(row, times, offset, known)
-        for times in range(1, len(LETTERS))
-        for row in kept
-        if times < len(options_of(row)) and can_rotate(row)
-    ]
+    rotated = []
+    turning = [(row, LETTERS[: len(options_of(row))]) for row in kept if can_rotate(row)]
+    for times in range(1, len(LETTERS)):
+        for row, labels in turning:
+            if times >= len(labels):
+                continue
+            moved = {old: labels[(i - times) % len(labels)] for i, old in enumerate(labels)}
+            group = row_index(row)
+            changed: dict[str, object] = {new: row[old] for old, new in moved.items()}
+            changed |= {"index": group + offset * times, "answer": moved[as_text(row["answer"])]}
+            # References are followed only once, so a row that borrows another row's image keeps its reference.
+            if not is_missing(row.get("image")) and as_text(row["image"]) not in known:
+                changed["image"] = str(group)
+            rotated.append(row | changed)
     return kept + rotated
 
 
@@ -50,25 +60,11 @@ def can_rotate(row: Row) -> bool:
     answer = as_text(row.get("answer"))
     if len(options) < 2 or "".join(options) != labels or len(answer) != 1 or answer not in labels:
         return False
-    return not any(_speaks_of_labels(text, labels) for text in options.values())
-
-
-def _speaks_of_labels(text: str, labels: str) -> bool:
-    words = re.findall("[A-Za-z]+", text)
-    mentioned = {word for word in words if len(word) == 1 and word in labels}
-    return len(mentioned) > 1 or (len(text.strip()) == 1 and text.strip() in LETTERS)
-
-
-def _rotation(row: dict[str, object], times: int, offset: int, known: set[str]) -> dict[str, object]:
-    labels = LETTERS[: len(options_of(row))]
-    moved = {old: labels[(i - times) % len(labels)] for i, old in enumerate(labels)}
-    group = row_index(row)
-    changed: dict[str, object] = {new: row[old] for old, new in moved.items()}
-    changed |= {"index": group + offset * times, "answer": moved[as_text(row["answer"])]}
-    # References are followed only once, so a row that borrows another row's image keeps its reference.
-    if not is_missing(row.get("image")) and as_text(row["image"]) not in known:
-        changed["image"] = str(group)
-    return row | changed
+    for text in options.values():
+        mentioned = {word for word in re.findall("[A-Za-z]+", text) if len(word) == 1 and word in labels}
+        if len(mentioned) > 1 or (len(text.strip()) == 1 and text.strip() in LETTERS):
+            return False
+    return True
 
 
 def row_index(row: Row) -> int:
@@ -136,15 +132,7 @@ def _ways_to_win(counts: Counter[Hashable], winner: Hashable, silent: int, k: in
         # Polynomials whose coefficients count the ways to draw that many votes: fewer than `mine` of each other answer.
         factors = [[comb(count, i) for i in range(min(mine - 1, count) + 1)] for count in others]
         factors.append([comb(silent, i) for i in range(silent + 1)])
-        *_, drawn = accumulate(factors, _times, initial=[1])
+        drawn = reduce(np.convolve, [np.array(factor, object) for factor in factors])  # exact, as Python's integers
         rest = k - mine
         total += comb(counts[winner], mine) * (drawn[rest] if rest < len(drawn) else 0)
     return total
-
-
-def _times(first: list[int], second: list[int]) -> list[int]:
-    product = [0] * (len(first) + len(second) - 1)
-    for i, a in enumerate(first):
-        for j, b in enumerate(second):
-            product[i + j] += a * b
-    return product

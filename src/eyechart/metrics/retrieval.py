@@ -147,7 +147,6 @@ def _near(scores: Vectors | Floats, k: int, error: Floats) -> Flags:
 # all relevant items, precision over k), except that ties never help: for equal scores, trec_eval puts the greater
 # document id first, and this module the less relevant document.
 
-
 NOT_FOUND = np.iinfo(np.int64).max
 """Rank of a relevant item that is missing from the result list."""
 
@@ -200,7 +199,7 @@ def rank_relevant(
     counter = RankCounter(searched, query, own, positives.items)
     for tile in tiles(searched, positives):
         counter.count(tile)
-    found = _order(counter.above, counter.equal, own, positives.starts, gains)
+    found = _order(counter.above, counter.equal, own, positives, gains)
     # A zero vector ranks after everything wrong, which is a tie as well.
     blind = np.logical_or.reduceat((own == LOWEST) & (counter.above > 0), positives.starts)
     return replace(found, tied=found.tied | blind)
@@ -231,21 +230,21 @@ def rank_in_lists(items: Ints, scores: Floats, positives: Positives, gains: Floa
             wrong = (items[query] >= 0) & ~np.isin(items[query], positives.items[ends[query] : ends[query + 1]])
             above[at] = np.count_nonzero(wrong & (scores[query] > own[at]))
             equal[at] = np.count_nonzero(wrong & (scores[query] == own[at]))
-    return _order(above, equal, own, positives.starts, gains)
+    return _order(above, equal, own, positives, gains)
 
 
-def _order(above: Ints, equal: Ints, own: Floats, starts: Ints, gains: Floats | None) -> RelevantRanks:
+def _order(above: Ints, equal: Ints, own: Floats, positives: Positives, gains: Floats | None) -> RelevantRanks:
     """Turn counts into ranks: among equal scores the less relevant come first.
 
     Args:
         above: For each relevant item, the number of wrong items with a higher score, or `NOT_FOUND`.
         equal: Number of wrong items with the same score.
         own: Its score.
-        starts: First entry of each query.
+        positives: The relevant items.
         gains: Its relevance.
     """
     weights = np.ones(len(above)) if gains is None else np.asarray(gains, np.float64)
-    query = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(above))))
+    query, starts = positives.queries(), positives.starts
     order = np.lexsort((weights, -own, query))
     above, equal, weights, own = above[order], equal[order], weights[order], own[order]
     found = above != NOT_FOUND

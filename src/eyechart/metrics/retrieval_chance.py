@@ -29,22 +29,7 @@ def chance_hit_rate(gallery: int, positives: int, k: int) -> float:
     return -math.expm1(log_miss)
 
 
-def hit_rate(gallery: int, found: int, total: int, k: int) -> float:  # noqa: ARG001 - one signature for all
-    """Probability that one of the relevant documents is among the first ``k``."""
-    return chance_hit_rate(gallery, found, k)
-
-
-def recall(gallery: int, found: int, total: int, k: int) -> float:
-    """Expected share of the relevant documents among the first ``k``."""
-    return found / total * min(1.0, k / gallery)
-
-
-def precision(gallery: int, found: int, total: int, k: int) -> float:  # noqa: ARG001
-    """Expected share of the first ``k`` places that hold a relevant document."""
-    return found / gallery * min(k, gallery) / k
-
-
-def reciprocal_rank(gallery: int, found: int, total: int, k: int) -> float:  # noqa: ARG001
+def reciprocal_rank(gallery: int, found: int, _total: int, k: int) -> float:
     """Expected 1 / rank of the first relevant document, 0 beyond ``k``."""
     hits = [chance_hit_rate(gallery, found, r) for r in range(min(k, gallery) + 1)]
     return float(sum((hits[r] - hits[r - 1]) / r for r in range(1, len(hits))))
@@ -71,19 +56,18 @@ CHANCE: dict[str, Callable[[int, int, int, int], float]] = {
     "ndcg": ndcg,
     "map": average_precision,
     "mrr": reciprocal_rank,
-    "recall": recall,
-    "precision": precision,
-    "hit_rate": hit_rate,
+    "recall": lambda gallery, found, total, k: found / total * min(1.0, k / gallery),
+    "precision": lambda gallery, found, _total, k: found / gallery * min(k, gallery) / k,
+    "hit_rate": lambda gallery, found, _total, k: chance_hit_rate(gallery, found, k),
 }
-"""Keyed by metric: functions of the gallery's size, the relevant documents in it, the relevant documents in total, and
-k."""
+"""Expected value of each metric, as functions of the gallery's size, the relevant documents in it, the relevant
+documents in total, and k."""
 
 
 # Chance level and upper bound of recall between images and captions when captions repeat.
 #
 # By the published convention every caption counts separately: only the captions of its own image are correct for an
 # image. Equal captions have equal scores under any model, so copies at other images rank before the correct one.
-
 
 Ways = Mapping[tuple[int, int], int]
 """(m, s) -> number of sets of m texts that occur s times in total."""
@@ -124,7 +108,13 @@ def chance_text_recall(text: Ints, owner: Ints, asked: Ints, k: int) -> float:
     The arguments are those of `best_text_recall`. Without repeated texts this is `chance_hit_rate`.
     """
     sizes = Counter(np.bincount(text).tolist())
-    ways = _ways(sizes, k - 1)
+    ways = {(0, 0): 1}  # of at most k - 1 occurrences
+    for size, number in sizes.items():
+        grown: Counter[tuple[int, int]] = Counter()
+        for (chosen, items), count in ways.items():
+            for more in range(min(number, (k - 1 - items) // size) + 1):
+                grown[chosen + more, items + more * size] += count * comb(number, more)
+        ways = dict(grown)
     owns = _own_texts(text, owner)
     kinds = Counter(owns[image] for image in asked.tolist())
     return float(sum(_chance(own, sizes.total(), ways, k) * times for own, times in kinds.items()) / len(asked))
@@ -139,33 +129,16 @@ def _own_texts(text: Ints, owner: Ints) -> dict[int, Own]:
     return {image: tuple(sorted(own)) for image, own in found.items()}
 
 
-def _ways(sizes: Mapping[int, int], most: int) -> Ways:
-    """Count the sets of texts by their size and total number of occurrences, up to ``most`` occurrences."""
-    ways = {(0, 0): 1}
-    for size, number in sizes.items():
-        grown: Counter[tuple[int, int]] = Counter()
-        for (chosen, items), count in ways.items():
-            for more in range(min(number, (most - items) // size) + 1):
-                grown[chosen + more, items + more * size] += count * comb(number, more)
-        ways = dict(grown)
-    return ways
-
-
-def _without(ways: Ways, size: int) -> Ways:
-    """Return the counts of the sets that exclude one text that occurs ``size`` times."""
-    found: dict[tuple[int, int], int] = {}
-    for (chosen, items), count in sorted(ways.items()):
-        found[chosen, items] = count - found.get((chosen - 1, items - size), 0)
-    return found
-
-
 def _chance(own: Own, texts: int, ways: Ways, k: int) -> Fraction:
     """Return the probability that the first of an image's texts ends among the first k places, in a random order.
 
     It is preceded by m texts of other images, all sets of m being equally likely, and by its own wrong copies.
     """
-    for size, _ in own:
-        ways = _without(ways, size)
+    for size, _ in own:  # the sets that exclude a text that occurs this many times
+        left: dict[tuple[int, int], int] = {}
+        for (chosen, items), count in sorted(ways.items()):
+            left[chosen, items] = count - left.get((chosen - 1, items - size), 0)
+        ways = left
     others = texts - len(own)
     room = [k - 1 - (size - right) for size, right in own]
     sums: Counter[int] = Counter()

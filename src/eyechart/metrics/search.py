@@ -194,19 +194,15 @@ class RankCounter:
         copy = self.gallery.same[item] == self.row[target]
         self.equal += self._per_target(target[copy])
         target, item = target[~copy], item[~copy]
-        if len(target) > tile.scores.size // DENSE:
-            target, item = self._decide_most(target, item, tile)
+        if len(target) > tile.scores.size // DENSE:  # a collapsed model: compare in float64 first
+            query = self.query[target]
+            beyond = tile.product()[query - tile.rows.start, item - tile.columns.start] - self.own[target]
+            clear = np.abs(beyond) > self.gallery.factors.float64_error[query]
+            self.above += self._per_target(target[clear & (beyond > 0)])
+            target, item = target[~clear], item[~clear]
         exact = dots(self.gallery.queries, self.gallery.items, self.query[target], item)
         self.above += self._per_target(target[exact > self.own[target]])
         self.equal += self._per_target(target[exact == self.own[target]])
-
-    def _decide_most(self, target: Ints, item: Ints, tile: Tile) -> tuple[Ints, Ints]:
-        """Compare in float64 (for a collapsed model); return what is still undecided."""
-        query = self.query[target]
-        beyond = tile.product()[query - tile.rows.start, item - tile.columns.start] - self.own[target]
-        clear = np.abs(beyond) > self.gallery.factors.float64_error[query]
-        self.above += self._per_target(target[clear & (beyond > 0)])
-        return target[~clear], item[~clear]
 
     def _per_target(self, target: Ints) -> Ints:
         return np.bincount(target, minlength=len(self.own))

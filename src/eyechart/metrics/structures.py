@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-from eyechart.metrics.open_answers import edit_distance
+from eyechart.metrics.answers import edit_distance
 
 Box = Sequence[float]
 """Left, upper, right, lower."""
@@ -18,12 +18,8 @@ def overlap(first: Box, second: Box) -> float:
     width = min(first[2], second[2]) - max(first[0], second[0])
     height = min(first[3], second[3]) - max(first[1], second[1])
     shared = max(width, 0.0) * max(height, 0.0)
-    union = _area(first) + _area(second) - shared
+    union = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (first, second)) - shared
     return shared / union if union > 0 else 0.0
-
-
-def _area(box: Box) -> float:
-    return (box[2] - box[0]) * (box[3] - box[1])
 
 
 def in_box(x: float, y: float, box: Box) -> bool:
@@ -41,7 +37,6 @@ def in_polygon(x: float, y: float, corners: Sequence[Sequence[float]]) -> bool:
 
 
 # Edit distance of ordered trees (Zhang and Shasha), of nested values as trees, and of HTML tables (TEDS).
-
 
 MAX_PRODUCT = 4_000_000
 """Larger pairs of trees are not aligned: their distance is the size of the larger one."""
@@ -61,11 +56,6 @@ Cost = Callable[[Node], float]
 Change = Callable[[Node, Node], float]
 
 
-def count(node: Node) -> int:
-    """Return the number of nodes of a tree."""
-    return len(_ordered(node)[0])
-
-
 def tree_distance(first: Node, second: Node, change: Change, remove: Cost | None = None) -> float:
     """Return the minimal cost of turning one tree into another; inserting a node costs as much as removing it."""
     cost = remove or (lambda _: 1.0)
@@ -73,8 +63,10 @@ def tree_distance(first: Node, second: Node, change: Change, remove: Cost | None
     if len(left) * len(right) > MAX_PRODUCT:
         return float(max(len(left), len(right)))
     table = [[0.0] * len(right) for _ in left]
-    for i in _roots(left_first):
-        for j in _roots(right_first):
+    # Of the nodes that share a first leaf, the last is the root of a subtree to compare.
+    roots = [sorted({leaf: i for i, leaf in enumerate(leaves)}.values()) for leaves in (left_first, right_first)]
+    for i in roots[0]:
+        for j in roots[1]:
             _fill(table, (left, left_first, i), (right, right_first, j), change, cost)
     return table[-1][-1]
 
@@ -122,15 +114,8 @@ def _ordered(root: Node) -> tuple[list[Node], list[int]]:
     return nodes, first
 
 
-def _roots(first: Sequence[int]) -> list[int]:
-    last = {leaf: position for position, leaf in enumerate(first)}
-    return sorted(last.values())
-
-
 _VOID = frozenset({"br", "col", "hr", "img", "input", "wbr"})
 """Tags without an end tag."""
-
-
 _PARTS = frozenset({"table", "thead", "tbody", "tfoot"})
 _ENDS = {
     "td": {"th"},
@@ -252,10 +237,10 @@ def value_tree(value: object, name: str = "<root>") -> Node:
 
 def value_similarity(said: object, target: object) -> float:
     """Return Donut's accuracy: 1 minus the edit distance to the target over that from nothing to the target."""
-    empty = tree_distance(value_tree({}), value_tree(target), _value_change, _value_cost)
-    if not empty:
-        return float(said == target)
-    return max(0.0, 1 - tree_distance(value_tree(said), value_tree(target), _value_change, _value_cost) / empty)
+    whole, distance = (
+        tree_distance(value_tree(value), value_tree(target), _value_change, _value_cost) for value in ({}, said)
+    )
+    return max(0.0, 1 - distance / whole) if whole else float(said == target)
 
 
 def _value_change(one: Node, two: Node) -> float:
@@ -272,7 +257,6 @@ def _value_cost(node: Node) -> float:
 
 
 # Comparison of Markdown documents as trees of headings and lines.
-
 
 _CLEANED = tuple(
     (re.compile(pattern), replacement)
@@ -298,11 +282,9 @@ def outline_similarity(said: str, wanted: str) -> float:
     The text of a line does not matter, only whether it is empty: two empty lines differ, too (as in OCRBench v2).
     """
     first, second = outline(said), outline(wanted)
-    return max(0.0, 1 - tree_distance(first, second, _change) / max(count(first), count(second)))
-
-
-def _change(one: Node, two: Node) -> float:
-    return float(not (one.label.split() and two.label.split()))
+    nodes = max(len(_ordered(tree)[0]) for tree in (first, second))
+    distance = tree_distance(first, second, lambda one, two: float(not (one.label.split() and two.label.split())))
+    return max(0.0, 1 - distance / nodes)
 
 
 def outline(text: str) -> Node:
@@ -311,7 +293,9 @@ def outline(text: str) -> Node:
     root = Node("ROOT", children=[first])
     title = first
     for raw in text.split("\n"):
-        line = _clean(raw)
+        line = raw
+        for pattern, replacement in _CLEANED:
+            line = pattern.sub(replacement, line)
         if line.startswith("#"):
             line = line.replace("#", "")
             root.children.append(Node(line))
@@ -319,12 +303,6 @@ def outline(text: str) -> Node:
         else:
             title.children.append(Node(line))
     return root
-
-
-def _clean(line: str) -> str:
-    for pattern, replacement in _CLEANED:
-        line = pattern.sub(replacement, line)
-    return line
 
 
 def _find(root: Node, label: str) -> Node:

@@ -54,21 +54,16 @@ def unit(vectors: Vectors) -> Vectors:
     out = np.zeros_like(vectors)
     np.divide(vectors, norm, out=out, where=plain)
     odd = ~plain[..., 0]
-    if odd.any():
-        out[odd] = _unit_of_odd(vectors[odd].astype(np.float64))
-    return out
-
-
-def _unit_of_odd(rows: Floats) -> Floats:
-    """Normalise very long, very short or zero rows, in float64."""
-    if not np.isfinite(rows).all():
+    if odd.any():  # very long, very short or zero rows are normalised in float64
+        rows = vectors[odd].astype(np.float64)
         bad = int((~np.isfinite(rows).all(axis=-1)).sum())
-        raise ModelError(
-            "{bad} vectors contain NaN or infinite values.", advice="Check the weights and the precision.", bad=bad
-        )
-    norm = np.linalg.norm(rows, axis=-1, keepdims=True)
-    np.divide(rows, norm, out=rows, where=norm > 0)
-    return rows
+        if bad:
+            raise ModelError(
+                "{bad} vectors contain NaN or infinite values.", advice="Check the weights and the precision.", bad=bad
+            )
+        norm = np.linalg.norm(rows, axis=-1, keepdims=True)
+        out[odd] = np.divide(rows, norm, out=rows, where=norm > 0)
+    return out
 
 
 def in_range(vectors: Vectors) -> Vectors:
@@ -137,14 +132,17 @@ def _codes(rows: Vectors) -> NDArray[np.uint64]:
     """Hash each row by integer arithmetic, so that equal rows have equal hashes at any position."""
     bits = np.ascontiguousarray(rows).view(np.uint32)
     factors = np.random.default_rng(0).integers(0, 2**64, bits.shape[1], np.uint64)
-    parts = _parts(rows, np.arange(len(rows)))
-    return np.concatenate([np.empty(0, np.uint64), *(bits[part].astype(np.uint64) @ factors for part in parts)])
+    out = np.empty(len(rows), np.uint64)
+    for part in _parts(rows, np.arange(len(rows))):
+        out[part] = bits[part].astype(np.uint64) @ factors
+    return out
 
 
 def _parts(rows: Vectors, chosen: Ints) -> Iterator[Ints]:
     """Split the numbers of chosen rows into parts of a few megabytes."""
     step = max(1, 2**20 // max(1, rows.shape[1]))
-    return (chosen[start : start + step] for start in range(0, len(chosen), step))
+    for start in range(0, len(chosen), step):
+        yield chosen[start : start + step]
 
 
 def kth_largest(scores: NDArray[Any], k: int) -> NDArray[Any]:

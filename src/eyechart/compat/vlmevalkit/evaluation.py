@@ -18,10 +18,10 @@ from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.inference.answers import CachedGenerator
 from eyechart.io.files import cache_root
 from eyechart.metrics import choices as rules
+from eyechart.metrics.answers import edit_distance as levenshtein_distance
 from eyechart.metrics.answers import split_thinking
 from eyechart.metrics.cell_values import LETTERS, as_text, is_missing
 from eyechart.metrics.choices import FAILED
-from eyechart.metrics.open_answers import edit_distance as levenshtein_distance
 from eyechart.metrics.repeated_questions import question_of
 from eyechart.models.access import Access
 from eyechart.models.registry import open_model

@@ -28,9 +28,9 @@ from eyechart.io.files import cache_root, cached_snapshot, write_cached
 from eyechart.io.images import decode_image
 from eyechart.io.progress import choose_progress
 from eyechart.io.terminal import write_message
+from eyechart.metrics.answers import clean_punctuation as process_punctuation
 from eyechart.metrics.cell_values import is_missing, literal_list, text_list
 from eyechart.metrics.cell_values import text_list as toliststr
-from eyechart.metrics.open_answers import clean_punctuation as process_punctuation
 
 if TYPE_CHECKING:
     from PIL import Image

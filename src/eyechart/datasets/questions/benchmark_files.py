@@ -96,9 +96,6 @@ def fetch(url: str, path: Path, md5: str = "") -> Path:
     return path
 
 
-# Images in tables: base64 cells and files.
-
-
 SHARED = 64
 """An image cell of at most this length is the index of the row whose image it shares."""
 
@@ -123,9 +120,9 @@ def write_image(text: str, path: Path, source: str) -> Path:
     """
     data = decode_cell(text, source)
     own = path.with_stem(f"{path.stem}-{digest_bytes(data).hex()}")
-    found = next((place for place in (path, own) if _holds(place, data)), None)
-    if found is not None:
-        return found
+    for found in (path, own):
+        if found.is_file() and found.stat().st_size == len(data) and found.read_bytes() == data:
+            return found
     decode_image(data, source)
     # Atomic but not fsynced: a file damaged by a crash is detected by its content and rewritten.
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -138,7 +135,3 @@ def write_image(text: str, path: Path, source: str) -> Path:
         aside.replace(own)
         return own
     return path
-
-
-def _holds(path: Path, data: bytes) -> bool:
-    return path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data

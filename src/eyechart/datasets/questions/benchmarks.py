@@ -1,10 +1,11 @@
 """The catalogue of question benchmarks, read from the folder ``benchmarks``, one file per kind.
 
-A new benchmark is an entry there; a new way of scoring is a function in `eyechart.scorers`. The keys of a family:
+A new benchmark is an entry there; a new way of scoring is a function in `eyechart.scorers`. The keys of a family, which
+the table ``defaults`` of a file may set for all of its families:
 
-class       the dataset class of VLMEvalKit; sets the defaults for kind, prompt, rule and aggregate (`CLASS_FORMS`)
+class       the dataset class of VLMEvalKit; sets the defaults for kind and prompt (`CLASS_FORMS`)
 kind        the question type: MCQ, Y/N, VQA, Caption or MT
-prompt      the name of a shared prompt template (PROMPTS in prompts.py)
+prompt      the name of a shared prompt template (PROMPTS in question_dataset.py)
 asking      a prompt template: text, option, join, options, images, unmarked, by, cases (`PromptTemplate`)
 rule        how answers are parsed: module:function, or { function = module:function, keyword arguments ... }
 aggregate   how the score table is computed, in the same form; rules.* and aggregates.* are in `eyechart.scorers`
@@ -18,6 +19,7 @@ parameters  further inputs of the prompt: view, image_size
 answers     false: the file has no answers; its publisher scores predictions
 columns     our columns by the columns of the file that fill them (several: joined as a list)
 by_hand     if no table can be downloaded: how to build it from the files at the URL
+url         the folder of the tables; default: OpenCompass's, like VLMEvalKit
 datasets    the name, and the MD5 digest of {url}/{name}.tsv, or [digest, URL]; "" if no digest is published
 
 ``joined.toml`` lists benchmarks that join others. ``refused.toml`` lists unsupported benchmarks of VLMEvalKit, with the
@@ -27,20 +29,20 @@ reason.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from eyechart.datasets.questions.prompt_templates import PromptTemplate
 
 Judging = Literal["no", "optional", "required"]
-_JUDGING: tuple[Judging, ...] = get_args(Judging)
 PART, PART_INDEX = "SUB_DATASET", "original_index"
 """Columns of a joined table, named as in VLMEvalKit: the source benchmark of a row and its index there."""
 OWN_EVALUATE = "evaluate"
 """Used in place of a rule: the dataset class scores its predictions itself."""
+OPENCOMPASS = "https://opencompass.openxlab.space/utils/VLMEval"
 IGNORE_CASE = "ignore_case"
 """Metric of yes/no questions under which ``yes`` and ``Yes`` are the same answer (VLMEvalKit distinguishes them)."""
 
@@ -56,7 +58,7 @@ CIRCULAR = "aggregates.choices:mmbench"
 
 @dataclass(frozen=True, slots=True)
 class ClassForm:
-    """Defaults shared by the benchmarks of a dataset class; the catalogue may override each."""
+    """How a dataset class prompts and scores; the catalogue may override each."""
 
     kind: str
     """VLMEvalKit's question type: MCQ, Y/N, VQA, Caption or MT."""
@@ -160,73 +162,56 @@ class QuestionBenchmark:
         return self.kind == "MT"
 
 
-@cache
 def known_benchmarks() -> Mapping[str, QuestionBenchmark]:
     """Return all benchmarks by name."""
-    families = (family for table in _tables() for family in table.get("family", ()))
-    single = {entry.name: entry for family in families for entry in _members(family)}
-    joined = {name: parts for name, parts in _joined().items() if all(part in single for part in parts)}
-    return single | {name: _of_parts(name, [single[part] for part in parts]) for name, parts in joined.items()}
+    return _catalogue()[0]
 
 
-@cache
 def refused_benchmarks() -> Mapping[str, str]:
     """Return the unsupported benchmarks of VLMEvalKit, with the reason."""
-    groups = (group for table in _tables() for group in table.get("refused", ()))
-    refused = {name: str(group["reason"]) for group in groups for name in group["names"]}
-    known = known_benchmarks()
-    return refused | {name: "its parts are not supported" for name in _joined() if name not in known}
-
-
-def _joined() -> dict[str, list[str]]:
-    return {name: parts for table in _tables() for name, parts in table.get("joined", {}).items()}
-
-
-def _of_parts(name: str, parts: Sequence[QuestionBenchmark]) -> QuestionBenchmark:
-    about = f"{len(parts)} benchmarks in one: {', '.join(part.name for part in parts)}"
-    return replace(
-        parts[0],
-        name=name,
-        dataset_class="ConcatDataset",
-        rule="parts",
-        md5="",
-        about=about,
-        columns={},
-        parts=tuple(part.name for part in parts),
-    )
+    return _catalogue()[1]
 
 
 @cache
-def _tables() -> tuple[Mapping[str, Any], ...]:
-    folder = files("eyechart.datasets.questions").joinpath("benchmarks")
-    paths = sorted(folder.iterdir(), key=lambda path: path.name)
-    return tuple(tomllib.loads(path.read_text(encoding="utf-8")) for path in paths)
-
-
-def _members(family: Mapping[str, Any]) -> Iterator[QuestionBenchmark]:
-    form = CLASS_FORMS.get(family["class"], _NO_FORM)
-    judge: Judging = next(word for word in _JUDGING if word == family["judge"])
-    for name, entry in family["datasets"].items():
-        md5, url = entry if isinstance(entry, list) else (entry, f"{family['url']}/{name}.tsv")
-        yield QuestionBenchmark(
+def _catalogue() -> tuple[dict[str, QuestionBenchmark], dict[str, str]]:
+    known: dict[str, QuestionBenchmark] = {}
+    refused: dict[str, str] = {}
+    joined: dict[str, list[str]] = {}
+    for path in sorted(files("eyechart.datasets.questions").joinpath("benchmarks").iterdir(), key=str):
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        joined |= table.get("joined", {})
+        for group in table.get("refused", ()):
+            refused |= dict.fromkeys(group["names"], group["reason"])
+        for family in table.get("family", ()):
+            _add_family(known, **(table.get("defaults", {}) | family))
+    for name, parts in joined.items():
+        if not known.keys() >= set(parts):
+            refused[name] = "its parts are not supported"
+            continue
+        known[name] = replace(
+            known[parts[0]],
             name=name,
-            dataset_class=family["class"],
-            rule=family.get("rule", form.rule),
-            aggregate=family.get("aggregate", "" if "rule" in family else form.aggregate),
-            judge=judge,
-            prompt=family.get("prompt", form.prompt),
-            asking=PromptTemplate(**family["asking"]) if "asking" in family else form.asking,
-            kind=family.get("kind", form.kind),
-            url=url,
-            md5=md5.lower(),
-            metric=family.get("metric", ""),
-            answers=family.get("answers", True),
-            about=family.get("about", ""),
-            by_hand=family.get("by_hand", ""),
-            columns=family.get("columns", {}),
-            parameters=family.get("parameters", {}),
-            judge_form=family.get("judge_form", ""),
-            reference=family.get("reference", ""),
-            primary=family.get("primary", ""),
-            points=family.get("points", False),
+            dataset_class="ConcatDataset",
+            rule="parts",
+            md5="",
+            about=f"{len(parts)} benchmarks in one: {', '.join(parts)}",
+            columns={},
+            parts=tuple(parts),
         )
+    return known, refused
+
+
+def _add_family(
+    known: dict[str, QuestionBenchmark],
+    datasets: Mapping[str, Any],
+    url: str = OPENCOMPASS,
+    asking: Mapping[str, Any] | None = None,
+    **family: Any,
+) -> None:
+    dataset_class = family.pop("class")
+    form = CLASS_FORMS.get(dataset_class, _NO_FORM)
+    shared = {"kind": form.kind, "prompt": form.prompt, **family}
+    template = PromptTemplate(**asking) if asking else form.asking
+    for name, entry in datasets.items():
+        md5, file = entry if isinstance(entry, list) else (entry, f"{url}/{name}.tsv")
+        known[name] = QuestionBenchmark(name, dataset_class, url=file, md5=md5.lower(), asking=template, **shared)

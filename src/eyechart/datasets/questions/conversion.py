@@ -5,15 +5,16 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from eyechart.datasets.locations import need_file
 from eyechart.datasets.questions.benchmark_files import inside
 from eyechart.datasets.questions.question_reader import class_of
-from eyechart.datasets.questions.row_table import STORED, Record, RowTable
+from eyechart.datasets.questions.row_table import RowTable, StoredCell
 from eyechart.datasets.questions.table_files import Row, RowSource, open_source, read_tsv, write_tsv
 from eyechart.datasets.row_dataset import Problems
 from eyechart.errors import DataError, UsageError, unknown_name
@@ -21,10 +22,7 @@ from eyechart.io.files import write_atomic
 from eyechart.io.images import decode_image
 from eyechart.io.safe_parse import is_file
 from eyechart.metrics.cell_values import LETTERS, is_missing, literal_list
-from eyechart.metrics.repeated_questions import can_rotate, circular_rows, row_index
-
-# Matches source columns to benchmark columns, by common names or as the user specifies.
-
+from eyechart.metrics.repeated_questions import can_rotate, circular_rows
 
 COMMON_NAMES: Mapping[str, tuple[str, ...]] = {
     "index": ("index", "id", "idx", "question_id", "qid", "sample_id", "uid"),
@@ -92,38 +90,26 @@ def _add_options(found: dict[str, list[str]], free: Sequence[str], given: Mappin
 
 # Reference answers of multiple choice: letters, option texts or positions, in one form for all rows.
 
-
 Options = Mapping[str, str]
 _LETTER = re.compile(r"\(?([A-Za-z])[).:]?")
 
 
-def _by_letter(answer: str, options: Options) -> str | None:
-    found = _LETTER.fullmatch(answer.strip())
-    letter = found[1].upper() if found else ""
-    return letter if letter in options else None
-
-
-def _by_text(answer: str, options: Options) -> str | None:
-    same = [letter for letter, text in options.items() if text.strip() == answer.strip()]
-    return same[0] if len(same) == 1 else None
-
-
-def _by_position(first: int) -> Callable[[str, Options], str | None]:
-    def read(answer: str, options: Options) -> str | None:
-        place = int(answer) - first if re.fullmatch(r"\d{1,2}", answer.strip()) else -1
-        letter = LETTERS[place] if 0 <= place < len(LETTERS) else ""
-        return letter if letter in options else None
-
-    return read
-
-
-ANSWER_FORMS: dict[str, Callable[[str, Options], str | None]] = {
-    "letter": _by_letter,
-    "text": _by_text,
-    "0": _by_position(0),
-    "1": _by_position(1),
-}
+ANSWER_FORMS = ("letter", "text", "0", "1")
 """Supported answer forms: the option's letter, its text, or its position counted from 0 or from 1."""
+
+
+def _chosen_letter(answer: str, options: Options, form: str) -> str | None:
+    """Return the option that an answer of a form names; None if it names none or several."""
+    answer = answer.strip()
+    if form == "text":
+        same = [letter for letter, text in options.items() if text.strip() == answer]
+        return same[0] if len(same) == 1 else None
+    if form == "letter":
+        letter = match[1].upper() if (match := _LETTER.fullmatch(answer)) else ""
+    else:
+        place = int(answer) - int(form) if re.fullmatch(r"\d{1,2}", answer) else -1
+        letter = LETTERS[place] if 0 <= place < len(LETTERS) else ""
+    return letter if letter in options else None
 
 
 def answer_letters(rows: Sequence[tuple[int, str, Options]], form: str = "") -> list[str]:
@@ -139,11 +125,12 @@ def answer_letters(rows: Sequence[tuple[int, str, Options]], form: str = "") -> 
     """
     if form and form not in ANSWER_FORMS:
         raise unknown_name("answer form", form, ANSWER_FORMS)
-    names = [form] if form else list(ANSWER_FORMS)
-    tried = {name: [ANSWER_FORMS[name](answer, options) for _, answer, options in rows] for name in names}
+    names = [form] if form else ANSWER_FORMS
+    tried = {name: [_chosen_letter(answer, options, name) for _, answer, options in rows] for name in names}
     fitting = {name: [letter for letter in letters if letter] for name, letters in tried.items() if all(letters)}
     if not fitting:
-        number, answer, options = _first_bad(rows, tried)
+        best = max(tried.values(), key=lambda letters: sum(letter is not None for letter in letters))
+        number, answer, options = rows[best.index(None)]
         raise DataError(
             "Row {number}: the answer {answer!r} matches none of the options {options} by letter, text or "
             "position (all rows must use the same form).",
@@ -162,16 +149,7 @@ def answer_letters(rows: Sequence[tuple[int, str, Options]], form: str = "") -> 
     return next(iter(fitting.values()))
 
 
-def _first_bad(
-    rows: Sequence[tuple[int, str, Options]], tried: Mapping[str, Sequence[str | None]]
-) -> tuple[int, str, Options]:
-    """Return the first row that the best-fitting form cannot parse."""
-    best = max(tried.values(), key=lambda letters: sum(letter is not None for letter in letters))
-    return next(row for row, letter in zip(rows, best, strict=True) if letter is None)
-
-
 # ``eyechart vlm convert``: from foreign rows to a TSV file with index, image, question, A, B, ..., answer.
-
 
 PLAIN = ("question", "hint", "category", "l2-category", "split", "answer")
 """Columns that are copied unchanged."""
@@ -189,7 +167,7 @@ class Conversion:
     columns: Mapping[str, str] = field(default_factory=dict)
     """Source columns by benchmark column, where detection by name fails."""
     answers: str = ""
-    """How multiple-choice answers are given (see `answers.ANSWER_FORMS`)."""
+    """How multiple-choice answers are given, one of `ANSWER_FORMS`; empty to detect it."""
     keep_images: Literal["base64", "paths"] = "base64"
 
 
@@ -211,77 +189,60 @@ def convert(job: Conversion) -> ConversionSummary:
         UsageError: If the meaning of a column or an answer is ambiguous.
     """
     if job.output.suffix != ".tsv":
-        raise UsageError(
-            "The output must be a TSV file, not {output}.",
-            advice="Use a file name that ends in .tsv.",
-            output=job.output,
-        )
+        raise UsageError("The output must be a .tsv file, not {output}.", output=job.output)
     source = open_source(job.source, job.split)
     taken = match_columns(source.columns, job.columns)
-    writer = _RowConverter(job, source, taken)
-    problems = Problems(source.path)
-    rows = [writer.texts(i + 1, source.rows[i], problems) for i in range(len(source.rows))]
+    converter, problems = _RowConverter(job, source, taken), Problems(source.path)
+    rows = [converter.cells(place, problems) for place in range(len(source.rows))]
     problems.raise_if_any()
-    writer.read_answers(rows)
-    columns = [name for name in writer.columns() if any(name in row for row in rows)]
-    made = RowTable((writer.record(i, row) for i, row in enumerate(rows)), columns)
+    if "options" in taken or {"A", "B"} <= taken.keys():
+        chosen = [(number, row) for number, row in enumerate(rows, 1) if {"answer", "A"} <= row.keys()]
+        answers = [(n, str(row["answer"]), {name: row[name] for name in LETTERS if name in row}) for n, row in chosen]
+        for (_, row), letter in zip(chosen, answer_letters(answers, job.answers), strict=True):
+            row["answer"] = letter
+    ours = ["index", converter.image_column, "question", "hint", *LETTERS, "answer", "category", "l2-category", "split"]
+    columns = [name for name in dict.fromkeys([*ours, *converter.others]) if any(name in row for row in rows)]
     kind = class_of(columns, job.output)
     job.output.parent.mkdir(parents=True, exist_ok=True)
-    write_tsv(job.output, made)
+    write_tsv(job.output, RowTable(rows, columns))
     return ConversionSummary(len(rows), kind, taken)
 
 
 class _RowConverter:
     def __init__(self, job: Conversion, source: RowSource, taken: Mapping[str, Sequence[str]]) -> None:
         self.job, self.source, self.taken = job, source, taken
-        self.folder = (job.images or source.folder).absolute()
+        folder = source.path if source.path.is_dir() else source.path.parent
+        self.folder = (job.images or folder).absolute()
         used = {name for names in taken.values() for name in names}
-        self.others = [name for name in source.columns if name not in used]
+        omitted = {name for name, theirs in job.columns.items() if not theirs}
+        self.others = [name for name in source.columns if name not in used | omitted]
         self.image_column = "image" if job.keep_images == "base64" else "image_path"
         self.indices: set[str] = set()
-        self.is_choice = "options" in taken or {"A", "B"} <= taken.keys()
 
-    def columns(self) -> list[str]:
-        first = ["index", self.image_column, "question", "hint", *LETTERS, "answer", "category", "l2-category", "split"]
-        return [*first, *(name for name in self.others if name not in first)]
-
-    def texts(self, number: int, row: Row, problems: Problems) -> dict[str, Any]:
-        """Convert all cells except images, which are marked as `STORED`; problems are collected."""
-        cells: dict[str, Any] = {"index": self._index(number, row, problems)}
+    def cells(self, place: int, problems: Problems) -> dict[str, Any]:
+        """Convert a row; its images are read when the table is written. Problems are collected."""
+        number, row = place + 1, self.source.rows[place]
+        index = str(place) if "index" not in self.taken else _cell(row.get(self.taken["index"][0])) or ""
+        if not index or index in self.indices:
+            what = f"the {self.taken['index'][0]} {index!r} occurs twice" if index else f"no {self.taken['index'][0]}"
+            problems.add(number, f"{what} (--column index= numbers the rows)")
+        self.indices.add(index)
+        cells: dict[str, Any] = {"index": index}
         try:
-            cells |= {name: _cell(row.get(name)) for name in self.others if _is_text(row.get(name))}
+            for name in self.others:
+                value = row.get(name)
+                if isinstance(value, str | int | float) and not is_missing(value):
+                    cells[name] = _cell(value)
             cells |= {name: _cell(row.get(self.taken[name][0])) or None for name in PLAIN if name in self.taken}
             cells |= self._options(row)
             if "image" in self.taken and self._images(row):
-                cells[self.image_column] = STORED
+                cells[self.image_column] = StoredCell(partial(self._image_cell, place, index))
         except DataError as error:
             problems.add(number, error.message.removesuffix("."))
         else:
             if "question" in self.taken and cells["question"] is None:
                 problems.add(number, f"no {self.taken['question'][0]}")
         return {name: cell for name, cell in cells.items() if cell is not None}
-
-    def read_answers(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Convert multiple-choice answers to letters."""
-        if not self.is_choice:
-            return
-        chosen = [(number, row) for number, row in enumerate(rows, 1) if {"answer", "A"} <= row.keys()]
-        answers = [(n, str(row["answer"]), {name: row[name] for name in LETTERS if name in row}) for n, row in chosen]
-        letters = answer_letters(answers, self.job.answers) if answers else []
-        for (_, row), letter in zip(chosen, letters, strict=True):
-            row["answer"] = letter
-
-    def record(self, place: int, cells: Mapping[str, Any]) -> Record:
-        """Return a table row whose image is read when it is written."""
-        return Record(cells, lambda _column: self._image_cell(place, str(cells["index"])))
-
-    def _index(self, number: int, row: Row, problems: Problems) -> str:
-        index = str(number - 1) if "index" not in self.taken else _cell(row.get(self.taken["index"][0])) or ""
-        if not index or index in self.indices:
-            what = f"the {self.taken['index'][0]} {index!r} occurs twice" if index else f"no {self.taken['index'][0]}"
-            problems.add(number, f"{what} (--column index= numbers the rows)")
-        self.indices.add(index)
-        return index
 
     def _options(self, row: Row) -> dict[str, str]:
         if "options" not in self.taken:
@@ -291,9 +252,8 @@ class _RowConverter:
         if isinstance(given, str) and given.strip():
             given = literal_list(given)
         if isinstance(given, Mapping):
-            return {
-                str(name).upper(): _cell(text) or "" for name, text in given.items() if str(name).upper() in LETTERS
-            }
+            upper = ((str(name).upper(), text) for name, text in given.items())
+            return {name: _cell(text) or "" for name, text in upper if name in LETTERS}
         if is_missing(given) or given in ("", []):
             return {}
         if not isinstance(given, list) or len(given) > len(LETTERS):
@@ -302,40 +262,43 @@ class _RowConverter:
             )
         return {letter: _cell(text) or "" for letter, text in zip(LETTERS, given, strict=False)}
 
-    def _images(self, row: Row) -> list[Callable[[], tuple[bytes, Path | None]]]:
-        """Return a loader per image of a row: its bytes, and its file if it has one."""
+    def _images(self, row: Row) -> list[bytes | Path]:
+        """Return the images of a row: encoded, or their files."""
         found: list[Any] = []
         for name in self.taken["image"]:
             given = row.get(name)
             listed = literal_list(given) if isinstance(given, str) and given.startswith("[") else given
             found += listed if isinstance(listed, list) else [given]
-        kept = [one for one in found if not is_missing(one) and one not in ("", {})]
-        return [self._image(one) for one in kept]
+        return [self._image(one) for one in found if not is_missing(one) and one not in ("", {})]
 
-    def _image(self, given: Any) -> Callable[[], tuple[bytes, Path | None]]:
+    def _image(self, given: Any) -> bytes | Path:
         if isinstance(given, Mapping):  # the image format of Hugging Face datasets
-            data, name = given.get("bytes"), given.get("path")
-            if isinstance(data, bytes):
-                return lambda: (data, None)
-            given = name
+            data = given.get("bytes")
+            given = data if isinstance(data, bytes) else given.get("path")
         if isinstance(given, bytes):
-            held = given
-            return lambda: (held, None)
+            return given
         path = inside(self.folder, str(given), "the image")
         if not is_file(path):
             raise DataError("no image {given} in {folder}", given=str(given)[:200], folder=self.folder)
-        return lambda: (path.read_bytes(), path)
+        return path
 
     def _image_cell(self, place: int, index: str) -> str:
         """Return the image cell of a row, after decoding each image to verify it."""
         cells = []
-        for number, read in enumerate(self._images(self.source.rows[place])):
-            data, path = read()
-            decode_image(data, f"row {place + 1}")
+        for number, found in enumerate(self._images(self.source.rows[place])):
+            data = found.read_bytes() if isinstance(found, Path) else found
+            image = decode_image(data, f"row {place + 1}")
             if self.image_column == "image":
                 cells.append(base64.b64encode(data).decode("ascii"))
+            elif isinstance(found, Path):
+                cells.append(self._relative(found))
             else:
-                cells.append(self._relative(path) if path else self._saved(data, f"{index}_{number}"))
+                folder = f"{self.job.output.stem}_images"
+                name = f"{index}_{number}.{(image.format or 'PNG').lower()}"
+                path = inside(self.job.output.parent.absolute() / folder, name, "the index")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomic(path, data)
+                cells.append(f"{folder}/{path.name}")
         return cells[0] if len(cells) == 1 else repr(cells)
 
     def _relative(self, path: Path) -> str:
@@ -348,20 +311,6 @@ class _RowConverter:
                 output=self.job.output,
             )
         return name
-
-    def _saved(self, data: bytes, name: str) -> str:
-        folder = f"{self.job.output.stem}_images"
-        image = decode_image(data, name)
-        path = inside(
-            self.job.output.parent.absolute() / folder, f"{name}.{(image.format or 'PNG').lower()}", "the index"
-        )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, data)
-        return f"{folder}/{path.name}"
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str | int | float) and not is_missing(value)
 
 
 def _cell(value: Any) -> str | None:
@@ -405,30 +354,10 @@ def make_circular(source: Path, target: Path) -> CircularCounts:
                 name=column,
             )
     try:
-        rows = circular_rows([_without_bytes(row) for row in table.rows])
+        # Images stay unread: a rotation refers to the row that holds its image.
+        rows = circular_rows([row.without("image") | {"image": row.cell("image")} for row in table.rows])
     except ValueError as error:
         raise DataError("{source}: {reason}.", source=source, reason=error) from error
-    originals = {row_index(row): row for row in table.rows}
-    columns = [*table.columns, *(["g_index"] if "g_index" not in table else [])]
-    write_tsv(target, RowTable((_with_bytes(row, originals) for row in rows), columns))
+    write_tsv(target, RowTable(rows, dict.fromkeys([*table.columns, "g_index"])))
     kept = sum(not can_rotate(row.without("image")) for row in table.rows)
     return CircularCounts(len(table), len(rows), kept)
-
-
-_IMAGE_MARK = "<picture>"
-"""Placeholder for an image during rotation, so that its bytes stay out of memory."""
-
-
-def _without_bytes(row: Record) -> dict[str, object]:
-    cells = row.without("image")
-    if "image" in row:
-        cells["image"] = _IMAGE_MARK if row.is_large("image") else row["image"]
-    return cells
-
-
-def _with_bytes(row: dict[str, object], originals: dict[int, Record]) -> Record:
-    """Restore a replaced image; its bytes are read from the source on writing."""
-    if row.get("image") != _IMAGE_MARK:
-        return Record(row)
-    original = originals[row_index(row)]
-    return Record({**row, "image": STORED}, lambda _column: str(original["image"]))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -45,16 +46,26 @@ def write_xlsx(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]
     Texts are stored as texts: one that starts with ``=`` is not a formula.
     """
     openpyxl = import_extra("openpyxl", "xlsx")
+    from openpyxl.cell import WriteOnlyCell
+
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("Sheet1")
     cut: list[str] = []
-    sheet.append([_cell(sheet, name) for name in columns])
-    for number, row in enumerate(rows, 1):
+    for number, row in enumerate(chain([columns], rows)):
         cells = []
         for name, value in zip(columns, row, strict=True):
-            if isinstance(value, str) and len(_escape(value)) > LIMIT:
+            if value is None or isinstance(value, bool | int | float):
+                cells.append(value)
+                continue
+            text = _LOOKS_ESCAPED.sub("_x005F_", str(value))
+            text = _NOT_XML.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
+            if len(text) > LIMIT:
                 cut.append(f"row {number}, {name}")
-            cells.append(_cell(sheet, value))
+                text = re.sub(r"_(x[0-9A-F]{0,4})?$", "", text[:LIMIT])  # an escape must not be cut in the middle
+            cell = WriteOnlyCell(sheet, text)
+            cell.data_type = "s"
+            cell.quotePrefix = is_formula(str(value))  # the spreadsheet's own apostrophe, which is not part of the text
+            cells.append(cell)
         sheet.append(cells)
     written = io.BytesIO()
     book.save(written)
@@ -62,29 +73,16 @@ def write_xlsx(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]
     return cut
 
 
-def _cell(sheet: Any, value: Any) -> Any:
-    from openpyxl.cell import WriteOnlyCell
-
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    text = _escape(str(value))
-    # An escape must not be cut in the middle.
-    text = re.sub(r"_(x[0-9A-F]{0,4})?$", "", text[:LIMIT]) if len(text) > LIMIT else text
-    cell = WriteOnlyCell(sheet, text)
-    cell.data_type = "s"
-    cell.quotePrefix = is_formula(str(value))  # the spreadsheet's own apostrophe, which is not part of the text
-    return cell
-
-
-def _escape(text: str) -> str:
-    return _NOT_XML.sub(lambda found: f"_x{ord(found[0]):04X}_", _LOOKS_ESCAPED.sub("_x005F_", text))
-
-
 def read_xlsx(path: Path) -> RowTable:
     """Read the first sheet: texts stay texts (``None`` and ``NA`` too), empty cells are missing."""
     excel = import_extra("openpyxl.reader.excel", "xlsx")
     try:
-        _check_unpacked(path)
+        with zipfile.ZipFile(path) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+        if size > MAX_UNPACKED:  # a zip bomb, by the sizes in its directory, which the unpacker relies on
+            raise DataError(
+                "{path} unpacks to {n} bytes, more than the limit of {most}.", path=path, n=size, most=MAX_UNPACKED
+            )
         with path.open("rb") as stream, closing(_open_book(excel, stream)) as book:
             return _first_sheet(book, path)
     except DataError:
@@ -122,19 +120,6 @@ def _open_book(excel: Any, stream: BinaryIO) -> Any:
     return reader.wb
 
 
-def _check_unpacked(path: Path) -> None:
-    """Reject a zip bomb by the sizes in its directory, which the unpacker relies on."""
-    with zipfile.ZipFile(path) as archive:
-        size = sum(part.file_size for part in archive.infolist())
-    if size > MAX_UNPACKED:
-        raise DataError(
-            "{path} unpacks to {size} bytes, more than the limit of {max_unpacked}.",
-            path=path,
-            size=size,
-            max_unpacked=MAX_UNPACKED,
-        )
-
-
 def _first_sheet(book: Any, path: Path) -> RowTable:
     if not book.worksheets:
         raise DataError("{path} has no sheets.", path=path)
@@ -145,26 +130,20 @@ def _first_sheet(book: Any, path: Path) -> RowTable:
     if width > MAX_COLUMNS:
         raise DataError("{path} has more than {max_columns} columns.", path=path, max_columns=MAX_COLUMNS)
     places = {str(name): place for place, name in enumerate(head) if name is not None}
+    rows: list[dict[str, Any]] = []
     # Only as wide as the first row: openpyxl pads rows, and one cell far to the right would create thousands.
-    rows = sheet.iter_rows(min_row=2, max_col=width or 1, values_only=True)
-    filled = _limited(rows, path, width)
-    return RowTable(({name: _plain(row[place]) for name, place in places.items()} for row in filled), places)
-
-
-def _limited(rows: Iterable[Sequence[Any]], path: Path, width: int) -> Iterator[Sequence[Any]]:
-    cells = 0
-    for number, row in enumerate(rows, 2):
+    for number, row in enumerate(sheet.iter_rows(min_row=2, max_col=width or 1, values_only=True), 2):
         if number > MAX_ROWS:
             raise DataError("{path} has more than {max_rows} rows.", path=path, max_rows=MAX_ROWS)
         if row.count(None) == len(row):
             continue
-        cells += width
-        if cells > MAX_CELLS:
+        rows.append({name: _unescaped(row[place]) for name, place in places.items()})
+        if len(rows) * width > MAX_CELLS:
             raise DataError("{path} has more than {max_cells} cells.", path=path, max_cells=MAX_CELLS)
-        yield row
+    return RowTable(rows, places)
 
 
-def _plain(value: Any) -> Any:
+def _unescaped(value: Any) -> Any:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value) if isinstance(value, str) else value
 
 
@@ -185,12 +164,23 @@ def load(path: str | Path) -> Any:
 
 def load_table(path: Path) -> RowTable:
     """Read a table in any supported format."""
-    reader = _READERS.get(path.suffix)
-    if reader is None:
+    if path.suffix not in _FORMATS:
         raise DataError(
-            "{path} has an unknown format.", advice="Supported: {names}.", path=path, names=", ".join(_READERS)
+            "{path} has an unknown format.", advice="Supported: {names}.", path=path, names=", ".join(_FORMATS)
         )
-    return reader(need_file(path))
+    return _FORMATS[path.suffix][0](need_file(path))
+
+
+def dump(data: Any, path: str | Path) -> None:
+    """Write a table, a data frame or a dict of numbers in the format of the file suffix."""
+    file = Path(path)
+    if file.suffix == ".json":
+        write_atomic(file, (to_json(data, indent=1) + "\n").encode())
+    elif file.suffix in _FORMATS:
+        _FORMATS[file.suffix][1](file, as_table([data] if isinstance(data, Mapping) else data))
+    else:
+        names = ".json, " + ", ".join(_FORMATS)
+        raise DataError("{path} has an unknown format.", advice="Supported: {names}.", path=file, names=names)
 
 
 def _read_csv(path: Path) -> RowTable:
@@ -199,53 +189,27 @@ def _read_csv(path: Path) -> RowTable:
     return RowTable(cells, map(unguarded, columns))
 
 
-def dump(data: Any, path: str | Path) -> None:
-    """Write a table, a data frame or a dict of numbers in the format of the file suffix."""
-    file = Path(path)
-    if file.suffix == ".json":
-        write_atomic(file, (to_json(data, indent=1) + "\n").encode())
-        return
-    writer = _WRITERS.get(file.suffix)
-    if writer is None:
-        raise DataError(
-            "{path} has an unknown format.",
-            advice="Supported: .json, {formats}.",
-            path=file,
-            formats=", ".join(_WRITERS),
-        )
-    writer(file, as_table([data] if isinstance(data, Mapping) else data))
+def _write_text(path: Path, text: str) -> None:
+    """Write a text; a lone surrogate, which UTF-8 cannot encode, becomes its JSON escape."""
+    write_atomic(path, text.encode("utf-8", "backslashreplace"))
 
 
-def _write_xlsx(path: Path, table: RowTable) -> None:
-    write_xlsx(path, table.columns, ([row[name] for name in table.columns] for row in table.rows))
-
-
-def _write_csv(path: Path, table: RowTable) -> None:
-    write_atomic(path, table.to_csv().encode("utf-8", "backslashreplace"))
-
-
-def _write_json_lines(path: Path, table: RowTable) -> None:
-    lines = "".join(to_json(row.to_dict()) + "\n" for row in table.rows)
-    # A lone surrogate, which UTF-8 cannot encode, becomes its JSON escape.
-    write_atomic(path, lines.encode("utf-8", "backslashreplace"))
-
-
-_READERS: dict[str, Callable[[Path], RowTable]] = {
-    ".xlsx": read_xlsx,
-    ".tsv": read_tsv,
-    ".csv": _read_csv,
-    ".jsonl": lambda path: RowTable(row for _, row in json_objects(path)),
+_FORMATS: dict[str, tuple[Callable[[Path], RowTable], Callable[[Path, RowTable], object]]] = {
+    ".xlsx": (
+        read_xlsx,
+        lambda path, table: write_xlsx(path, table.columns, ([r[name] for name in table.columns] for r in table.rows)),
+    ),
+    ".tsv": (read_tsv, write_tsv),
+    ".csv": (_read_csv, lambda path, table: _write_text(path, table.to_csv())),
+    ".jsonl": (
+        lambda path: RowTable(row for _, row in json_objects(path)),
+        lambda path, table: _write_text(path, "".join(to_json(row.to_dict()) + "\n" for row in table.rows)),
+    ),
 }
-_WRITERS: dict[str, Callable[[Path, RowTable], None]] = {
-    ".xlsx": _write_xlsx,
-    ".tsv": write_tsv,
-    ".csv": _write_csv,
-    ".jsonl": _write_json_lines,
-}
+"""Reader and writer of each suffix."""
 
 
 # Prediction files next to a result: lossless JSON lines, and a spreadsheet in VLMEvalKit's form.
-
 
 SUFFIXES = (".jsonl", ".xlsx", ".tsv")
 """Formats of prediction files in order of preference; a spreadsheet may be VLMEvalKit's."""
@@ -284,11 +248,8 @@ def write_predictions(
     try:
         cut = write_xlsx(path, columns, ([row.get(name) for name in columns] for row in rows))
     except MissingExtraError as error:
-        return lines, [
-            Notice(
-                "no_spreadsheet", 1, UserMessage("{name} was not written. {hint}", name=path.name, hint=error.advice)
-            )
-        ]
+        message = UserMessage("{name} was not written. {hint}", name=path.name, hint=error.advice)
+        return lines, [Notice("no_spreadsheet", 1, message)]
     if not cut:
         return path, []
     message = UserMessage(

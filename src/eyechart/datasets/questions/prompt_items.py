@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,13 +38,8 @@ def parse_file(text: str) -> tuple[str, str]:
             name = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
             return "image", str(fetch(text, lmu_data_root() / "files" / f"{name}{suffix}"))
         return "url", text
-    if _is_file(text):
-        return _media(text) or "text", text
-    return "text", text
-
-
-def _is_file(text: str) -> bool:
-    return 0 < len(text) <= 1024 and not {"\n", "\0"} & set(text) and is_file(Path(text))
+    named = 0 < len(text) <= 1024 and not {"\n", "\0"} & set(text) and is_file(Path(text))
+    return (_media(text) if named else None) or "text", text
 
 
 def _media(path: str) -> str | None:
@@ -66,18 +62,16 @@ def to_messages(prompt: Any, where: str) -> tuple[Message, ...]:
             where=where,
             prompt=prompt,
         )
-    if prompt and "role" in prompt[0] and "content" in prompt[0]:
+    if "role" in prompt[0] and "content" in prompt[0]:
         return tuple(Message(turn["role"], _parts(turn["content"], where)) for turn in prompt)
-    roles: list[tuple[MessageRole, list[Mapping[str, Any]]]] = []
-    for item in prompt:
-        role: MessageRole = "system" if item.get("role") == "system" else "user"
-        if not roles or roles[-1][0] != role:
-            roles.append((role, []))
-        roles[-1][1].append(item)
-    return tuple(Message(role, _parts(items, where)) for role, items in roles)
+
+    def role(item: Mapping[str, Any]) -> MessageRole:
+        return "system" if item.get("role") == "system" else "user"
+
+    return tuple(Message(said_by, _parts(items, where)) for said_by, items in groupby(prompt, role))
 
 
-def _parts(content: Any, where: str) -> tuple[Part, ...]:
+def _parts(content: str | Iterable[Mapping[str, Any]], where: str) -> tuple[Part, ...]:
     items = [{"type": "text", "value": content}] if isinstance(content, str) else content
     return tuple(_part(item, where) for item in items)
 
@@ -87,10 +81,10 @@ def _part(item: Mapping[str, Any], where: str) -> Part:
     if kind == "text":
         if len(value) > MAX_TEXT:
             raise DataError(
-                "{where}: the text has {n} characters, more than the limit of {max_text}.",
+                "{where} has a text of {n} characters, more than the limit of {most}.",
                 where=where,
                 n=len(value),
-                max_text=MAX_TEXT,
+                most=MAX_TEXT,
             )
         return value
     if kind != "image":
@@ -105,8 +99,7 @@ def _part(item: Mapping[str, Any], where: str) -> Part:
                 value=value[:200],
                 urls=URLS,
             )
-    path = Path(value)
-    if not path.is_absolute():
+    if not Path(value).is_absolute():
         # A relative path that the dataset could not find must not be resolved against the working directory.
         raise DataError("{where}: image {value!r} not found in the benchmark's image folder.", where=where, value=value)
-    return ImageRef.from_path(path)
+    return ImageRef.from_path(Path(value))

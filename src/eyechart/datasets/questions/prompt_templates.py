@@ -43,27 +43,6 @@ class PromptTemplate:
 
     def items(self, row: Row, images: Sequence[Item], where: str) -> list[Any]:
         """Build the prompt items of a row; ``where`` identifies the row in errors."""
-        return PLACES[self.images](self.words(row, where), images, where)
-
-    def words(self, row: Row, where: str) -> str:
-        """Return the prompt text of a row, with image marks."""
-        text = self._text(row, where)
-
-        def cell(name: str) -> str:
-            if name == "options":
-                return self._listed(row)
-            found = as_text(row.get(name))
-            return found + self.unmarked if name == "question" and MARK not in found else found
-
-        def filled(match: re.Match[str]) -> str:
-            if match["name"]:
-                return cell(match["name"])
-            whole = all(cell(name) for name in _FIELD.findall(match["part"]))
-            return _fill(match["part"] if whole else match["other"] or "", cell)
-
-        return _PLACE.sub(filled, text)
-
-    def _text(self, row: Row, where: str) -> str:
         kind = as_text(row.get(self.by)) if self.by else ""
         text = self.cases.get(kind, self.text)
         if self.by and not text:
@@ -74,11 +53,21 @@ class PromptTemplate:
                 kind=kind,
                 cases=" or ".join(self.cases),
             )
-        return text
 
-    def _listed(self, row: Row) -> str:
-        named = options_in(row, self.options).items()
-        return self.join.join(_fill(self.option, {"letter": letter, "option": text}.get) for letter, text in named)
+        def cell(name: str) -> str:
+            if name == "options":
+                named = options_in(row, self.options).items()
+                return self.join.join(_fill(self.option, {"letter": key, "option": said}.get) for key, said in named)
+            found = as_text(row.get(name))
+            return found + self.unmarked if name == "question" and MARK not in found else found
+
+        def filled(match: re.Match[str]) -> str:
+            if match["name"]:
+                return cell(match["name"])
+            whole = all(cell(name) for name in _FIELD.findall(match["part"]))
+            return _fill(match["part"] if whole else match["other"] or "", cell)
+
+        return PLACES[self.images](_PLACE.sub(filled, text), images, where)
 
 
 def _fill(text: str, cell: Callable[[str], str | None]) -> str:
@@ -98,7 +87,7 @@ def text_item(value: str) -> Item:
     return {"type": "text", "value": value}
 
 
-def first(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: ARG001 - no error
+def first(text: str, images: Sequence[Item], _where: str) -> list[Any]:
     """Put the images before the text."""
     return [*images, text_item(text)]
 
@@ -110,15 +99,17 @@ def numbered(text: str, images: Sequence[Item], where: str) -> list[Any]:
         return first(text, images, where)
     message = [text_item(start)]
     for number, after in zip(rest[::2], rest[1::2], strict=True):
-        if not 1 <= int(number) <= len(images):
-            raise DataError(
-                "{where}: the text refers to {mark}, but there are {n} images.",
-                where=where,
-                mark=f"<image {number}>",
-                n=len(images),
-            )
-        message += [images[int(number) - 1], text_item(after)]
+        message += [_image_at(int(number) - 1, images, f"<image {number}>", where), text_item(after)]
     return message
+
+
+def _image_at(place: int, images: Sequence[Item], mark: str, where: str) -> Item:
+    """Return the image that a mark refers to."""
+    if not 0 <= place < len(images):
+        raise DataError(
+            "{where}: the text refers to {mark}, but there are {n} images.", where=where, mark=mark, n=len(images)
+        )
+    return images[place]
 
 
 def in_place(text: str, images: Sequence[Item], where: str, mark: str = MARK) -> list[Any]:
@@ -161,16 +152,15 @@ def here(text: str, images: Sequence[Item], where: str) -> list[Any]:
     return [item for item in shown if item["value"]]
 
 
-def pages(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: ARG001 - no error
+def pages(text: str, images: Sequence[Item], _where: str) -> list[Any]:
     """Append each image, introduced by its number, to the text."""
-    total = len(images)
-    numbered_pages = [
-        [text_item(f"Below is the {i}-th image (total {total} images).\n"), image] for i, image in enumerate(images, 1)
-    ]
-    return [text_item(text), *(item for page in numbered_pages for item in page)]
+    message: list[Any] = [text_item(text)]
+    for i, image in enumerate(images, 1):
+        message += [text_item(f"Below is the {i}-th image (total {len(images)} images).\n"), image]
+    return message
 
 
-def marked(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: ARG001 - no error
+def marked(text: str, images: Sequence[Item], _where: str) -> list[Any]:
     """Replace marks by images while there are any and append the rest; without marks, images come first."""
     left = list(images)
     message: list[Any] = []
@@ -186,34 +176,21 @@ def tagged(text: str, images: Sequence[Item], where: str) -> list[Any]:
     """Replace ``<IMAGE_0>`` and so on by the images; empty texts are dropped."""
     message = []
     for i, part in enumerate(re.split(r"<IMAGE_(\d+)>", text)):
-        if i % 2 and int(part) >= len(images):
-            raise DataError(
-                "{where}: the text refers to {mark}, but there are {n} images.",
-                where=where,
-                mark=f"<IMAGE_{part}>",
-                n=len(images),
-            )
-        message += [images[int(part)]] if i % 2 else [text_item(part)] if part else []
+        if i % 2:
+            message.append(_image_at(int(part), images, f"<IMAGE_{part}>", where))
+        elif part:
+            message.append(text_item(part))
     return message
 
 
-def parted(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: ARG001 - no error
+def parted(text: str, images: Sequence[Item], _where: str) -> list[Any]:
     """Split the text at ``<|>`` into separate items; the item ``<images>`` is replaced by the images."""
     parts = text.split("<|>")
     return [item for part in parts for item in (images if part == "<images>" else [text_item(part)])]
 
 
 PLACES: dict[str, Callable[[str, Sequence[Item], str], list[Any]]] = {
-    "first": first,
-    "numbered": numbered,
-    "in_place": in_place,
-    "woven": woven,
-    "shown": shown,
-    "tagged": tagged,
-    "parted": parted,
-    "here": here,
-    "pages": pages,
-    "marked": marked,
+    place.__name__: place for place in (first, numbered, in_place, woven, shown, tagged, parted, here, pages, marked)
 }
 """Image placements by name."""
 
@@ -225,11 +202,7 @@ def by_turns(row: Row) -> Mapping[str, object]:
     """Return the first and the last of several questions, and the turns before the last (ChartQAPro)."""
     questions, answers = text_list(row.get("question")), text_list(row.get("answer"))
     before = [text for pair in zip(questions[:-1], answers[:-1], strict=False) for text in pair]
-    return {
-        "first": questions[0] if questions else "",
-        "last": questions[-1] if questions else "",
-        "turns": repr(before),
-    }
+    return {"first": "".join(questions[:1]), "last": "".join(questions[-1:]), "turns": repr(before)}
 
 
 def by_index(row: Row) -> Mapping[str, object]:
@@ -253,14 +226,10 @@ def long_document(row: Row) -> Mapping[str, object]:
 
 def with_additional(row: Row) -> Mapping[str, object]:
     """Insert the parts of ``additional`` at their tags in the question, and line breaks (VisFactor)."""
-    parts = [] if is_missing(row.get("additional")) else as_text(row["additional"]).replace("<br>", "\n").split(";")
-
-    def part(match: re.Match[str]) -> str:
-        number = int(match[1])
-        return parts[number] if number < len(parts) else match[0]
-
-    question = as_text(row.get("question")).replace("<br>", "\n")
-    return {"question": re.sub(r"<ADDITIONAL_(\d+)>", part, question)}
+    question, additional = (as_text(row.get(name)).replace("<br>", "\n") for name in ("question", "additional"))
+    parts = [] if is_missing(row.get("additional")) else additional.split(";")
+    tag = re.compile(r"<ADDITIONAL_(\d+)>")
+    return {"question": tag.sub(lambda at: parts[int(at[1])] if int(at[1]) < len(parts) else at[0], question)}
 
 
 def thinking(row: Row) -> Mapping[str, object]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from eyechart.datasets.questions.benchmarks import PART, QuestionBenchmark, known_benchmarks
 from eyechart.datasets.questions.prompt_items import Item, to_messages
-from eyechart.datasets.questions.prompt_templates import VIEWS, PromptTemplate, in_place, text_item
+from eyechart.datasets.questions.prompt_templates import VIEWS, PromptTemplate, here, text_item
 from eyechart.datasets.questions.question_table import QuestionTable
 from eyechart.datasets.questions.row_table import Record, RowTable
 from eyechart.datasets.row_dataset import RowShard
@@ -48,8 +48,9 @@ def build_prompt(benchmark: QuestionBenchmark, row: Row, images: Sequence[Item],
     if benchmark.prompt == DIALOGUE:
         return turns(row, images, where)
     asking = benchmark.asking or PROMPTS[benchmark.prompt]
-    view = VIEWS[benchmark.parameters["view"]](row) if "view" in benchmark.parameters else {}
-    return asking.items({**row, **view}, images, where)
+    if "view" in benchmark.parameters:
+        row = {**row, **VIEWS[benchmark.parameters["view"]](row)}
+    return asking.items(row, images, where)
 
 
 def turns(row: Row, images: Sequence[Item], where: str) -> list[Any]:
@@ -61,11 +62,9 @@ def turns(row: Row, images: Sequence[Item], where: str) -> list[Any]:
         )
     made: list[Any] = []
     for question, answer in zip(questions, answers, strict=True):
-        shown = question.count("<ImageHere>")
-        content = in_place(question, images[:shown], where, "<ImageHere>")
-        images = images[shown:]
-        made.append({"role": "user", "content": [item for item in content if item["value"]]})
+        made.append({"role": "user", "content": here(question, images, where)})
         made.append({"role": "assistant", "content": [text_item(answer)]})
+        images = images[question.count("<ImageHere>") :]
     return made
 
 
@@ -73,9 +72,6 @@ def fill_questions(table: RowTable) -> None:
     """Add a default question to a caption benchmark without questions."""
     if "question" not in table:
         table["question"] = [CAPTION_QUESTION] * len(table)
-
-
-# A question benchmark as a dataset: one sample per row, and its prompt.
 
 
 NOT_META = ("index", "image", "question")

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from eyechart.datasets.locations import need_file
+from eyechart.datasets.locations import check_only_split, need_file
 from eyechart.datasets.questions.benchmark_files import fetch, inside, lmu_data_root
 from eyechart.datasets.questions.benchmarks import (
     CHOICE_RULE,
@@ -87,9 +87,15 @@ def benchmark_of(name: str, dataset_class: str, table: RowTable) -> QuestionBenc
     )
     if made.scorer == CHOICE_RULE and ("g_index" in table or any(word in name.lower() for word in CIRCULAR_NAMES)):
         return replace(made, aggregate=CIRCULAR)
-    if dataset_class == OPEN_CLASS and only_yes_and_no(table):
+    if made.scorer != OPEN_RULE:
+        return made
+    answers = [text_list(row.get("answer")) for row in table.rows]
+    binary = bool(answers) and all(len(texts) == 1 and texts[0].strip().lower() in YES_NO for texts in answers)
+    if binary and dataset_class == OPEN_CLASS:
         return replace(made, rule=YES_NO_RULE, metric=IGNORE_CASE)
-    return replace(made, metric=default_open_metric(table), judge="no") if made.scorer == OPEN_RULE else made
+    # VQA accuracy, VLMEvalKit's default, counts agreement between annotators: with one answer it is always 0.
+    several = sum(len(texts) >= 3 for texts in answers) > len(answers) / 2
+    return replace(made, metric="vqa_score" if several else "normalized_exact", judge="no")
 
 
 def with_metric(benchmark: QuestionBenchmark, metric: str) -> QuestionBenchmark:
@@ -112,26 +118,10 @@ def with_metric(benchmark: QuestionBenchmark, metric: str) -> QuestionBenchmark:
     return replace(benchmark, rule=OPEN_RULE, metric=metric, judge="no")
 
 
-def default_open_metric(table: RowTable) -> str:
-    """Return VQA accuracy if most rows have three answers or more, else normalised equality.
-
-    VQA accuracy, VLMEvalKit's default, counts agreement between annotators: with one answer it is always 0.
-    """
-    several = sum(len(text_list(row.get("answer"))) >= 3 for row in table.rows)
-    return "vqa_score" if several > len(table) / 2 else "normalized_exact"
-
-
-def only_yes_and_no(table: RowTable) -> bool:
-    """True if every answer is yes or no, in any case."""
-    answers = [text_list(row.get("answer")) for row in table.rows]
-    return bool(answers) and all(len(a) == 1 and a[0].strip().lower() in YES_NO for a in answers)
-
-
 # User-defined dataset classes in VLMEvalKit's form, recognised by their interface and not by their base class.
 #
 # Such a class is constructed with the benchmark's name and has ``data`` (a table or data frame),
 # ``build_prompt(row)``, ``TYPE``, and either its own ``evaluate(file)`` or a ``benchmark`` that names a scorer.
-
 
 _BY_SCORER = "__by_scorer__"
 F = TypeVar("F", bound=Callable[..., Any])
@@ -185,9 +175,7 @@ class ClassDataset(QuestionDataset):
         kind, name = str(made.TYPE), type(made).__name__
         benchmark = QuestionBenchmark(spec.name, name, OWN_EVALUATE, "optional", kind=kind) if own else made.benchmark
         file: Path | None = getattr(made, "table_file", None)  # absent if the class reads its rows elsewhere
-        source = str(file or spec.root or spec.name)
-        info = QuestionInfo(name=spec.name, kind="questions", split=spec.split, source=source, benchmark=benchmark)
-        super().__init__(info, self._rows)
+        super().__init__(_info(spec, file or spec.root or spec.name, benchmark), self._rows)
         self.made, self.file = made, file
         self.keeps_prompts = bool(getattr(made, "force_use_dataset_prompt", False))
 
@@ -215,19 +203,15 @@ class ClassDataset(QuestionDataset):
 
     def signature(self) -> str:
         """Digest the code of the class with its imports, the rows and the image files they name."""
-        data = file_digest(self.file).hex() if self.file else self._rows_digest()
-        return digest_json(
-            [code_digest(self.made), data, [file_digest(path).hex() for path in self.table.image_files()]]
-        )
-
-    def _rows_digest(self) -> str:
-        state = hashlib.blake2b(digest_size=DIGEST_SIZE)
-        for row in self.table.rows:
-            state.update(repr(list(row.items())).encode("utf-8", "surrogatepass"))
-        return state.hexdigest()
-
-
-# Opens question benchmarks by name: from the catalogue, a user-defined class or a user table.
+        if self.file:
+            data = file_digest(self.file).hex()
+        else:
+            state = hashlib.blake2b(digest_size=DIGEST_SIZE)
+            for row in self.table.rows:
+                state.update(repr(list(row.items())).encode("utf-8", "surrogatepass"))
+            data = state.hexdigest()
+        images = [file_digest(path).hex() for path in self.table.image_files()]
+        return digest_json([code_digest(self.made), data, images])
 
 
 def question_names() -> list[str]:
@@ -268,12 +252,23 @@ def open_questions(spec: DatasetSpec) -> QuestionDataset:
 
     Raises:
         LanguageError: If the requested language is not the table's.
+        UsageError: If a split is requested: tables have none.
         DataError: If the file cannot be downloaded, or is not a benchmark.
     """
-    _check_settings(spec)
+    if canonical(spec.language) != "en":
+        raise LanguageError(
+            "{name} is available in its original language only, not in {language!r}.",
+            advice="Omit {--language}; a benchmark in another language has its own name.",
+            name=spec.name,
+            language=spec.language,
+        )
+    check_only_split(spec, UserMessage("Omit {--split}."))
     known = known_benchmarks().get(spec.name) if not spec.root else None
     if known is not None:
-        return _open_known(known, spec)
+        offline = bool(spec.options.get("offline"))
+        paths = {part.name: known_file(part, offline=offline) for part in parts_of(known)}
+        source = lmu_data_root() if known.parts else paths[known.name]
+        return QuestionDataset(_info(spec, source, known), partial(read_known, known, paths))
     if not spec.root or spec.root.startswith(PYTHON):
         return open_class(BENCHMARKS.load(spec.root or spec.name), spec)
     path = need_file(Path(spec.root), UserMessage("Check the path."))
@@ -294,13 +289,6 @@ def borrowed_name(name: str) -> list[Notice]:
     return [Notice("other_rules", 1, text)]
 
 
-def _open_known(known: QuestionBenchmark, spec: DatasetSpec) -> QuestionDataset:
-    offline = bool(spec.options.get("offline"))
-    paths = {part.name: known_file(part, offline=offline) for part in parts_of(known)}
-    source = lmu_data_root() if known.parts else paths[known.name]
-    return QuestionDataset(_info(spec, source, known), partial(read_known, known, paths))
-
-
 def parts_of(known: QuestionBenchmark) -> list[QuestionBenchmark]:
     """Return the parts of a joined benchmark, or the benchmark itself."""
     return [known_benchmarks()[name] for name in known.parts] or [known]
@@ -308,16 +296,15 @@ def parts_of(known: QuestionBenchmark) -> list[QuestionBenchmark]:
 
 def read_known(known: QuestionBenchmark, paths: Mapping[str, Path]) -> QuestionTable:
     """Read the table of a catalogue benchmark, or those of its parts."""
-    tables = {part.name: _read_published(part, paths[part.name]) for part in parts_of(known)}
+    tables = {}
+    for part in parts_of(known):
+        path = paths[part.name]
+        table = read_questions(part.name, path, part.kind == "Caption", part.columns)
+        table.notices.extend(other_file(part, path))
+        if part.parameters.get("image_size"):
+            table.add_image_sizes()
+        tables[part.name] = table
     return JoinedTable(known.name, tables) if known.parts else tables[known.name]
-
-
-def _read_published(known: QuestionBenchmark, path: Path) -> QuestionTable:
-    table = read_questions(known.name, path, known.kind == "Caption", known.columns)
-    table.notices.extend(other_file(known, path))
-    if known.parameters.get("image_size"):
-        table.add_image_sizes()
-    return table
 
 
 def other_file(known: QuestionBenchmark, path: Path) -> list[Notice]:
@@ -376,23 +363,5 @@ def read_questions(
     return table
 
 
-def _info(spec: DatasetSpec, path: Path, benchmark: QuestionBenchmark) -> QuestionInfo:
-    return QuestionInfo(name=spec.name, kind="questions", split=spec.split, source=str(path), benchmark=benchmark)
-
-
-def _check_settings(spec: DatasetSpec) -> None:
-    """Reject settings that a question table does not support, instead of ignoring them."""
-    if canonical(spec.language) != "en":
-        raise LanguageError(
-            "{name} is available in its original language only, not in {language!r}.",
-            advice="Omit {--language}; a benchmark in another language has its own name.",
-            name=spec.name,
-            language=spec.language,
-        )
-    if spec.split != "test":
-        raise UsageError(
-            "{name} has no split {split!r}: tables have no splits.",
-            advice="Omit {--split}.",
-            name=spec.name,
-            split=spec.split,
-        )
+def _info(spec: DatasetSpec, source: Path | str, benchmark: QuestionBenchmark) -> QuestionInfo:
+    return QuestionInfo(name=spec.name, kind="questions", split=spec.split, source=str(source), benchmark=benchmark)

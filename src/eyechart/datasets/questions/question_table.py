@@ -35,7 +35,7 @@ class QuestionTable:
         self.image_root = image_folder(name)
         self.notices: list[Notice] = []
         self.meta_only = "image" not in table
-        self.data = self._numbered(self._with_images(table) if skip_noimg else table)
+        self.data = self._numbered(self._with_images(table) if skip_noimg and not self.meta_only else table)
         self._positions = {as_text(row["index"]): i for i, row in enumerate(self.data.rows)}
 
     @property
@@ -64,12 +64,18 @@ class QuestionTable:
         """
         if not row.has("image"):
             return [self._named_image(name) for name in text_list(row.get("image_path"))]
-        cells = self._image_cells(row)
-        paths = []
-        for cell, name in zip(cells, self._image_names(row, len(cells)), strict=True):
-            path = inside(self.image_root, name, self.where(row))
-            paths.append(str(write_image(cell, path, self.where(row))))
-        return paths
+        cells, where, index = self._image_cells(row), self.where(row), as_text(row["index"])
+        names = [f"{index}.png"] if len(cells) == 1 else [f"{index}_{i}.png" for i in range(len(cells))]
+        if row.has("image_path"):
+            names = text_list(row["image_path"])
+        if len(names) != len(cells):
+            raise DataError(
+                "{where}: {count} images but {n} names in image_path.", where=where, count=len(cells), n=len(names)
+            )
+        return [
+            str(write_image(cell, inside(self.image_root, name, where), where))
+            for cell, name in zip(cells, names, strict=True)
+        ]
 
     def first_image(self, row: Record) -> ImageRef | None:
         """Return the first image of a row; None if it has none or it cannot be found.
@@ -105,31 +111,16 @@ class QuestionTable:
 
     def _image_cells(self, row: Record) -> list[str]:
         cell = as_text(row["image"])
-        if len(cell) <= SHARED:
-            owner = self._positions.get(cell)
-            lender = self.rows[owner] if owner is not None else None
-            if lender is None or not lender.has("image") or len(as_text(lender["image"])) <= SHARED:
-                raise DataError(
-                    "{where}: the image {cell!r} is neither base64 nor the index of a row with an image.",
-                    where=self.where(row),
-                    cell=cell,
-                )
-            cell = as_text(lender["image"])
-        return text_list(cell)
-
-    def _image_names(self, row: Record, count: int) -> list[str]:
-        if row.has("image_path"):
-            names = text_list(row["image_path"])
-            if len(names) != count:
-                raise DataError(
-                    "{where}: {count} images but {n} names in image_path.",
-                    where=self.where(row),
-                    count=count,
-                    n=len(names),
-                )
-            return names
-        index = as_text(row["index"])
-        return [f"{index}.png"] if count == 1 else [f"{index}_{i}.png" for i in range(count)]
+        if len(cell) > SHARED:
+            return text_list(cell)
+        shared = as_text(self.row(cell)["image"]) if cell in self._positions else ""
+        if len(shared) <= SHARED:
+            raise DataError(
+                "{where}: the image {cell!r} is neither base64 nor the index of a row with an image.",
+                where=self.where(row),
+                cell=cell,
+            )
+        return text_list(shared)
 
     def _named_image(self, name: str) -> str:
         """Find an image by name: in the image folder, or next to the table."""
@@ -155,8 +146,6 @@ class QuestionTable:
         return str(found[0]) if found else name
 
     def _with_images(self, table: RowTable) -> RowTable:
-        if self.meta_only:
-            return table
         kept = [row for row in table.rows if row.has("image")]
         lost = len(table) - len(kept)
         if lost and not kept:
@@ -167,9 +156,8 @@ class QuestionTable:
                 lost=lost,
             )
         if lost:
-            self.notices.append(
-                Notice("rows_without_image", lost, UserMessage("{n} rows have no image and are skipped.", n=lost))
-            )
+            text = UserMessage("{n} rows have no image and are skipped.", n=lost)
+            self.notices.append(Notice("rows_without_image", lost, text))
         return RowTable(kept, table.columns)
 
     def _numbered(self, table: RowTable) -> RowTable:

@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from eyechart.io.text_tables import csv_text
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from eyechart.metrics.cell_values import is_missing
 
 Cell = Any
-Fetch = Callable[[str], str]
 
 
-class _Stored:
-    """Marks a cell that is read from its file on access."""
+@dataclass(frozen=True, slots=True)
+class StoredCell:
+    """A large cell (an image) that is read from its file on every access, and never kept."""
 
-    def __repr__(self) -> str:
-        return "<stored>"
-
-
-STORED = _Stored()
+    read: Callable[[], str]
 
 
 class Record(MutableMapping[str, Cell]):
     """One row: ``row["question"]``, ``row.get("hint")``, ``"A" in row``. A missing cell is None, all others are text.
 
-    Large cells (images) are read from their file on every access, and never kept.
+    Cells may be given as `StoredCell`.
     """
 
-    __slots__ = ("_cells", "_fetch")
+    __slots__ = ("_cells",)
 
-    def __init__(self, cells: Mapping[str, Cell], fetch: Fetch | None = None) -> None:
+    def __init__(self, cells: Mapping[str, Cell]) -> None:
         self._cells = dict(cells)
-        self._fetch = fetch
 
     def __getitem__(self, column: str) -> Cell:
         value = self._cells[column]
-        return self._fetch(column) if value is STORED and self._fetch else value
+        return value.read() if isinstance(value, StoredCell) else value
 
     def __setitem__(self, column: str, value: Cell) -> None:
         self._cells[column] = value
@@ -64,35 +56,21 @@ class Record(MutableMapping[str, Cell]):
     def __repr__(self) -> str:
         return f"Record({self._cells!r})"
 
+    def cell(self, column: str) -> Cell:
+        """Return a cell unread: a `StoredCell` if it is large; None if it is missing."""
+        return self._cells.get(column)
+
     def has(self, column: str) -> bool:
         """True if a cell is not missing; it is not read."""
-        return self._cells.get(column) is not None
+        return self.cell(column) is not None
 
-    def join(self, column: str, sources: Sequence[str], *, single: bool) -> None:
-        """Set a cell to another one, or to a list of several; large cells are read on access."""
-        if not all(self.has(source) for source in sources):
-            self._cells[column] = None
-        elif not any(self.is_large(source) for source in sources):
-            cells = [self[source] for source in sources]
-            self._cells[column] = cells[0] if single else repr(list(map(str, cells)))
-        else:
-            earlier = self._fetch
-
-            def fetch(name: str) -> str:
-                if name != column:
-                    return earlier(name) if earlier else ""
-                cells = [str(self[source]) for source in sources]
-                return cells[0] if single else repr(cells)
-
-            self._cells[column], self._fetch = STORED, fetch
+    def is_large(self, column: str) -> bool:
+        """True if a cell was left in its file."""
+        return isinstance(self.cell(column), StoredCell)
 
     def to_dict(self) -> dict[str, Cell]:
         """Return all cells, including large ones."""
         return dict(self)
-
-    def is_large(self, column: str) -> bool:
-        """True if a cell was left in its file."""
-        return self._cells.get(column) is STORED
 
     def without(self, *columns: str) -> dict[str, Cell]:
         """Return all cells except some, such as images, which are not read."""
@@ -104,8 +82,7 @@ class RowTable:
 
     def __init__(self, rows: Iterable[Mapping[str, Cell]], columns: Iterable[str] | None = None) -> None:
         self.rows = [row if isinstance(row, Record) else Record(row) for row in rows]
-        found = dict.fromkeys(columns) if columns is not None else dict.fromkeys(key for r in self.rows for key in r)
-        self.columns = list(found)
+        self.columns = list(dict.fromkeys(columns or (key for row in self.rows for key in row)))
         for row in self.rows:
             for column in self.columns:
                 if column not in row:
@@ -163,7 +140,7 @@ class RowTable:
         """Format the table as CSV; a missing cell is empty."""
         return csv_text([self.columns, *([row[name] for name in self.columns] for row in self.rows)])
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> Any:
         """Convert to a pandas data frame; the texts NA, None and nan stay texts."""
         import pandas as pd
 
@@ -177,12 +154,19 @@ def with_columns(table: RowTable, names: Mapping[str, str | Sequence[str]]) -> R
     """
     for column, sources in names.items():
         listed = [sources] if isinstance(sources, str) else list(sources)
-        if column in table or not all(source in table for source in listed):
-            continue
-        for row in table.rows:
-            row.join(column, listed, single=isinstance(sources, str))
-        table.columns.append(column)
+        if column not in table and all(source in table for source in listed):
+            table[column] = [_joined(row, listed, single=isinstance(sources, str)) for row in table.rows]
     return table
+
+
+def _joined(row: Record, sources: Sequence[str], *, single: bool) -> Cell:
+    if not all(map(row.has, sources)):
+        return None
+
+    def read() -> Cell:
+        return row[sources[0]] if single else repr([str(row[source]) for source in sources])
+
+    return StoredCell(read) if any(map(row.is_large, sources)) else read()
 
 
 def as_table(data: Any) -> RowTable:
@@ -190,18 +174,14 @@ def as_table(data: Any) -> RowTable:
     if isinstance(data, RowTable):
         return data
     if hasattr(data, "to_dict") and hasattr(data, "columns"):
-        return RowTable([{key: plain(value) for key, value in row.items()} for row in data.to_dict("records")])
+        return RowTable(map(as_record, data.to_dict("records")))
     return RowTable(data)
 
 
 def as_record(line: Any) -> Record:
-    """Convert a `Record`, a dict or a pandas series to a `Record`."""
+    """Convert a `Record`, a dict or a pandas series to a `Record`; pandas' missing values become None."""
     if isinstance(line, Record):
         return line
-    return Record({str(key): plain(value) for key, value in dict(line).items()})
-
-
-def plain(value: Any) -> Cell:
-    """Convert pandas' missing values to None."""
-    unknown = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))
-    return None if unknown else value
+    missing = ("NAType", "NaTType")
+    cells = {str(key): None if is_missing(v) or type(v).__name__ in missing else v for key, v in dict(line).items()}
+    return Record(cells)

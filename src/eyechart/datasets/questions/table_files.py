@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import io
 import json
-import threading
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from eyechart.datasets.questions.row_table import STORED, Cell, Record, RowTable
+from eyechart.datasets.questions.row_table import Cell, Record, RowTable, StoredCell
 from eyechart.datasets.row_dataset import json_objects, read_csv
 from eyechart.errors import DataError, UsageError, import_extra, unknown_name
 from eyechart.io.files import atomic_file
-from eyechart.io.safe_parse import parse_json, read_text
+from eyechart.io.safe_parse import parse_json, read_json, read_text
 
 KEEP = 4096
 """Cells of at most this many bytes are kept in memory."""
@@ -43,7 +44,25 @@ def read_tsv(path: Path) -> RowTable:
     """
     try:
         with path.open("rb") as stream:
-            return _read(path, stream)
+            found = pieces(stream, path)
+            columns = _names(found, path)
+            if not columns:
+                raise DataError(
+                    "{path} is empty.",
+                    advice="The first line must name the columns: index, image, question, ...",
+                    path=path,
+                )
+            if any("\r" in name for name in columns):
+                raise DataError(
+                    "{path}: lines end with carriage returns only.",
+                    advice="Save the table with line feeds (LF).",
+                    path=path,
+                )
+            twice = next((name for name in columns if columns.count(name) > 1), None)
+            if twice is not None:
+                raise DataError("{path}: the column {name!r} occurs more than once.", path=path, name=twice)
+            state = path.stat()
+            return RowTable((_record(piece, path, columns, state) for piece in found), columns)
     except OSError as error:
         raise DataError("Cannot read {path} ({reason}).", path=path, reason=error.strerror) from error
 
@@ -51,69 +70,43 @@ def read_tsv(path: Path) -> RowTable:
 def read_header(path: Path) -> list[str]:
     """Return the column names."""
     with path.open("rb") as stream:
-        return _names(next(pieces(stream, path), None), path)
+        return _names(pieces(stream, path), path)
 
 
-def _names(first: TsvRecord | None, path: Path) -> list[str]:
-    return [_text(cell, path, 1).strip() for cell in first.cells] if first else []
+def _names(records: Iterator[TsvRecord], path: Path) -> list[str]:
+    return [_text(cell, path, 1).strip() for record in islice(records, 1) for cell in record.cells]
 
 
-def _read(path: Path, stream: BinaryIO) -> RowTable:
-    stream_of_pieces = pieces(stream, path)
-    columns = _names(next(stream_of_pieces, None), path)
-    if not columns:
+def _record(piece: TsvRecord, path: Path, columns: Sequence[str], state: os.stat_result) -> Record:
+    if len(piece.cells) != len(columns):  # fewer: a truncated file, or a line break in a cell
         raise DataError(
-            "{path} is empty.", advice="The first line must name the columns: index, image, question, ...", path=path
+            "{path}, line {n}: {cells} cells for {columns} columns.",
+            advice="Quote cells that contain a tab or a line break; an empty cell still needs its tab.",
+            path=path,
+            n=piece.line,
+            cells=len(piece.cells),
+            columns=len(columns),
         )
-    if any("\r" in name for name in columns):
-        raise DataError(
-            "{path}: lines end with carriage returns only.", advice="Save the table with line feeds (LF).", path=path
-        )
-    twice = next((name for name in columns if columns.count(name) > 1), None)
-    if twice is not None:
-        raise DataError("{path}: the column {name!r} occurs more than once.", path=path, name=twice)
-    reader = _RecordReader(path, columns)
-    return RowTable((reader.record(piece) for piece in stream_of_pieces), columns)
+
+    where = (path, state, piece.offset, piece.length)
+    cells: dict[str, Cell] = {}
+    for place, (name, cell) in enumerate(zip(columns, piece.cells, strict=True)):
+        large = len(cell) > KEEP
+        cells[name] = StoredCell(partial(_stored, *where, place)) if large else _text(cell, path, piece.line) or None
+    return Record(cells)
 
 
-class _RecordReader:
-    """Builds records, and fetches the cells they left in the file."""
-
-    def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        self.path, self.columns = path, columns
-        self._state = path.stat()
-        self._lock = threading.Lock()
-
-    def record(self, piece: TsvRecord) -> Record:
-        if len(piece.cells) != len(self.columns):  # fewer: a truncated file, or a line break in a cell
-            raise DataError(
-                "{path}, line {n}: {cells} cells for {columns} columns.",
-                advice="Quote cells that contain a tab or a line break; an empty cell still needs its tab.",
-                path=self.path,
-                n=piece.line,
-                cells=len(piece.cells),
-                columns=len(self.columns),
-            )
-        cells = {name: self._cell(cell, piece.line) for name, cell in zip(self.columns, piece.cells, strict=True)}
-        stored = any(value is STORED for value in cells.values())
-        return Record(cells, partial(self.fetch, piece.offset, piece.length) if stored else None)
-
-    def _cell(self, cell: bytes, line: int) -> Cell:
-        if not cell:
-            return None
-        return STORED if len(cell) > KEEP else _text(cell, self.path, line)
-
-    def fetch(self, offset: int, length: int, column: str) -> str:
-        """Read one cell of one record from the file."""
-        with self.path.open("rb") as stream:
-            state = self.path.stat()
-            if (state.st_size, state.st_mtime_ns) != (self._state.st_size, self._state.st_mtime_ns):
-                raise DataError("{path} was modified while being read.", advice="Run again.", path=self.path)
-            stream.seek(offset)
-            cells = _Cells()
-            for line in io.BytesIO(stream.read(length)):
-                cells.feed(line)
-        return _text(cells.done[list(self.columns).index(column)], self.path, 0)
+def _stored(path: Path, state: os.stat_result, offset: int, length: int, place: int) -> str:
+    """Read one cell of one record from the file."""
+    with path.open("rb") as stream:
+        now = path.stat()
+        if (now.st_size, now.st_mtime_ns) != (state.st_size, state.st_mtime_ns):
+            raise DataError("{path} was modified while being read.", advice="Run again.", path=path)
+        stream.seek(offset)
+        cells = _Cells()
+        for line in io.BytesIO(stream.read(length)):
+            cells.feed(line)
+    return _text(cells.done[place], path, 0)
 
 
 def pieces(stream: BinaryIO, path: Path) -> Iterator[TsvRecord]:
@@ -161,19 +154,15 @@ class _Cells:
             self._open.append(body)
             # A doubled quotation mark is an escaped one; a single one closes the cell.
             if _QUOTE in body.replace(b'""', b""):
-                self.done.append(_unquote(b"".join(self._open)))
+                # Like the csv module, keep what follows the closing mark.
+                whole = b"".join(self._open)
+                end = whole.replace(b'""', b"\0\0").index(_QUOTE)
+                self.done.append(whole[:end].replace(b'""', _QUOTE) + whole[end + 1 :])
                 self._open = None
         if self._open is None:
             return True
         self._open.append(line[len(text) :])
         return False
-
-
-def _unquote(body: bytes) -> bytes:
-    """Return the content of a quoted cell; like the csv module, keep what follows its closing mark."""
-    marked = body.replace(b'""', b"\0\0")
-    end = marked.index(_QUOTE)
-    return body[:end].replace(b'""', _QUOTE) + body[end + 1 :]
 
 
 def _text(cell: bytes, path: Path, line: int) -> str:
@@ -194,27 +183,26 @@ def write_tsv(path: Path, table: RowTable) -> None:
     with atomic_file(path) as stream:
         stream.write("\t".join(map(_quote, table.columns)).encode() + b"\n")
         for row in table.rows:
-            cells = (_quote("" if row[name] is None else str(row[name])) for name in table.columns)
+            cells = (_quote(row[name]) for name in table.columns)
             stream.write("\t".join(cells).encode("utf-8", "surrogatepass") + b"\n")
 
 
-def _quote(text: str) -> str:
+def _quote(cell: Cell) -> str:
+    text = "" if cell is None else str(cell)
     special = any(mark in text for mark in '"\t\n\r')
     return '"' + text.replace('"', '""') + '"' if special else text
 
 
 # Readers of source rows: files, folders with one such file, and the formats of Hugging Face datasets.
 
-
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class RowSource:
-    """Rows, and the root of their image paths."""
+    """Rows of a file or folder."""
 
     path: Path
-    folder: Path
     columns: Sequence[str]
     rows: Sequence[Row]
 
@@ -232,22 +220,15 @@ def open_source(path: Path, split: str = "") -> RowSource:
         raise DataError("There is no file or folder {path}.", path=path)
     if split:
         raise UsageError("{path} is a file and has no splits.", advice="Omit {--split}.", path=path)
-    return _open_file(path)
-
-
-def _open_file(path: Path) -> RowSource:
-    reader = READERS.get(path.suffix.lower())
+    reader, readers = READERS.get(path.suffix.lower()), ", ".join(READERS)
     if reader is None:
         raise DataError(
-            "{path} has an unknown format.",
-            advice="Supported: {readers}, and folders.",
-            path=path,
-            readers=", ".join(READERS),
+            "{path} has an unknown format.", advice="Supported: {readers}, and folders.", path=path, readers=readers
         )
     rows = reader(path)
     if not rows:
         raise DataError("{path} has no rows.", path=path)
-    return RowSource(path, path.parent, list(dict.fromkeys(name for row in rows for name in row)), rows)
+    return RowSource(path, list(dict.fromkeys(name for row in rows for name in row)), rows)
 
 
 def _open_folder(path: Path, split: str) -> RowSource:
@@ -260,22 +241,21 @@ def _open_folder(path: Path, split: str) -> RowSource:
         return _arrow_source(path, [path / Path(name).name for name in files], features or {})
     found = sorted([*path.glob("*.parquet"), *path.glob("data/*.parquet")])
     if found:
-        names = list(dict.fromkeys(file.name.split("-")[0].removesuffix(".parquet") for file in found))
-        chosen = _chosen(split, names, path)
+        names = [file.name.split("-")[0].removesuffix(".parquet") for file in found]
+        chosen = _chosen(split, list(dict.fromkeys(names)), path)
         return _arrow_source(path, [file for file in found if file.name.split("-")[0].split(".")[0] == chosen], None)
     if split:
         raise UsageError("{path} has no splits.", advice="Omit {--split}.", path=path)
     tables = sorted(file for file in path.iterdir() if file.suffix.lower() in READERS)
     if len(tables) != 1:
-        held = ", ".join(file.name for file in tables) or "none"
         raise UsageError(
             "{path} must contain exactly one file of questions ({readers}); found: {held}.",
             advice="Pass the file itself, and the folder of the images with --images if it is a different one.",
             path=path,
             readers=", ".join(READERS),
-            held=held,
+            held=", ".join(file.name for file in tables) or "none",
         )
-    return _open_file(tables[0])
+    return open_source(tables[0])
 
 
 def _chosen(split: str, splits: Sequence[str], path: Path) -> str:
@@ -292,10 +272,7 @@ def _chosen(split: str, splits: Sequence[str], path: Path) -> str:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    try:
-        found = parse_json(read_text(path))
-    except ValueError as error:
-        raise DataError("{path} is not valid JSON ({reason}).", path=path, reason=error) from error
+    found = read_json(path)
     if not isinstance(found, dict):
         raise DataError("{path} is not a JSON object.", path=path)
     return found
@@ -312,31 +289,15 @@ def _read_json(path: Path) -> list[Row]:
             path=path,
             reason=error,
         ) from error
-    if isinstance(found, dict):
-        lists = [value for value in found.values() if _objects(value)]
-        if len(lists) != 1:
-            raise DataError(
-                "{path} contains {n} lists of objects.",
-                advice="Exactly one list of questions is required.",
-                path=path,
-                n=len(lists),
-            )
-        found = lists[0]
-    if not _objects(found):
+    parts = found.values() if isinstance(found, dict) else [found]
+    lists = [part for part in parts if isinstance(part, list) and part and all(isinstance(row, dict) for row in part)]
+    if len(lists) != 1:
         raise DataError(
-            "{path} is not a list of objects.",
+            "{path} is not a list of objects, nor an object with exactly one such list.",
             advice='Expected: [{{"image": "a.png", "question": "..."}}, ...].',
             path=path,
         )
-    return list(found)
-
-
-def _objects(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
-
-
-def _read_parquet(path: Path) -> Sequence[Row]:
-    return _arrow_source(path.parent, [path], None).rows
+    return lists[0]
 
 
 READERS: dict[str, Callable[[Path], Sequence[Row]]] = {
@@ -344,7 +305,7 @@ READERS: dict[str, Callable[[Path], Sequence[Row]]] = {
     ".jsonl": lambda path: [row for _, row in json_objects(path)],
     ".csv": lambda path: [row for _, row in read_csv(path)[1]],
     ".tsv": lambda path: [row for _, row in read_csv(path, "\t")[1]],
-    ".parquet": _read_parquet,
+    ".parquet": lambda path: _arrow_source(path.parent, [path], None).rows,
 }
 
 
@@ -375,28 +336,24 @@ def _arrow_source(folder: Path, files: Sequence[Path], features: Mapping[str, An
     parquet = import_extra("pyarrow.parquet", "parquet")
     if not files:
         raise DataError("{folder} lists no data files.", folder=folder)
+
+    def read(file: Path) -> Any:
+        if file.suffix == ".arrow":
+            return arrow.ipc.open_stream(arrow.memory_map(str(file))).read_all()
+        return parquet.read_table(file)
+
     try:
-        table = arrow.concat_tables(
-            [_memory_mapped(arrow, file) if file.suffix == ".arrow" else parquet.read_table(file) for file in files]
-        )
+        table = arrow.concat_tables(map(read, files))
     except (OSError, arrow.ArrowException) as error:
         raise DataError(
             "Cannot read {folder} as a dataset ({reason}).", folder=folder, reason=str(error).splitlines()[0]
         ) from error
-    found = features if features is not None else _features(table.schema.metadata or {})
     if not table.num_rows:
         raise DataError("{path} has no rows.", path=folder)
-    return RowSource(folder, folder, table.column_names, ArrowRows(table, found))
-
-
-def _memory_mapped(arrow: Any, file: Path) -> Any:
-    return arrow.ipc.open_stream(arrow.memory_map(str(file))).read_all()
-
-
-def _features(metadata: Mapping[bytes, bytes]) -> Mapping[str, Any]:
-    """Read the column types that Hugging Face datasets stores in Parquet metadata."""
-    try:
-        features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
-    except ValueError:
-        return {}
-    return features if isinstance(features, dict) else {}
+    if features is None:
+        try:  # the column types that Hugging Face datasets stores in Parquet metadata
+            about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
+            features = about.get("info", {}).get("features", {})
+        except ValueError:
+            features = {}
+    return RowSource(folder, table.column_names, ArrowRows(table, features if isinstance(features, dict) else {}))

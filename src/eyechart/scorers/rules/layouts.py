@@ -8,8 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
+from eyechart.metrics.answers import likeness
 from eyechart.metrics.cell_values import Row, as_text, read_literal
-from eyechart.metrics.open_answers import likeness
 from eyechart.metrics.structures import table_similarity, value_similarity
 from eyechart.scorers.rule import RuleResult
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from eyechart.metrics.answers import likeness
 from eyechart.metrics.cell_values import Row, as_text, numbers, read_literal
 from eyechart.metrics.long_texts import word_scores
-from eyechart.metrics.open_answers import likeness
 from eyechart.metrics.structures import Box, outline_similarity, overlap, table_similarity
 from eyechart.scorers.rule import RuleResult
 

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable
 from math import isclose
 
+from eyechart.metrics.answers import likeness
 from eyechart.metrics.captions import common_length
 from eyechart.metrics.cell_values import Row, as_text, finite_number, numbers, read_literal, text_list
 from eyechart.metrics.long_texts import rouge_l, word_scores
-from eyechart.metrics.open_answers import likeness
 from eyechart.scorers.rule import RuleResult
 
 _UNITS = ("kg", "mm", "meters", "minutes", "miles", "mile", "acres", "million", "thousand", "billion", "m")

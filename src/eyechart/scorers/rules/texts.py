@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from eyechart.metrics.answers import open_score
+from eyechart.metrics.answers import likeness, open_score, same_amount, same_statement, same_values, vqa_normalize
 from eyechart.metrics.cell_values import SMALL, Row, as_text, finite_number, read_literal, text_list
-from eyechart.metrics.open_answers import likeness, same_amount, same_statement, same_values, vqa_normalize
 from eyechart.scorers.rule import CUT, FAILED, UNDECIDED, BoundRule, RuleResult, rule
 
 _BRACES = re.compile(r"\{(.*?)\}")
