@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Self, cast
 
 from eyechart.api import Budget
-from eyechart.compat.evalscope.models import encode_options, text_access, text_spec, vision_access, vision_spec
+from eyechart.compat.evalscope.models import encode_options, text_spec, vision_spec
 from eyechart.compat.evalscope.schema import (
     CAPTION,
     COMPARISON,
+    RERANKING,
     ClipConfig,
     ClipEval,
-    CustomTask,
     MtebConfig,
     MtebEval,
     Requests,
@@ -91,51 +91,13 @@ class _ClipTranslation:
 
     def translate(self) -> Translation:
         settings = self.settings
-        if settings.task == COMPARISON:
-            return self._comparison()
-        jobs = tuple(self._jobs(settings.models, settings.task or "auto"))
-        return Translation(jobs, settings.skip_existing, settings.dry_run)
-
-    def _jobs(self, models: Sequence[VisionModel], task: str) -> Iterator[Job]:
-        for entry in models:
-            for name in self.names:
-                yield self._job(entry, name, task)
-
-    def _job(self, entry: VisionModel, name: str, task: str) -> Job:
-        settings = self.settings
-        config = self._config(name)
-        options = task_options(config) | {"caption_prompt": entry.prompt, "prompt_role": entry.prompt_role}
-        benchmark = self.planner.benchmark(dataset_spec(config, name, config.language[0]), task, options)
-        role = benchmark.task.needs
-        spec = vision_spec(entry, role, vision_access(entry, role, settings, self.budget))
-
-        def output_in(folder: Path) -> Path:
-            return result_path(folder, name, benchmark.task_name, settings.language or "en")
-
-        def taken(folder: Path) -> bool:
-            return benchmark.task_name == CAPTION and holds_other_captions(
-                output_in(folder), way_of(spec, ImageCaptionSettings.restored(benchmark.settings))
-            )
-
-        identity = [spec.what, entry.prompt, entry.prompt_role]
-        output = output_in(self.target.model_folder([entry.model_name], identity, taken))
-        if not (settings.skip_existing and output.exists()):  # see `eyechart.plan.plan_jobs`
-            self.planner.check_model(spec, benchmark.task)
-        return benchmark.job(
-            spec,
-            output,
-            encoding=EncodeOptions(settings.batch_size, settings.num_workers),
-            on_error=settings.on_error,
-            **({} if settings.min_success is None else {"min_success": settings.min_success}),
-        )
-
-    def _comparison(self) -> Translation:
-        """Plan captions, text models on the captions, CLIP-like models on the images, and the table of all."""
-        settings = self.settings
-        seeing = list(self._jobs(settings.models, "zeroshot_retrieval"))
+        if settings.task != COMPARISON:
+            return self._translation(self._jobs(settings.models, settings.task or "auto"))
+        # Captions, CLIP-like models on the images, text models on the captions, and the table of all.
+        seeing = list(self._jobs(settings.models, MIXED))
         captioning = list(self._jobs(settings.caption_models, CAPTION))
         reading = [job for captions in captioning for job in self._search(captions)]
-        tables = tuple(
+        tables = (
             ComparisonPlan(
                 name,
                 tuple(job.output for job in (*seeing, *reading) if job.dataset.name == name),
@@ -144,8 +106,40 @@ class _ClipTranslation:
             )
             for name in self.names
         )
-        jobs = (*captioning, *seeing, *reading)
-        return Translation(jobs, settings.skip_existing, settings.dry_run, tables)
+        return self._translation((*captioning, *seeing, *reading), tables)
+
+    def _translation(self, jobs: Iterable[Job], comparisons: Iterable[ComparisonPlan] = ()) -> Translation:
+        return Translation(tuple(jobs), self.settings.skip_existing, self.settings.dry_run, tuple(comparisons))
+
+    def _jobs(self, models: Sequence[VisionModel], task: str) -> Iterator[Job]:
+        settings = self.settings
+        for entry, name in product(models, self.names):
+            config = self._config(name)
+            options = task_options(config) | {"caption_prompt": entry.prompt, "prompt_role": entry.prompt_role}
+            benchmark = self.planner.benchmark(dataset_spec(config, name, config.language[0]), task, options)
+            spec = vision_spec(entry, benchmark.task.needs, settings, self.budget)
+            output = self._output(entry, name, benchmark, spec)
+            if not (settings.skip_existing and output.exists()):  # see `eyechart.plan.plan_jobs`
+                self.planner.check_model(spec, benchmark.task)
+            yield benchmark.job(
+                spec,
+                output,
+                encoding=EncodeOptions(settings.batch_size, settings.num_workers),
+                on_error=settings.on_error,
+                **({} if settings.min_success is None else {"min_success": settings.min_success}),
+            )
+
+    def _output(self, entry: VisionModel, name: str, benchmark: PlannedBenchmark, spec: ModelSpec) -> Path:
+        def output_in(folder: Path) -> Path:
+            return result_path(folder, name, benchmark.task_name, self.settings.language or "en")
+
+        def taken(folder: Path) -> bool:
+            return benchmark.task_name == CAPTION and holds_other_captions(
+                output_in(folder), way_of(spec, ImageCaptionSettings.restored(benchmark.settings))
+            )
+
+        identity = [spec.what, entry.prompt, entry.prompt_role]
+        return output_in(self.target.model_folder([entry.model_name], identity, taken))
 
     def _search(self, captions: Job) -> Iterator[Job]:
         texts = Texts(
@@ -161,12 +155,17 @@ class _ClipTranslation:
     def _config(self, name: str) -> Config:
         """Return the `eyechart.config` settings that select the data."""
         settings = self.settings
-        roots = settings.data_dir
-        root = (roots.get(name) if isinstance(roots, dict) else roots) or self._in_cache(name)
+        root = settings.data_dir.get(name) if isinstance(settings.data_dir, dict) else settings.data_dir
+        if not root:  # a webdataset in the cache folder, where EvalScope keeps its own
+            folders = (Path(settings.cache_dir) / folder for folder in (name, f"wds_{name}"))
+            root = next((str(folder) for folder in folders if is_webdataset(folder)), None)
+        language, entry = settings.language or "en", load_catalogue().find(name)
+        if not settings.language and entry and entry.languages and entry.own_language("en") is None:
+            language = entry.languages[0]
         values: dict[str, Any] = {
             "dataset": [name],
             "split": settings.split,
-            "language": [self._language(name)],
+            "language": [language],
             "recall_k": settings.recall_k,
             "batch_size": settings.batch_size,
             "limit": settings.limit,
@@ -177,19 +176,6 @@ class _ClipTranslation:
             "on_error": settings.on_error,
         }
         return make_config(values | ({"dataset_root": root} if root else {}))
-
-    def _language(self, name: str) -> str:
-        """Return the language of a dataset: as configured, else English, else the dataset's first one."""
-        entry = load_catalogue().find(name)
-        wished = self.settings.language
-        if wished or entry is None or not entry.languages or entry.own_language("en") is not None:
-            return wished or "en"
-        return entry.languages[0]
-
-    def _in_cache(self, name: str) -> str | None:
-        """Find a webdataset that was placed in the cache folder, where EvalScope keeps its own."""
-        folders = (Path(self.settings.cache_dir) / folder for folder in (name, f"wds_{name}"))
-        return next((str(folder) for folder in folders if is_webdataset(folder)), None)
 
 
 @dataclass(frozen=True)
@@ -237,7 +223,7 @@ class TextModels:
         cls, entries: Sequence[TextModel], requests: Requests, budget: Budget, encode_kwargs: dict[str, Any]
     ) -> Self:
         """Separate encoders and rerankers; a reranker alone cannot search."""
-        specs = [(entry, text_spec(entry, text_access(entry, requests, budget, encode_kwargs))) for entry in entries]
+        specs = [(entry, text_spec(entry, requests, budget, encode_kwargs)) for entry in entries]
         encoders = tuple(
             (spec, encode_options(entry, encode_kwargs)) for entry, spec in specs if not entry.is_cross_encoder
         )
@@ -275,9 +261,7 @@ def text_jobs(texts: Texts, models: TextModels, top_k: int, target: RunFolder, p
     for chain in models.chains(top_k, planner):
         options = {**texts.options, **chain.options, "recall_k": list(MIXED_KS)}
         benchmark = planner.benchmark(dataset, task, options, promised=texts.promised, extra_models=chain.extra_models)
-        names = [*filter(None, [texts.writer]), *chain.names]
-        output = result_path(target.model_folder(names, chain.identity), texts.name, task)
-        yield _job(chain.encoder, benchmark, output, label(names) if len(names) > 1 else "")
+        yield _job(chain, benchmark, target, texts.name, task, texts.writer)
 
 
 def tool_jobs(config: MtebConfig, target: RunFolder, planner: Planner, promised: Collection[Path]) -> Iterator[Job]:
@@ -292,22 +276,25 @@ def tool_jobs(config: MtebConfig, target: RunFolder, planner: Planner, promised:
     settings = config.eval
     budget = Budget(settings.max_requests, settings.max_total_tokens)
     models = TextModels.of(config.models, settings, budget, settings.encode_kwargs)
-    _check_names(settings.custom_tasks)
+    names = [task.name for task in settings.custom_tasks]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError("Two custom tasks are named {name!r}.", advice="Use distinct names.", name=twice)
     for task in settings.custom_tasks:
         folder = Path(task.data_path).expanduser()
         for split in task.eval_splits:
             name = task.name if split == "test" else f"{task.name}-{split}"
+            expected = folder.resolve() in promised
             texts = Texts(
                 name,
                 folder,
                 split,
                 settings.limit,
-                promised=folder.resolve() in promised,
-                options={"candidates": True} if task.is_reranking else {},
+                promised=expected,
+                mixed=not expected and has_images(folder, task.encoding),
+                options={"candidates": True} if task.name.startswith(RERANKING) else {},
                 encoding=task.encoding,
             )
-            if not texts.promised and has_images(folder, task.encoding):
-                texts = replace(texts, mixed=True)
             yield from text_jobs(texts, models, settings.top_k, target, planner)
     if settings.task_names or settings.task_types or (settings.languages and not settings.custom_tasks):
         yield from _mteb_jobs(settings, models, target, planner)
@@ -322,8 +309,7 @@ def _mteb_jobs(settings: MtebEval, models: TextModels, target: RunFolder, planne
         kind = cast("MtebDataset", planner.datasets.open(dataset)).task.metadata.type
         for chain in own.chains(settings.top_k, planner, second=kind in WITH_RERANKER):
             benchmark = planner.benchmark(dataset, MTEB, chain.options, extra_models=chain.extra_models)
-            output = result_path(target.model_folder(chain.names, chain.identity), name, f"{MTEB}_{kind}")
-            yield _job(chain.encoder, benchmark, output, label(chain.names) if len(chain.names) > 1 else "")
+            yield _job(chain, benchmark, target, name, f"{MTEB}_{kind}")
 
 
 def _mteb_options(settings: MtebEval, name: str) -> dict[str, Any]:
@@ -337,15 +323,13 @@ def _mteb_options(settings: MtebEval, name: str) -> dict[str, Any]:
     return {key: value for key, value in chosen.items() if value}
 
 
-def _job(encoder: ModelSpec, benchmark: PlannedBenchmark, output: Path, together: str = "") -> Job:
-    access = access_of(encoder)
+def _job(
+    chain: Chain, benchmark: PlannedBenchmark, target: RunFolder, dataset: str, task: str, writer: str = ""
+) -> Job:
+    names = [*filter(None, [writer]), *chain.names]
+    output = result_path(target.model_folder(names, chain.identity), dataset, task)
+    access = access_of(chain.encoder)
     # A remote encoder serves requests in parallel, so it gets several requests' worth of texts at a time.
-    at_once = access.concurrency if "api_base" in encoder.options else 1
-    return benchmark.job(encoder, output, label=together, encoding=EncodeOptions(access.batch_size * at_once))
-
-
-def _check_names(tasks: list[CustomTask]) -> None:
-    names = [task.name for task in tasks]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UsageError("Two custom tasks are named {name!r}.", advice="Use distinct names.", name=twice)
+    at_once = access.concurrency if "api_base" in chain.encoder.options else 1
+    encoding = EncodeOptions(access.batch_size * at_once)
+    return benchmark.job(chain.encoder, output, label=label(names) if len(names) > 1 else "", encoding=encoding)
