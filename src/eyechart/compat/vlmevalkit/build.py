@@ -237,7 +237,8 @@ def infer_dataset_basename(dataset_name: str) -> str:
 
 def _own_class(name: str) -> Any:
     """Return the last class, of the script or of an imported file, that declares this benchmark."""
-    found, left = None, [datasets.ImageBaseDataset, VideoBaseDataset]
+    found: Any = None
+    left: list[Any] = [datasets.ImageBaseDataset, VideoBaseDataset]
     for one in left:
         left += one.__subclasses__()
         # A class whose file was reloaded may stay in memory: it is no longer in its module.
