@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec, spec_from_file_location
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -138,26 +138,16 @@ class _Finder(MetaPathFinder):
             return None
         inner = any(name.startswith(f"{fullname}.") for name in self.modules)
         if fullname not in self.modules and not inner:
-            own = _user_file(fullname) if self.package in WITH_USER_FILES else None
-            if own is not None:
-                return own
+            *parents, _ = fullname.split(".")
+            folders = [str(Path(folder or ".").absolute().joinpath(*parents)) for folder in sys.path]
+            user_file = PathFinder.find_spec(fullname, folders) if self.package in WITH_USER_FILES else None
+            if user_file is not None:
+                return user_file
             raise ModuleNotFoundError(
                 f"Eyechart has no {fullname}; of {self.package} it has: {', '.join(sorted(self.modules))}.",
                 name=fullname,
             )
         return ModuleSpec(fullname, _OursLoader(self.modules.get(fullname, ())), is_package=inner, origin="eyechart")
-
-
-def _user_file(fullname: str) -> ModuleSpec | None:
-    """Find an unlisted module on ``sys.path``."""
-    for folder in sys.path:
-        base = Path(folder or ".").absolute().joinpath(*fullname.split("."))
-        for file, inner in ((base.with_name(f"{base.name}.py"), None), (base / "__init__.py", [str(base)])):
-            if file.is_file():
-                return spec_from_file_location(fullname, file, submodule_search_locations=inner)
-        if base.is_dir():  # a folder without __init__.py
-            return ModuleSpec(fullname, _OursLoader(()), origin=str(base), is_package=True)
-    return None
 
 
 class _OursLoader(Loader):

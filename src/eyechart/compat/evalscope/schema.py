@@ -227,7 +227,7 @@ class ClipConfig(Settings):
     @classmethod
     def reshape(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Move models next to ``eval`` into it."""
-        if "models" in values:
+        if "models" in values and isinstance(values.get("eval"), Mapping):
             values["eval"] = dict(values["eval"])
             put(values["eval"], "models", values.pop("models"), "eval_config.models")
         return values
@@ -292,7 +292,9 @@ class MtebEval(Requests):
     @classmethod
     def reshape(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Turn paths, and custom tasks among the others with their folder next to them, into custom tasks."""
-        tasks = [{"data_path": task} if isinstance(task, str) else task for task in values.get("custom_tasks") or []]
+        tasks = [
+            {"data_path": task} if isinstance(task, str) else task for task in _as_list(values.get("custom_tasks"))
+        ]
         names = [_custom_name(name) for name in _as_list(values.get("task_names"))]
         custom = [name for name in names if name in CUSTOM_TASKS]
         if "data_path" in values:
@@ -327,8 +329,9 @@ class MtebConfig(Settings):
     @classmethod
     def reshape(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Move models in ``eval`` next to it."""
-        inner = dict(values["eval"])
+        inner = values.get("eval")
         for name in ("models", "model"):
-            if name in inner:
-                put(values, "models", inner.pop(name), f"eval_config.eval.{name}")
-        return {**values, "eval": inner}
+            if isinstance(inner, Mapping) and name in inner:
+                put(values, "models", inner[name], f"eval_config.eval.{name}")
+                values["eval"] = inner = {key: value for key, value in inner.items() if key != name}
+        return values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
@@ -20,8 +20,8 @@ __all__ = ["EvalBackend", "EvalType", "HubType", "TaskConfig"]
 
 Dict = dict[str, Any]
 
-TOOLS = ("clip_benchmark", "mteb")
-TOOL_ALIASES = {"clip_benchmark": "clip_benchmark", "mteb": "mteb", "cmteb": "mteb"}
+TOOLS: dict[str, type[BaseModel]] = {"clip_benchmark": schema.ClipConfig, "mteb": schema.MtebConfig}
+TOOL_ALIASES = {**{name: name for name in TOOLS}, "cmteb": "mteb"}
 BACKENDS = {"rageval": "RAGEval"}
 
 _QUESTIONS = "to ask a generative model questions, run `eyechart eval --dataset NAME --model_type api` instead"
@@ -202,20 +202,13 @@ class TaskConfig(schema.Settings):
 
 
 def _names_in(path: list[str]) -> Iterable[str]:
-    tool = next((part for part in path if part in TOOLS), "")
-    container = next((part for part in reversed(path) if not part.isdigit() and part not in TOOLS), "")
-    return _FIELDS.get((tool, container), TaskConfig).model_fields
-
-
-_FIELDS: dict[tuple[str, str], type[BaseModel]] = {
-    ("clip_benchmark", "eval_config"): schema.ClipConfig,
-    ("clip_benchmark", "eval"): schema.ClipEval,
-    ("clip_benchmark", "models"): schema.VisionModel,
-    ("clip_benchmark", "caption_models"): schema.VisionModel,
-    ("clip_benchmark", "text_models"): schema.TextModel,
-    ("mteb", "eval_config"): schema.MtebConfig,
-    ("mteb", "eval"): schema.MtebEval,
-    ("mteb", "models"): schema.TextModel,
-    ("mteb", "custom_tasks"): schema.CustomTask,
-}
-"""Schema of each section of a config."""
+    """Return the settings of the section that a path leads to."""
+    section: type[BaseModel] = TaskConfig
+    for part in path:
+        if part in TOOLS:
+            section = TOOLS[part]
+        elif part in section.model_fields:
+            kind = section.model_fields[part].annotation
+            inner = next(iter(get_args(kind)), kind)  # the first member of a union, or of a list
+            section = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else section
+    return section.model_fields

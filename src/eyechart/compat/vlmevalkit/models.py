@@ -135,6 +135,7 @@ class BaseModel:
     """
 
     INTERLEAVE: ClassVar[bool] = True
+    is_api = False
     allowed_types = TYPES
     check_content = staticmethod(check_content)
     preproc_content = staticmethod(preproc_content)
@@ -183,8 +184,8 @@ class BaseModel:
         return CHAT_FAILED
 
     def message_to_promptimg(self, message: Sequence[Item], dataset: str | None = None) -> tuple[str, str | None]:  # noqa: ARG002 - the original's signature
-        """Return one text and the first image."""
-        return message_to_promptimg(message)
+        """Return one text, for API models with marks for images, and the first image."""
+        return message_to_promptimg(message, mark_images=self.is_api)
 
     def _chat_inner(self) -> Callable[..., Any]:
         """Return the method ``chat_inner(message, dataset)``, which only chat models have."""
@@ -254,10 +255,6 @@ class BaseAPI(BaseModel):
     def generate_inner(self, message: list[Item], dataset: str | None = None, **kwargs: Any) -> Any:
         """Send one request."""
         raise NotImplementedError
-
-    def message_to_promptimg(self, message: Sequence[Item], dataset: str | None = None) -> tuple[str, str | None]:  # noqa: ARG002 - the original's signature
-        """Return one text, with marks for images, and the first image."""
-        return message_to_promptimg(message, mark_images=True)
 
     def working(self) -> bool:
         """Whether the API responds."""
