@@ -278,7 +278,7 @@ def convert_dataset(
     names and templates are the dataset's ``classes`` and ``templates``, if present.
     """
     kind: Kind = "multilabel" if multilabel else "classification"
-    _export(dataset, split, kind, output_folder, transform or _encoder(image_format), max_count, max_size)
+    _export(dataset, split, kind, Path(output_folder), transform, image_format, max_count, max_size)
 
 
 def convert_retrieval_dataset(
@@ -293,39 +293,38 @@ def convert_retrieval_dataset(
     verbose: bool = True,  # nothing is printed here
 ) -> None:
     """Write pairs of image and list of captions; images are as in `convert_dataset`."""
-    _export(dataset, split, "retrieval", output_folder, transform or _encoder(image_format), max_count, max_size)
-
-
-def _encoder(image_format: str) -> Callable[[Any], bytes]:
-    """Return a transform that passes bytes through and encodes PIL images."""
-    write = PIL_to_bytes(image_format)
-    return lambda image: image if isinstance(image, bytes) else write(image)
+    _export(dataset, split, "retrieval", Path(output_folder), transform, image_format, max_count, max_size)
 
 
 def _export(
     dataset: Any,
     split: str,
     kind: Kind,
-    folder: str,
-    encode: Callable[[Any], bytes],
+    folder: Path,
+    transform: Callable[[Any], bytes] | None,
+    image_format: str,
     max_count: int,
     max_size: int,
 ) -> None:
-    """Write the pairs of a script's dataset, which may only have a length and items."""
-    classes, templates = (
-        tuple(getattr(dataset, name, None) or ()) if kind != "retrieval" else () for name in ("classes", "templates")
-    )
+    """Write the pairs of a script's dataset; without a transform, images are bytes or are encoded in the format."""
+    classes: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
+    if kind != "retrieval":
+        classes, templates = (tuple(getattr(dataset, name, None) or ()) for name in ("classes", "templates"))
     if kind == "multilabel" and not classes:
         raise DataError("A multilabel dataset needs class names.", advice="Set its attribute `classes`.")
+    write = transform or PIL_to_bytes(image_format)
 
     def rows() -> Iterator[ObjectRow]:
-        for image, target in dataset if hasattr(dataset, "__iter__") else map(dataset.__getitem__, range(len(dataset))):
-            label = np.flatnonzero(np.asarray(target)) if kind == "multilabel" else target
-            yield ObjectRow(encode(image), label)
+        # Some datasets only have a length and items.
+        pairs = dataset if hasattr(dataset, "__iter__") else (dataset[i] for i in range(len(dataset)))
+        for image, target in pairs:
+            data = image if transform is None and isinstance(image, bytes) else write(image)
+            yield ObjectRow(data, np.flatnonzero(np.asarray(target)) if kind == "multilabel" else target)
 
     info = DatasetInfo("dataset", kind, split, classnames=classes, templates=templates)
-    pairs = ObjectDataset(info, ObjectRows(kind, rows, classes, templates), "")
-    export_webdataset([pairs], Path(folder), max_count=max_count, max_size=max_size, overwrite=True)
+    source = ObjectDataset(info, ObjectRows(kind, rows, classes, templates), "")
+    export_webdataset([source], folder, max_count=max_count, max_size=max_size, overwrite=True)
 
 
 @cache

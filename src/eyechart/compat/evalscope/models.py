@@ -45,10 +45,7 @@ def _encoder(entry: VisionModel, access: Access) -> ModelSpec:
     if not entry.api_base and family in ("transformers", "sentence-transformers"):
         options |= _from_hub(entry, entry.model_name)
     options["trust_remote_code"] = entry.trust_remote_code
-    precision = _precision(entry.precision)
-    return ModelSpec(
-        family, entry.model_name, entry.pretrained, precision, entry.device, _given(options), access=access
-    )
+    return _local(entry, entry.model_name, family, _given(options), access)
 
 
 def _generator(entry: VisionModel, access: Access) -> ModelSpec:
@@ -59,8 +56,7 @@ def _generator(entry: VisionModel, access: Access) -> ModelSpec:
         return ModelSpec("api", entry.model_name, options=options | {"api_base": entry.api_base}, access=access)
     options |= _from_hub(entry, entry.model_name) | {"trust_remote_code": entry.trust_remote_code}
     family = resolve_model(entry.model_name, entry.pretrained, family=entry.model_type, role="generator").family
-    precision = _precision(entry.precision)
-    return ModelSpec(family, entry.model_name, entry.pretrained, precision, entry.device, options, access=access)
+    return _local(entry, entry.model_name, family, options, access)
 
 
 def text_spec(entry: TextModel, requests: Requests, budget: Budget, encode_kwargs: dict[str, Any]) -> ModelSpec:
@@ -89,8 +85,7 @@ def text_spec(entry: TextModel, requests: Requests, budget: Budget, encode_kwarg
         **_from_hub(entry, name),
     }
     family = "cross-encoder" if entry.is_cross_encoder else entry.model_type or "sentence-transformers"
-    precision = _precision(entry.precision)
-    return ModelSpec(family, name, entry.pretrained, precision, entry.device, _given(options), access=access)
+    return _local(entry, name, family, _given(options), access)
 
 
 def _access(entry: Endpoint, name: str, requests: Requests, budget: Budget, batch_size: int) -> Access:
@@ -132,8 +127,11 @@ def _from_hub(entry: VisionModel | TextModel, name: str) -> dict[str, Any]:
     return {} if Path(name).exists() else {"hub": entry.hub, "revision": entry.revision}
 
 
-def _precision(name: str) -> str:
-    return "fp32" if name == "auto" else name
+def _local(
+    entry: VisionModel | TextModel, name: str, family: str, options: dict[str, Any], access: Access
+) -> ModelSpec:
+    precision = "fp32" if entry.precision == "auto" else entry.precision
+    return ModelSpec(family, name, entry.pretrained, precision, entry.device, options, access=access)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
