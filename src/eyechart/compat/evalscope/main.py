@@ -10,7 +10,7 @@ from pathlib import Path
 
 from eyechart.compat.evalscope.schema import CAPTION, ClipEval, VisionModel
 from eyechart.compat.evalscope.task_config import TaskConfig
-from eyechart.compat.evalscope.translate import Translation, Translator
+from eyechart.compat.evalscope.translate import Translation, translate
 from eyechart.errors import DataError, EyechartError, UsageError, errors_on
 from eyechart.estimate import estimate_requests
 from eyechart.io.config_files import read_file
@@ -93,8 +93,7 @@ def run_configs(configs: Sequence[TaskConfig], progress: Progress | None = None)
     with errors_on(CONFIG_KEYS), ExitStack() as stack:
         stamped = {config.folder: not (config.no_timestamp or config.use_cache) for config in configs}
         folders = {folder: RunFolder(folder, timestamp=timestamp) for folder, timestamp in stamped.items()}
-        translator = Translator()
-        plans = [translator.translate(config, folders[config.folder]) for config in configs]
+        plans = translate(configs, folders)
         evals = [config.eval_config.eval for config in configs]
         verbose = any(one.verbose if isinstance(one, ClipEval) else one.verbosity > 0 for one in evals)
         shown = progress or choose_progress(quiet=not verbose)

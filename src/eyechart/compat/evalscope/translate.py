@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Self, cast
@@ -52,31 +52,27 @@ class Translation:
     comparisons: tuple[ComparisonPlan, ...] = ()
 
 
-@dataclass
-class Translator:
-    """Turns the configs of a run into jobs, rejecting everything invalid before any work."""
-
-    planner: Planner = field(default_factory=Planner)
-    jobs: list[Job] = field(default_factory=list)
-    """Jobs of all configs so far."""
-
-    def translate(self, config: TaskConfig, target: RunFolder) -> Translation:
-        """Return the jobs of one config."""
-        inner, settings = config.eval_config, config.eval_config.eval
+def translate(configs: Sequence[TaskConfig], folders: Mapping[Path, RunFolder]) -> list[Translation]:
+    """Turn the configs of a run into jobs, rejecting everything invalid before any work."""
+    planner = Planner()
+    found: list[Translation] = []
+    every: list[Job] = []
+    for config in configs:
+        inner, settings, target = config.eval_config, config.eval_config.eval, folders[config.folder]
         budget = Budget(settings.max_requests, settings.max_total_tokens)
         tables: list[ComparisonPlan] = []
         skip = settings.skip_existing
         if isinstance(inner, ClipConfig):
-            jobs, tables = _VisionModels(inner.eval, budget, target, self.planner, config.seed).plan()
+            jobs, tables = _VisionModels(inner.eval, budget, target, planner, config.seed).plan()
         else:
             skip |= not inner.eval.overwrite_results
-            promised = {data_folder(job.output).resolve() for job in self.jobs if job.task == CAPTION}
-            search = TextSearch.of(inner.models, inner.eval, inner.eval.encode_kwargs, budget, target, self.planner)
+            promised = {data_folder(job.output).resolve() for job in every if job.task == CAPTION}
+            search = TextSearch.of(inner.models, inner.eval, inner.eval.encode_kwargs, budget, target, planner)
             jobs = [*search.custom_jobs(inner.eval, promised), *search.mteb_jobs(inner.eval)]
-        found = Translation(tuple(jobs), skip, settings.dry_run, tuple(tables))
-        self.jobs += found.jobs
-        check_outputs(list({(job.output, job.digest): job for job in self.jobs}.values()))
-        return found
+        found.append(Translation(tuple(jobs), skip, settings.dry_run, tuple(tables)))
+        every += jobs
+    check_outputs(list({(job.output, job.digest): job for job in every}.values()))
+    return found
 
 
 @dataclass(frozen=True)

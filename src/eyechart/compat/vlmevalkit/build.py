@@ -94,13 +94,11 @@ class VideoBaseDataset:
 
     def frame_paths(self, video: str) -> list[str]:
         """Return the paths of ``nframe`` frames."""
-        folder = self._frames_of(video)
-        return [str(folder / self.frame_tmpl.format(i, self.nframe)) for i in range(1, self.nframe + 1)]
+        return self._paths(video, self.frame_tmpl, self.nframe)
 
     def frame_paths_fps(self, video: str, num_frames: int) -> list[str]:
         """Return the paths of frames sampled at ``fps``."""
-        folder = self._frames_of(video)
-        return [str(folder / self.frame_tmpl_fps.format(i, num_frames, self.fps)) for i in range(1, num_frames + 1)]
+        return self._paths(video, self.frame_tmpl_fps, num_frames)
 
     def save_video_frames(self, video: str) -> list[str]:
         """Write the missing frames of a video, and return the paths of all.
@@ -132,10 +130,10 @@ class VideoBaseDataset:
                 Image.fromarray(reader[place].asnumpy()).save(path)
         return paths
 
-    def _frames_of(self, video: str) -> Path:
+    def _paths(self, video: str, template: str, count: int) -> list[str]:
         folder = inside(Path(self.frame_root), video, "the video's name")
         folder.mkdir(parents=True, exist_ok=True)
-        return folder
+        return [str(folder / template.format(i, count, self.fps)) for i in range(1, count + 1)]
 
 
 class ConcatVideoDataset(VideoBaseDataset):
