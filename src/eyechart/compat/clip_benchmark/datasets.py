@@ -314,13 +314,18 @@ def _export(
     if kind == "multilabel" and not classes:
         raise DataError("A multilabel dataset needs class names.", advice="Set its attribute `classes`.")
     write = transform or PIL_to_bytes(image_format)
+    targets: dict[str, Callable[[Any], Any]] = {
+        "classification": int,
+        "multilabel": lambda present: np.flatnonzero(np.asarray(present)),
+        "retrieval": tuple,
+    }
 
     def rows() -> Iterator[ObjectRow]:
         # Some datasets only have a length and items.
         pairs = dataset if hasattr(dataset, "__iter__") else (dataset[i] for i in range(len(dataset)))
         for image, target in pairs:
             data = image if transform is None and isinstance(image, bytes) else write(image)
-            yield ObjectRow(data, np.flatnonzero(np.asarray(target)) if kind == "multilabel" else target)
+            yield ObjectRow(data, targets[kind](target))
 
     info = DatasetInfo("dataset", kind, split, classnames=classes, templates=templates)
     source = ObjectDataset(info, ObjectRows(kind, rows, classes, templates), "")
