@@ -144,6 +144,17 @@ def test_everything_that_is_served_exists(package):
             assert not attribute or hasattr(found, attribute), source
 
 
+def test_the_constants_of_evalscope_are_served(tmp_path):
+    (tmp_path / "script.py").write_text(
+        "from evalscope.constants import EvalBackend, EvalType, HubType\n"
+        "print(EvalBackend.RAG_EVAL, EvalType.SERVICE, HubType.MODELSCOPE)\n"
+    )
+
+    done = run_as(tmp_path, "evalscope", "script.py")
+
+    assert (done.stdout, done.stderr) == ("RAGEval openai_api modelscope\n", "")
+
+
 def test_the_command_that_exports_is_served_under_the_name_of_its_module(tmp_path):
     done = run_as(tmp_path, "clip_benchmark", "-m", "clip_benchmark.webdataset_builder", "--help")
 
