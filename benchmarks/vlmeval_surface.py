@@ -18,7 +18,7 @@ from importlib.abc import MetaPathFinder
 from importlib.util import spec_from_file_location
 from pathlib import Path
 
-from eyechart.compat.import_shim import act_as
+from eyechart.compat import act_as
 
 GROUPS = {"dataset modules": ("dataset",), "model files": ("vlm", "api")}
 COMMON = ("numpy", "pandas", "PIL.Image", "torch", "transformers", "requests")

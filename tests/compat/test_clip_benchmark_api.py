@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from eyechart.cli import main
-from eyechart.compat.import_shim import SURFACES, _OursLoader
+from eyechart.cli.act_as import SURFACES
+from eyechart.compat.import_shim import _OursLoader
 from eyechart.datasets.row_dataset import RowDataset
 from eyechart.errors import DataError, EyechartError, UsageError
 from support.data import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from eyechart.cli import main
-from eyechart.compat.import_shim import SURFACES
+from eyechart.cli.act_as import SURFACES
 
 
 def run_as(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -140,7 +140,19 @@ def test_everything_that_is_served_exists(package):
         name, _, target = source.rpartition("=")
         module, _, attribute = target.partition(":")
         if not name or find_spec(module.partition(".")[0]):
-            assert not attribute or hasattr(import_module(module), attribute), source
+            found = import_module(module)
+            assert not attribute or hasattr(found, attribute), source
+
+
+def test_the_constants_of_evalscope_are_served(tmp_path):
+    (tmp_path / "script.py").write_text(
+        "from evalscope.constants import EvalBackend, EvalType, HubType\n"
+        "print(EvalBackend.RAG_EVAL, EvalType.SERVICE, HubType.MODELSCOPE)\n"
+    )
+
+    done = run_as(tmp_path, "evalscope", "script.py")
+
+    assert (done.stdout, done.stderr) == ("RAGEval openai_api modelscope\n", "")
 
 
 def test_the_command_that_exports_is_served_under_the_name_of_its_module(tmp_path):

@@ -7,7 +7,7 @@ import sys
 import warnings
 from typing import Any
 
-from eyechart.cli import build, main_clip_benchmark, main_export_wds, make_parser
+from eyechart.cli import build, main_clip_benchmark, make_parser
 from eyechart.cli.flags.eval_flags import eval_settings, settings_of
 from eyechart.compat.clip_benchmark.models import TYPE2FUNC
 from eyechart.config import make_config
@@ -23,8 +23,6 @@ from eyechart.settings.presets import PRESETS
 __all__ = ["get_parser_args", "main", "main_build", "main_eval", "run", "world_info_from_env"]
 
 PROGRAM = "clip_benchmark"
-main_export = main_export_wds
-"""``clip_benchmark.webdataset_builder.main``."""
 OWN_TYPES = frozenset(TYPE2FUNC)
 
 

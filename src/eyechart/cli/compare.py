@@ -46,9 +46,9 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.report.compare_text import positions_json, positions_text
     from eyechart.report.comparison import compare, rank_models
     from eyechart.report.leaderboard import published_positions
-    from eyechart.report.paired_records import RecordsCache
+    from eyechart.report.paired_records import RecordsCache, check_aspects
 
-    _check_aspects(args.allow_different)
+    check_aspects(args.allow_different)
     files = named_or_default(args.files)
     found = load(files).found
     table = arrange(found)
@@ -95,18 +95,6 @@ def _comparable(table: ResultTable, baseline: int, others: list[int]) -> list[in
         message = UserMessage(text, model=table.models[row].label, other=table.models[baseline].label)
         write_message(message, sys.stderr)
     return shared or others
-
-
-def _check_aspects(allowed: list[str]) -> None:
-    from eyechart.report.paired_records import ASPECTS, UNPAIRABLE
-
-    for aspect in allowed:
-        if aspect not in ASPECTS:
-            raise unknown_name("aspect", aspect, ASPECTS)
-        if aspect in UNPAIRABLE:
-            raise UsageError(
-                "Results that differ in {aspect} have no samples in common and cannot be paired.", aspect=aspect
-            )
 
 
 def _baseline(table: ResultTable, wanted: str | None, first_argument: str) -> int:

@@ -12,18 +12,14 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec, spec_from_file_location
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from eyechart.errors import UsageError, unknown_name
 
-_CLIP = "eyechart.compat.clip_benchmark"
-_DATASETS, _METRICS, _MODELS = f"{_CLIP}.datasets", f"{_CLIP}.metrics", f"{_CLIP}.models"
-_EVALSCOPE = "eyechart.compat.evalscope"
-_RUN, _CONFIG, _NAMES = f"{_EVALSCOPE}.main", f"{_EVALSCOPE}.task_config", f"{_EVALSCOPE}.names"
 _SMP = """
 OrderedDict=collections:OrderedDict Path=pathlib:Path base64=base64 copy=copy cp=copy csv=csv datetime=datetime
 defaultdict=collections:defaultdict hashlib=hashlib io=io json=json logging=logging math=math mimetypes=mimetypes
@@ -41,29 +37,30 @@ tools utils utils.matching_util utils.mp_util
 vlm vlm.base
 """
 """VLMEvalKit's modules import all names from each other, so each of ours exposes the whole surface."""
+_DATASETS = "eyechart.compat.clip_benchmark.datasets"
+_METRICS = "eyechart.compat.clip_benchmark.metrics"
+_MODELS = "eyechart.compat.clip_benchmark.models"
+_RUN, _CONFIG = "eyechart.compat.evalscope.main", "eyechart.compat.evalscope.task_config"
 
 SURFACES: dict[str, dict[str, Sequence[str]]] = {
     "clip_benchmark": {
-        "clip_benchmark": (_CLIP,),
-        # The command-line package implements these; other modules of this package must not import it.
-        "clip_benchmark.cli": ("eyechart.cli.clip_benchmark", _DATASETS, _MODELS),
+        "clip_benchmark": ("eyechart.compat.clip_benchmark",),
         "clip_benchmark.datasets.builder": (_DATASETS,),
         "clip_benchmark.metrics.captioning": (f"evaluate={_METRICS}:evaluate_captions",),
         "clip_benchmark.metrics.image_caption_selection": (f"evaluate={_METRICS}:evaluate_selection",),
-        "clip_benchmark.metrics.linear_probe": (f"{_CLIP}.linear_probe",),
+        "clip_benchmark.metrics.linear_probe": ("eyechart.compat.clip_benchmark.linear_probe",),
         "clip_benchmark.metrics.zeroshot_classification": (_METRICS, f"evaluate={_METRICS}:evaluate_classification"),
         "clip_benchmark.metrics.zeroshot_retrieval": (_METRICS, f"evaluate={_METRICS}:evaluate_retrieval"),
         "clip_benchmark.model_collection": (_MODELS,),
         "clip_benchmark.models": (_MODELS,),
         "clip_benchmark.models.japanese_clip": (_MODELS,),
         "clip_benchmark.models.open_clip": (_MODELS,),
-        "clip_benchmark.webdataset_builder": (_DATASETS, "main=eyechart.cli.clip_benchmark:main_export"),
     },
     "evalscope": {
         "evalscope": (_CONFIG, _RUN),
         "evalscope.run": (_RUN, _CONFIG),
         "evalscope.config": (_CONFIG,),
-        "evalscope.constants": (_NAMES,),
+        "evalscope.constants": (_CONFIG,),
         "evalscope.utils": (_RUN,),
         "evalscope.utils.logger": (_RUN,),
     },
@@ -74,15 +71,15 @@ SURFACES: dict[str, dict[str, Sequence[str]]] = {
 }
 """For each package its modules; for each module its sources: ``module`` exposes that module's public names, and
 ``name=module`` or ``name=module:attribute`` exposes one object, imported on first use and omitted if its library is not
-installed."""
+installed. `eyechart.cli.act_as` adds the modules that are command lines."""
 WITH_USER_FILES = frozenset({"vlmeval"})
 """Packages to which user files in a folder such as ``vlmeval/dataset`` belong."""
 SPAWNED = Path(__file__).parent / "spawned"
 """A folder per package for spawned workers: they inherit ``sys.path`` but not our finders."""
 
 
-def act_as(name: str) -> None:
-    """Serve ``import <name>`` from now on, whether or not the real package is installed.
+def serve(name: str) -> None:
+    """Put a finder of our modules in front of all others (see `eyechart.compat.act_as`).
 
     Raises:
         UsageError: If the name is unknown, or the real package has already been imported.
@@ -100,13 +97,6 @@ def act_as(name: str) -> None:
         sys.path.insert(0, str(SPAWNED / name))
 
 
-def take_over(name: str) -> None:
-    """Replace the module that is being imported from ``SPAWNED`` by our package."""
-    del sys.modules[name]
-    act_as(name)
-    import_module(name)
-
-
 def run_script(path: str, arguments: Sequence[str]) -> None:
     """Run a script as ``python path arguments`` would."""
     if not Path(path).is_file():
@@ -121,7 +111,11 @@ def run_module(name: str, arguments: Sequence[str]) -> int:
     sys.argv[:] = [name, *arguments]
     sys.path.insert(1, "")
     if not any(isinstance(finder, _Finder) and name in finder.modules for finder in sys.meta_path):
-        if not _is_there(name):
+        try:
+            found = find_spec(name)
+        except ModuleNotFoundError:  # not even the package
+            found = None
+        if found is None:
             raise UsageError(
                 "Module not found: {name}.", advice="To run a script, pass its path without -m.", name=name
             )
@@ -131,13 +125,6 @@ def run_module(name: str, arguments: Sequence[str]) -> int:
     if not hasattr(served, "main"):
         raise UsageError("{name} has no main() to run.", name=name)
     return int(served.main() or 0)
-
-
-def _is_there(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:  # not even the package
-        return False
 
 
 class _Finder(MetaPathFinder):
@@ -151,26 +138,16 @@ class _Finder(MetaPathFinder):
             return None
         inner = any(name.startswith(f"{fullname}.") for name in self.modules)
         if fullname not in self.modules and not inner:
-            own = _user_file(fullname) if self.package in WITH_USER_FILES else None
-            if own is not None:
-                return own
+            *parents, _ = fullname.split(".")
+            folders = [str(Path(folder or ".").absolute().joinpath(*parents)) for folder in sys.path]
+            user_file = PathFinder.find_spec(fullname, folders) if self.package in WITH_USER_FILES else None
+            if user_file is not None:
+                return user_file
             raise ModuleNotFoundError(
                 f"Eyechart has no {fullname}; of {self.package} it has: {', '.join(sorted(self.modules))}.",
                 name=fullname,
             )
         return ModuleSpec(fullname, _OursLoader(self.modules.get(fullname, ())), is_package=inner, origin="eyechart")
-
-
-def _user_file(fullname: str) -> ModuleSpec | None:
-    """Find an unlisted module on ``sys.path``."""
-    for folder in sys.path:
-        base = Path(folder or ".").absolute().joinpath(*fullname.split("."))
-        for file, inner in ((base.with_name(f"{base.name}.py"), None), (base / "__init__.py", [str(base)])):
-            if file.is_file():
-                return spec_from_file_location(fullname, file, submodule_search_locations=inner)
-        if base.is_dir():  # a folder without __init__.py
-            return ModuleSpec(fullname, _OursLoader(()), origin=str(base), is_package=True)
-    return None
 
 
 class _OursLoader(Loader):

@@ -48,13 +48,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-# The models and datasets of a call: names for the settings, and in-memory objects for the jobs.
-
-
-Named = tuple[str, Any]
-"""A display name, or empty, and a model: its name, path or object."""
-
-
 @dataclass
 class InputObjects:
     """Names of a call's models and datasets, and the in-memory objects among them."""
@@ -80,10 +73,11 @@ class InputObjects:
         for name, thing in _models(things):
             if isinstance(thing, str | Path):
                 self.models.append(str(thing))
-            else:
-                whole = thing if _spec_of(thing) else replace(parts, model=thing)
-                model = _model_of(thing)
-                self.models.append(self._take(name or _spec_of(thing) or type(model).__name__, whole, model))
+                continue
+            members = thing if isinstance(thing, tuple) and thing else (thing,)
+            model = next((member for member in members if is_model(member)), members[0])
+            whole = thing if _spec_of(thing) else replace(parts, model=thing)
+            self.models.append(self._take(name or _spec_of(thing) or type(model).__name__, whole, model))
         if parts != ModelParts(None) and not self.given:
             raise UsageError("preprocess, tokenizer and processor require a model passed as an object.")
 
@@ -109,8 +103,8 @@ class InputObjects:
         return free
 
 
-def _models(things: Any) -> Iterator[Named]:
-    """Yield models with their display names: the keys of a mapping."""
+def _models(things: Any) -> Iterator[tuple[str, Any]]:
+    """Yield models with their display names: the keys of a mapping, else empty."""
     if isinstance(things, Mapping):
         for name, thing in things.items():
             if isinstance(thing, str | Path) or _spec_of(thing):
@@ -130,12 +124,6 @@ def _datasets(things: Any) -> Sequence[Any]:
         return ()
     several = isinstance(things, list | tuple) and not (things and is_item(things[0]))
     return things if several else (things,)
-
-
-def _model_of(thing: Any) -> Any:
-    """Return the model of a tuple of parts."""
-    parts = thing if isinstance(thing, tuple) and thing else (thing,)
-    return next((part for part in parts if is_model(part)), parts[0])
 
 
 def _spec_of(thing: Any) -> str:

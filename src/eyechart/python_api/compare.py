@@ -9,14 +9,14 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eyechart.errors import UsageError, errors_on, import_extra, unknown_name
+from eyechart.errors import UsageError, errors_on, import_extra
 from eyechart.io.terminal import width_of
 from eyechart.python_api.arguments import ARGUMENTS
 from eyechart.report.compare_text import comparison_text, ranking_text
 from eyechart.report.comparison import PairwiseComparison, SuiteRanking, rank_models
 from eyechart.report.comparison import compare as compare_rows
 from eyechart.report.loader import LoadedResult, load_results
-from eyechart.report.paired_records import ASPECTS, UNPAIRABLE, RecordsCache
+from eyechart.report.paired_records import RecordsCache, check_aspects
 from eyechart.report.result_table import ResultTable, make_table
 from eyechart.results.result import Result
 
@@ -106,13 +106,7 @@ def compare(a: Side, b: Side, *, metric: str | None = None, allow_different: str
     """
     with errors_on(ARGUMENTS):
         allowed = [allow_different] if isinstance(allow_different, str) else list(allow_different)
-        for aspect in allowed:
-            if aspect not in ASPECTS:
-                raise unknown_name("aspect", aspect, ASPECTS)
-            if aspect in UNPAIRABLE:
-                raise UsageError(
-                    "Results that differ in {aspect} have no samples in common and cannot be paired.", aspect=aspect
-                )
+        check_aspects(allowed)
         sides = [_found(side, name) for side, name in ((a, "first"), (b, "second"))]
         table = make_table([item for side in sides for item in side])
         first, second = (_row_of(table, side, name) for side, name in zip(sides, ("first", "second"), strict=True))

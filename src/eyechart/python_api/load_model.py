@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sized
+from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
@@ -50,12 +50,9 @@ class LoadedEncoder:
         if alone or isinstance(images, str | Path | bytes) or not hasattr(images, "__iter__"):
             raise UsageError("encode_images takes a list.", advice="Pass [image] for a single image.")
         listed = list(images)
-        if not listed:
-            return self._nothing()
         rows = ObjectRows("images", lambda: (ObjectRow(image, None) for image in listed))
         dataset = make_dataset(DatasetSpec("images", IN_MEMORY, ""), rows, "list", "")
-        with errors_on(ARGUMENTS), self._cached_model() as model:
-            return self._scaled(model.images(read_manifest(dataset)).vectors)
+        return self._encode(listed, lambda model: model.images(read_manifest(dataset)).vectors)
 
     def encode_texts(self, texts: Iterable[str], *, language: str = "en") -> Vectors:
         """Encode texts to a float32 array (n, dimensions)."""
@@ -63,28 +60,19 @@ class LoadedEncoder:
         strange = [text for text in listed if not isinstance(text, str)]
         if strange:
             raise UsageError("encode_texts takes a list of strings; {first!r:.60} is not a string.", first=strange[0])
-        if not listed:
-            return self._nothing()
-        with errors_on(ARGUMENTS), self._cached_model() as model:
-            return self._scaled(model.texts(listed, language=language))
+        return self._encode(listed, lambda model: model.texts(listed, language=language))
 
     def __repr__(self) -> str:
         return f"<{self.spec.label} ({self.spec.family}, {self.spec.precision})>"
 
-    def _scaled(self, vectors: Vectors) -> Vectors:
-        return unit(vectors) if self.normalize else vectors
-
-    def _nothing(self) -> Vectors:
-        return np.empty((0, self.card.embedding_dim or 0), np.float32)
-
-    @contextmanager
-    def _cached_model(self) -> Iterator[CachedEncoder]:
-        """Wrap the model in the vector store, or in a temporary one."""
-        if self.store:
-            yield CachedEncoder(self._model, EmbeddingStore(store_place()), self._options)
-            return
-        with tempfile.TemporaryDirectory(prefix="eyechart-vectors-") as folder:
-            yield CachedEncoder(self._model, EmbeddingStore(folder), self._options)
+    def _encode(self, inputs: Sized, encode: Callable[[CachedEncoder], Vectors]) -> Vectors:
+        """Encode with the vector store, or with a temporary one."""
+        if not inputs:
+            return np.empty((0, self.card.embedding_dim or 0), np.float32)
+        place = nullcontext(store_place()) if self.store else TemporaryDirectory(prefix="eyechart-vectors-")
+        with errors_on(ARGUMENTS), place as folder:
+            vectors = encode(CachedEncoder(self._model, EmbeddingStore(folder), self._options))
+            return unit(vectors) if self.normalize else vectors
 
 
 def load_model(

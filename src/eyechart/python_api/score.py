@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eyechart import __version__
 from eyechart.config import make_config
 from eyechart.datasets.in_memory_rows import check_no_matrix, texts_of
 from eyechart.errors import DataError, UsageError, errors_on
 from eyechart.manifest import Entry
-from eyechart.metrics.vectors import Vectors, float_array, unit
+from eyechart.metrics.vectors import Ints, Vectors, float_array, unit
 from eyechart.outputs import place_of
 from eyechart.python_api.arguments import ARGUMENTS, collect
 from eyechart.results.files import unsaved_folder
@@ -29,200 +28,7 @@ from eyechart.tasks.text_classifiers import class_vectors
 from eyechart.tasks.zeroshot_classification import ClassificationPrediction
 from eyechart.types import DatasetInfo, DatasetSpec, Job, ModelSpec, Notice, digest_json
 
-Ints = NDArray[np.int64]
 SOURCE = "vectors of the caller"
-
-
-def class_prediction(
-    name: str,
-    image_vectors: Any,
-    class_texts: Any,
-    labels: Any,
-    classnames: Sequence[str] | None,
-    ids: Sequence[str] | None,
-    logits: tuple[float | None, float | None] = (None, None),
-) -> ClassificationPrediction:
-    """Build a classification prediction; several vectors per class are averaged like prompts."""
-    images, seen = _units("image_vectors", image_vectors)
-    raw = _numbers("text_vectors", class_texts, axes=(2, 3))
-    prompts = raw.shape[1] if raw.ndim == 3 else 1
-    texts, read = _units("text_vectors", raw.reshape(-1, raw.shape[-1]))
-    _check_sizes(images, texts)
-    count = len(texts) // prompts
-    names = tuple(map(str, range(count))) if classnames is None else texts_of("classnames", classnames)
-    _check_length("classnames", names, count, "classes in text_vectors")
-    check_no_matrix(labels)
-    targets = _listed("labels", labels)
-    _check_length("labels", targets, len(images), "image_vectors")
-    several = any(isinstance(target, list | tuple) for target in targets)
-    entries = tuple(
-        Entry(key, None, _classes(target, count, key), (), {})
-        if several
-        else Entry(key, _class(target, count, key), (), (), {})
-        for key, target in zip(_ids(ids, len(images)), targets, strict=True)
-    )
-    info = DatasetInfo(name, "multilabel" if several else "classification", classnames=names, source=SOURCE)
-    classes = class_vectors(texts, [[""] * prompts] * count)
-    return ClassificationPrediction(info, entries, (), images, classes, (*seen, *read), *logits)
-
-
-def pair_prediction(
-    name: str,
-    image_vectors: Any,
-    text_vectors: Any,
-    pairs: Any,
-    captions: Sequence[str] | None,
-    ids: Sequence[str] | None,
-) -> RetrievalPrediction:
-    """Build a retrieval prediction with the texts ordered by image."""
-    images, seen = _units("image_vectors", image_vectors)
-    texts, read = _units("text_vectors", text_vectors)
-    _check_sizes(images, texts)
-    words = [f"text {i}" for i in range(len(texts))] if captions is None else list(map(str, captions))
-    _check_length("captions", words, len(texts), "text_vectors")
-    owner = _owners(pairs, len(images), len(texts))
-    order = np.argsort(owner, kind="stable")
-    of_image: list[list[str]] = [[] for _ in images]
-    for text in order:
-        of_image[owner[text]].append(words[text])
-    entries = tuple(
-        Entry(key, None, (), tuple(own), {}) for key, own in zip(_ids(ids, len(images)), of_image, strict=True)
-    )
-    info = DatasetInfo(name, "retrieval", source=SOURCE)
-    asked = np.arange(len(images))
-    return RetrievalPrediction(info, entries, (), images, texts[order], owner[order], asked, (*seen, *read))
-
-
-def _owners(pairs: Any, images: int, texts: int) -> Ints:
-    """Return the image index of each text, from a list of indices or from pairs (image, text)."""
-    try:
-        array = np.asarray(_listed("pairs", pairs))
-        whole = array.astype(np.int64) if array.size else np.empty(0, np.int64)
-    except (TypeError, ValueError):
-        array, whole = np.empty((0, 0, 0)), np.empty(0, np.int64)
-    if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] != 2) or not np.array_equal(array, whole):
-        raise UsageError("pairs must be integers.", advice="Give the image index of each text, or pairs (image, text).")
-    if array.ndim == 1:
-        _check_length("pairs", whole, texts, "text_vectors")
-        whole = np.stack([whole, np.arange(texts)], axis=1)
-    for column, (what, count) in enumerate((("image", images), ("text", texts))):
-        wrong = whole[(whole[:, column] < 0) | (whole[:, column] >= count), column]
-        if len(wrong):
-            raise DataError(
-                "pairs refer to {what} {first}, but there are {count} (0 to {last}).",
-                what=what,
-                first=wrong[0],
-                count=count,
-                last=count - 1,
-            )
-    uses = np.bincount(whole[:, 1], minlength=texts)
-    if (uses != 1).any():
-        text = int(np.flatnonzero(uses != 1)[0])
-        raise DataError(
-            "Text {text} is paired with {uses} images; expected exactly one.",
-            text=text,
-            uses=uses[text],
-        )
-    without = np.setdiff1d(np.arange(images), whole[:, 0])
-    if len(without):
-        raise DataError(
-            "Image {first} has no text.", advice="Add at least one text or remove the image.", first=without[0]
-        )
-    owner = np.empty(texts, np.int64)
-    owner[whole[:, 1]] = whole[:, 0]
-    return owner
-
-
-def _numbers(name: str, given: Any, axes: Sequence[int] = (2,)) -> Vectors:
-    """Convert the caller's vectors, and check their shape and values."""
-    try:
-        array = float_array(given)
-    except (TypeError, ValueError) as error:
-        raise UsageError("{name} is not an array of numbers ({reason}).", name=name, reason=error) from error
-    if array.ndim not in axes or not array.size:
-        raise UsageError(
-            "{name} has the shape {shape}.",
-            advice="Expected one row per item: (n, dimensions).",
-            name=name,
-            shape=array.shape,
-        )
-    if not np.isfinite(array).all():
-        bad = int((~np.isfinite(array).all(axis=-1)).sum())
-        raise DataError(
-            "{name}: {bad} vectors contain NaN or infinite values.",
-            advice="Check how they were computed.",
-            name=name,
-            bad=bad,
-        )
-    return array
-
-
-def _units(name: str, given: Any) -> tuple[Vectors, tuple[Notice, ...]]:
-    array = _numbers(name, given)
-    return drop_constant_embeddings(unit(array), name.removesuffix("_vectors") + "s", range(len(array)))
-
-
-def _check_sizes(images: Vectors, texts: Vectors) -> None:
-    if images.shape[1] != texts.shape[1]:
-        raise UsageError(
-            "image_vectors have {images} dimensions, text_vectors {texts}.",
-            advice="Both must come from the same model.",
-            images=images.shape[1],
-            texts=texts.shape[1],
-        )
-
-
-def _check_length(name: str, values: Any, count: int, what: str) -> None:
-    if len(values) != count:
-        raise UsageError("{n} {name} for {count} {what}.", n=len(values), name=name, count=count, what=what)
-
-
-def _ids(given: Sequence[str] | None, count: int) -> list[str]:
-    names = list(map(str, range(count) if given is None else given))
-    _check_length("ids", names, count, "image_vectors")
-    if len(set(names)) < count:
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise DataError(
-            "The id {twice!r} occurs twice.",
-            advice="Make ids unique: records and comparisons refer to them.",
-            twice=twice,
-        )
-    return names
-
-
-def _listed(name: str, values: Any) -> list[Any]:
-    if isinstance(values, str | Mapping | Set) or not hasattr(values, "__iter__"):
-        raise UsageError("{name} must be a list.", name=name)
-    return list(values.tolist() if hasattr(values, "tolist") else values)
-
-
-def _classes(labels: Any, count: int, key: str) -> tuple[int, ...]:
-    if not isinstance(labels, list | tuple):
-        raise UsageError("Image {key} has one label, others a list.", advice="Give a list for every image.", key=key)
-    found = tuple(_class(one, count, key) for one in labels)
-    if len(set(found)) < len(found):
-        raise DataError("The labels {labels!r:.60} of image {key} contain a class twice.", labels=labels, key=key)
-    return found
-
-
-def _class(label: Any, count: int, key: str) -> int:
-    value = label.item() if prod(getattr(label, "shape", (0,))) == 1 else label
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise UsageError("The label {label!r:.60} of image {key} is not a class index.", label=label, key=key)
-    if not 0 <= value < count:
-        raise DataError(
-            "Image {key} has the label {value}, but there are {count} classes (0 to {last}).",
-            key=key,
-            value=value,
-            count=count,
-            last=count - 1,
-        )
-    return value
-
-
-# ``eyechart.score``: the metrics of a task for precomputed vectors.
-
-
 VECTORS = "vectors"
 
 
@@ -297,14 +103,165 @@ def score(
                 raise UsageError(
                     "{name} cannot be combined with {what}.", name=name, what="labels" if pairs is None else "pairs"
                 )
+        images, seen = _units("image_vectors", image_vectors)
+        texts, read = _units("text_vectors", text_vectors, axes=(2, 3) if pairs is None else (2,))
+        if images.shape[1] != texts.shape[-1]:
+            raise UsageError(
+                "image_vectors have {images} dimensions, text_vectors {texts}.",
+                advice="Both must come from the same model.",
+                images=images.shape[1],
+                texts=texts.shape[-1],
+            )
+        names, notices = _ids(ids, len(images)), (*seen, *read)
         prediction: Prediction
         if pairs is None:
-            own = (logit_scale, logit_bias)
-            prediction = class_prediction(dataset, image_vectors, text_vectors, labels, classnames, ids, own)
+            info, entries, classes = _classification(dataset, texts, names, labels, classnames)
+            prediction = ClassificationPrediction(info, entries, (), images, classes, notices, logit_scale, logit_bias)
         else:
-            prediction = pair_prediction(dataset, image_vectors, text_vectors, pairs, captions, ids)
+            owner = _owners(pairs, len(images), len(texts))
+            order = np.argsort(owner, kind="stable")  # texts are ordered by image
+            words = [f"text {i}" for i in range(len(texts))] if captions is None else list(map(str, captions))
+            _check_length("captions", words, len(texts), "text_vectors")
+            of_image: list[list[str]] = [[] for _ in images]
+            for text in order:
+                of_image[owner[text]].append(words[text])
+            entries = tuple(Entry(key, None, (), tuple(own), {}) for key, own in zip(names, of_image, strict=True))
+            info = DatasetInfo(dataset, "retrieval", source=SOURCE)
+            asked = np.arange(len(images))
+            prediction = RetrievalPrediction(info, entries, (), images, texts[order], owner[order], asked, notices)
         config = make_config(collect({"recall_k": recall_k, "metrics": metrics}, {}))
         return _result(prediction, {"recall_k": config.recall_k, "metrics": config.metrics}, model, output, start)
+
+
+def _units(name: str, given: Any, axes: Sequence[int] = (2,)) -> tuple[Vectors, tuple[Notice, ...]]:
+    """Convert the caller's vectors, check their shape and values, and L2-normalise them."""
+    try:
+        array = float_array(given)
+    except (TypeError, ValueError) as error:
+        raise UsageError("{name} is not an array of numbers ({reason}).", name=name, reason=error) from error
+    if array.ndim not in axes or not array.size:
+        raise UsageError(
+            "{name} has the shape {shape}.",
+            advice="Expected one row per item: (n, dimensions).",
+            name=name,
+            shape=array.shape,
+        )
+    bad = int((~np.isfinite(array).all(axis=-1)).sum())
+    if bad:
+        raise DataError(
+            "{name}: {bad} vectors contain NaN or infinite values.",
+            advice="Check how they were computed.",
+            name=name,
+            bad=bad,
+        )
+    rows = unit(array.reshape(-1, array.shape[-1]))
+    units, notices = drop_constant_embeddings(rows, name.removesuffix("_vectors") + "s", range(len(rows)))
+    return units.reshape(array.shape), notices
+
+
+def _check_length(name: str, values: Any, count: int, what: str) -> None:
+    if len(values) != count:
+        raise UsageError("{n} {name} for {count} {what}.", n=len(values), name=name, count=count, what=what)
+
+
+def _ids(given: Sequence[str] | None, count: int) -> list[str]:
+    names = list(map(str, range(count) if given is None else given))
+    _check_length("ids", names, count, "image_vectors")
+    if len(set(names)) < count:
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise DataError(
+            "The id {twice!r} occurs twice.",
+            advice="Make ids unique: records and comparisons refer to them.",
+            twice=twice,
+        )
+    return names
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    if isinstance(values, str | Mapping | Set) or not hasattr(values, "__iter__"):
+        raise UsageError("{name} must be a list.", name=name)
+    return list(values.tolist() if hasattr(values, "tolist") else values)
+
+
+def _classification(
+    name: str, texts: Vectors, ids: Sequence[str], labels: Any, classnames: Sequence[str] | None
+) -> tuple[DatasetInfo, tuple[Entry, ...], Vectors]:
+    """Return dataset, samples and classifier; several vectors per class are averaged like prompts."""
+    count, prompts = len(texts), texts.shape[1] if texts.ndim == 3 else 1
+    names = tuple(map(str, range(count))) if classnames is None else texts_of("classnames", classnames)
+    _check_length("classnames", names, count, "classes in text_vectors")
+    check_no_matrix(labels)
+    targets = _listed("labels", labels)
+    _check_length("labels", targets, len(ids), "image_vectors")
+    several = any(isinstance(target, list | tuple) for target in targets)
+    entries = []
+    for key, target in zip(ids, targets, strict=True):
+        if several and not isinstance(target, list | tuple):
+            raise UsageError(
+                "Image {key} has one label, others a list.", advice="Give a list for every image.", key=key
+            )
+        found = tuple(_class(one, count, key) for one in (target if several else [target]))
+        if len(set(found)) < len(found):
+            raise DataError("The labels {labels!r:.60} of image {key} contain a class twice.", labels=target, key=key)
+        entries.append(Entry(key, None, found, (), {}) if several else Entry(key, found[0], (), (), {}))
+    info = DatasetInfo(name, "multilabel" if several else "classification", classnames=names, source=SOURCE)
+    classes = class_vectors(texts.reshape(-1, texts.shape[-1]), [[""] * prompts] * count)
+    return info, tuple(entries), classes
+
+
+def _class(label: Any, count: int, key: str) -> int:
+    value = label.item() if prod(getattr(label, "shape", (0,))) == 1 else label
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageError("The label {label!r:.60} of image {key} is not a class index.", label=label, key=key)
+    if not 0 <= value < count:
+        raise DataError(
+            "Image {key} has the label {value}, but there are {count} classes (0 to {last}).",
+            key=key,
+            value=value,
+            count=count,
+            last=count - 1,
+        )
+    return value
+
+
+def _owners(pairs: Any, images: int, texts: int) -> Ints:
+    """Return the image index of each text, from a list of indices or from pairs (image, text)."""
+    try:
+        array = np.asarray(_listed("pairs", pairs))
+        whole = array.astype(np.int64) if array.size else np.empty(0, np.int64)
+    except (TypeError, ValueError):
+        array, whole = np.empty((0, 0, 0)), np.empty(0, np.int64)
+    if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] != 2) or not np.array_equal(array, whole):
+        raise UsageError("pairs must be integers.", advice="Give the image index of each text, or pairs (image, text).")
+    if array.ndim == 1:
+        _check_length("pairs", whole, texts, "text_vectors")
+        whole = np.stack([whole, np.arange(texts)], axis=1)
+    for column, (what, count) in enumerate((("image", images), ("text", texts))):
+        wrong = whole[(whole[:, column] < 0) | (whole[:, column] >= count), column]
+        if len(wrong):
+            raise DataError(
+                "pairs refer to {what} {first}, but there are {count} (0 to {last}).",
+                what=what,
+                first=wrong[0],
+                count=count,
+                last=count - 1,
+            )
+    uses = np.bincount(whole[:, 1], minlength=texts)
+    if (uses != 1).any():
+        text = int(np.flatnonzero(uses != 1)[0])
+        raise DataError(
+            "Text {text} is paired with {uses} images; expected exactly one.",
+            text=text,
+            uses=uses[text],
+        )
+    without = np.setdiff1d(np.arange(images), whole[:, 0])
+    if len(without):
+        raise DataError(
+            "Image {first} has no text.", advice="Add at least one text or remove the image.", first=without[0]
+        )
+    owner = np.empty(texts, np.int64)
+    owner[whole[:, 1]] = whole[:, 0]
+    return owner
 
 
 def _result(

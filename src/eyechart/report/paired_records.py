@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from eyechart import stats
-from eyechart.errors import ResultError
+from eyechart.errors import ResultError, UsageError, unknown_name
 from eyechart.report.record_columns import Floats, Ints, RecordColumns, Truth, cached_columns, numbered
 from eyechart.report.result_table import Column, ResultTable
 from eyechart.results import Result
@@ -57,6 +57,17 @@ _NONE_IS_A_VALUE = {("job", "limit"), ("job", "others", "judge")} | {
     ("job", "settings", name) for name in ("folds", "val_split", "val_proportion", "load_clfs", "store_precision")
 }
 """Fields for which None is a value: no limit means all samples, and no judge is a way of judging, too."""
+
+
+def check_aspects(allowed: Iterable[str]) -> None:
+    """Reject aspects that are unknown, or that must not differ."""
+    for aspect in allowed:
+        if aspect not in ASPECTS:
+            raise unknown_name("aspect", aspect, ASPECTS)
+        if aspect in UNPAIRABLE:
+            raise UsageError(
+                "Results that differ in {aspect} have no samples in common and cannot be paired.", aspect=aspect
+            )
 
 
 def differences(first: Result, second: Result) -> list[str]:

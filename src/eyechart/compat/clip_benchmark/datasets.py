@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 
 from eyechart.compat.clip_benchmark.stream import TarStream, open_stream
 from eyechart.datasets.catalogue import load_catalogue, user_files
+from eyechart.datasets.in_memory_rows import ObjectDataset, ObjectRow, ObjectRows
 from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import plain_name, resolve_dataset
 from eyechart.datasets.row_dataset import RowDataset
@@ -21,7 +22,7 @@ from eyechart.datasets.tar_shards import IMAGE_EXTENSIONS
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.datasets.webdataset_export import FORMATS, MAX_COUNT, MAX_SIZE, export_webdataset
 from eyechart.errors import DataError, UsageError, unknown_name
-from eyechart.io.images import ImageRef, to_rgb
+from eyechart.io.images import to_rgb
 from eyechart.manifest import iter_samples
 from eyechart.tasks.registry import TASK_OF_KIND
 from eyechart.types import Dataset, DatasetInfo, DatasetSpec, Kind, Sample
@@ -109,9 +110,12 @@ def _stream(spec: DatasetSpec, transform: Callable[[Any], Any] | None) -> TarStr
     split_lines = str.splitlines if info.kind == "retrieval" else None
     stream = stream.to_tuple(list(IMAGE_EXTENSIONS), target).map_tuple(transform, split_lines)
     if info.kind != "retrieval":
-        stream.classes = list(info.classnames)
-        stream.templates = {name: list(texts) for name, texts in info.class_prompts.items()} or list(info.templates)
+        stream.classes, stream.templates = list(info.classnames), _templates(info)
     return stream
+
+
+def _templates(info: DatasetInfo) -> list[str] | dict[str, list[str]]:
+    return {name: list(texts) for name, texts in info.class_prompts.items()} or list(info.templates)
 
 
 def build_wds_dataset(
@@ -194,9 +198,15 @@ class ImageSet:
         info = dataset.info
         self.dataset, self.transform, self.kind = dataset, transform, info.kind
         if info.classnames:
-            self.classes = list(info.classnames)
-            self.templates = {name: list(texts) for name, texts in info.class_prompts.items()} or list(info.templates)
-        self._rows = _questions(dataset) if info.kind == "selection" else _rows(dataset)
+            self.classes, self.templates = list(info.classnames), _templates(info)
+        self._rows: Sequence[Any]
+        if info.kind == "selection":
+            questions: dict[str, list[Sample]] = {}
+            for sample in iter_samples(dataset):
+                questions.setdefault(str(sample.meta.get("question", sample.id)), []).append(sample)
+            self._rows = list(questions.values())
+        else:
+            self._rows = dataset.rows if isinstance(dataset, RowDataset) else list(iter_samples(dataset))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -206,22 +216,17 @@ class ImageSet:
         if isinstance(row, list):
             return self._question(row)
         sample: Sample = self.dataset.make(row) if isinstance(self.dataset, RowDataset) else row
-        return self._image(sample), self._target(sample)
+        target: Any = list(sample.texts) if self.kind == "retrieval" else sample.label
+        if self.kind == "multilabel":
+            import torch
+
+            target = torch.zeros(len(self.classes), dtype=torch.int64)
+            target[list(sample.labels)] = 1
+        return self._image(sample), target
 
     def _image(self, sample: Sample) -> Any:
         image = to_rgb(sample.need_image().decode())
         return image if self.transform is None else self.transform(image)
-
-    def _target(self, sample: Sample) -> Any:
-        if self.kind == "retrieval":
-            return list(sample.texts)
-        if self.kind == "multilabel":
-            import torch
-
-            present = torch.zeros(len(self.classes), dtype=torch.int64)
-            present[list(sample.labels)] = 1
-            return present
-        return sample.label
 
     def _question(self, samples: Sequence[Sample]) -> tuple[Any, list[str]]:
         """Return the images and texts of a question: first the texts that match its images, in their order."""
@@ -235,17 +240,6 @@ class ImageSet:
         import torch
 
         return torch.stack(images), texts
-
-
-def _rows(dataset: Dataset) -> Sequence[Any]:
-    return dataset.rows if isinstance(dataset, RowDataset) else list(iter_samples(dataset))
-
-
-def _questions(dataset: Dataset) -> list[list[Sample]]:
-    found: dict[str, list[Sample]] = {}
-    for sample in iter_samples(dataset):
-        found.setdefault(str(sample.meta.get("question", sample.id)), []).append(sample)
-    return list(found.values())
 
 
 def PIL_to_bytes(image_format: str) -> Callable[[Any], bytes]:  # noqa: N802 - the name that scripts import
@@ -284,7 +278,7 @@ def convert_dataset(
     names and templates are the dataset's ``classes`` and ``templates``, if present.
     """
     kind: Kind = "multilabel" if multilabel else "classification"
-    _write(_Pairs(dataset, split, kind, transform or _format(image_format)), output_folder, max_count, max_size)
+    _export(dataset, split, kind, Path(output_folder), transform, image_format, max_count, max_size)
 
 
 def convert_retrieval_dataset(
@@ -299,60 +293,43 @@ def convert_retrieval_dataset(
     verbose: bool = True,  # nothing is printed here
 ) -> None:
     """Write pairs of image and list of captions; images are as in `convert_dataset`."""
-    _write(_Pairs(dataset, split, "retrieval", transform or _format(image_format)), output_folder, max_count, max_size)
+    _export(dataset, split, "retrieval", Path(output_folder), transform, image_format, max_count, max_size)
 
 
-def _write(pairs: _Pairs, folder: str, max_count: int, max_size: int) -> None:
-    export_webdataset([pairs], Path(folder), max_count=max_count, max_size=max_size, overwrite=True)
+def _export(
+    dataset: Any,
+    split: str,
+    kind: Kind,
+    folder: Path,
+    transform: Callable[[Any], bytes] | None,
+    image_format: str,
+    max_count: int,
+    max_size: int,
+) -> None:
+    """Write the pairs of a script's dataset; without a transform, images are bytes or are encoded in the format."""
+    classes: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
+    if kind != "retrieval":
+        classes, templates = (tuple(getattr(dataset, name, None) or ()) for name in ("classes", "templates"))
+    if kind == "multilabel" and not classes:
+        raise DataError("A multilabel dataset needs class names.", advice="Set its attribute `classes`.")
+    write = transform or PIL_to_bytes(image_format)
+    targets: dict[str, Callable[[Any], Any]] = {
+        "classification": int,
+        "multilabel": lambda present: np.flatnonzero(np.asarray(present)),
+        "retrieval": tuple,
+    }
 
+    def rows() -> Iterator[ObjectRow]:
+        # Some datasets only have a length and items.
+        pairs = dataset if hasattr(dataset, "__iter__") else (dataset[i] for i in range(len(dataset)))
+        for image, target in pairs:
+            data = image if transform is None and isinstance(image, bytes) else write(image)
+            yield ObjectRow(data, targets[kind](target))
 
-def _format(image_format: str) -> Callable[[Any], Any]:
-    """Return a transform that passes bytes through and encodes PIL images."""
-    write = PIL_to_bytes(image_format)
-    return lambda image: image if isinstance(image, bytes) else write(image)
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """A script's dataset as an Eyechart dataset with a single shard."""
-
-    pairs: Any
-    split: str
-    kind: Kind
-    transform: Callable[[Any], Any]
-    name: str = "dataset"
-
-    @property
-    def info(self) -> DatasetInfo:
-        classes = tuple(getattr(self.pairs, "classes", None) or ())
-        if self.kind == "multilabel" and not classes:
-            raise DataError("A multilabel dataset needs class names.", advice="Set its attribute `classes`.")
-        templates = tuple(getattr(self.pairs, "templates", None) or ())
-        named = self.kind != "retrieval"
-        return DatasetInfo(
-            self.name, self.kind, self.split, classnames=classes if named else (), templates=templates if named else ()
-        )
-
-    def shards(self) -> list[_Pairs]:
-        return [self]
-
-    def signature(self) -> str:
-        return ""
-
-    def __iter__(self) -> Iterator[Sample]:
-        for number, (image, target) in enumerate(_each(self.pairs)):
-            ref = ImageRef(f"image {number}", data=self.transform(image))
-            if self.kind == "retrieval":
-                yield Sample(str(number), ref, texts=tuple(target))
-            elif self.kind == "multilabel":
-                yield Sample(str(number), ref, labels=tuple(int(i) for i in np.flatnonzero(np.asarray(target))))
-            else:
-                yield Sample(str(number), ref, label=int(target))
-
-
-def _each(pairs: Any) -> Iterable[Any]:
-    """Iterate over a dataset, or over the items of one that only has a length."""
-    return pairs if hasattr(pairs, "__iter__") else (pairs[i] for i in range(len(pairs)))
+    info = DatasetInfo("dataset", kind, split, classnames=classes, templates=templates)
+    source = ObjectDataset(info, ObjectRows(kind, rows, classes, templates), "")
+    export_webdataset([source], folder, max_count=max_count, max_size=max_size, overwrite=True)
 
 
 @cache

@@ -12,7 +12,7 @@ import numpy as np
 from eyechart.compat.clip_benchmark.metrics import (
     NAME,
     accuracy,
-    autocast,
+    inference,
     label_entries,
     over_loader,
     task_metrics,
@@ -146,7 +146,7 @@ def infer(model: Any, dataloader: Iterable[Any], amp: bool, device: Any) -> tupl
     """Return the outputs of a model and the targets of all batches, on the CPU."""
     import torch
 
-    with torch.no_grad(), autocast(device, amp=amp):
+    with inference(device, amp=amp):
         found, targets = over_loader(lambda batch: model(batch.to(device)).float().cpu(), dataloader)
     return torch.cat(found), targets
 

@@ -7,7 +7,7 @@ class order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,11 +51,19 @@ START, END = "<start_of_text>", "<end_of_text>"
 NAME = "loader"
 
 
-def image_units(model: Any, images: torch.Tensor, device: Any, *, amp: bool) -> Vectors:
-    """Encode a batch of images."""
+@contextmanager
+def inference(device: Any, *, amp: bool) -> Iterator[None]:
+    """Disable gradients; autocast on a GPU. On a CPU, bfloat16 would cost accuracy and save hardly any time."""
     import torch
 
-    with torch.no_grad(), autocast(device, amp=amp):
+    autocast = amp and torch.device(device).type == "cuda"
+    with torch.no_grad(), torch.autocast("cuda") if autocast else nullcontext():
+        yield
+
+
+def image_units(model: Any, images: torch.Tensor, device: Any, *, amp: bool) -> Vectors:
+    """Encode a batch of images."""
+    with inference(device, amp=amp):
         return unit(float_array(model.encode_image(images.to(device))))
 
 
@@ -63,14 +71,9 @@ def text_units(
     model: Any, tokenizer: Callable[[list[str]], Any], texts: Sequence[str], device: Any, *, amp: bool
 ) -> Vectors:
     """Encode any number of texts."""
-    import torch
-
-    parts = []
-    for start in range(0, len(texts), TEXTS):
-        with torch.no_grad(), autocast(device, amp=amp):
-            tokens = tokenizer(list(texts[start : start + TEXTS])).to(device)
-            parts.append(float_array(model.encode_text(tokens)))
-    return unit(np.concatenate(parts))
+    with inference(device, amp=amp):
+        batches = (tokenizer(list(texts[i : i + TEXTS])).to(device) for i in range(0, len(texts), TEXTS))
+        return unit(np.concatenate([float_array(model.encode_text(batch)) for batch in batches]))
 
 
 def over_loader(function: Callable[[Any], Any], dataloader: Iterable[Any]) -> tuple[list[Any], torch.Tensor]:
@@ -89,16 +92,6 @@ def need_batches(values: Sequence[Any]) -> None:
     """Raise DataError for an empty loader."""
     if not values:
         raise DataError("The loader yields no batches.", advice="Check that the dataset is not empty.")
-
-
-def autocast(device: Any, *, amp: bool) -> AbstractContextManager[Any]:
-    """Return an autocast context on a GPU. On a CPU, bfloat16 would cost accuracy and save hardly any time."""
-    import torch
-
-    if not amp or torch.device(device).type != "cuda":
-        return nullcontext()
-    context: AbstractContextManager[Any] = torch.autocast("cuda")
-    return context
 
 
 def task_metrics(task: Task, prediction: Prediction, settings: Settings) -> dict[str, Any]:
@@ -125,20 +118,18 @@ def zero_shot_classifier(
     """
     import torch
 
-    texts = class_texts(_described(classnames, templates))
+    info = DatasetInfo("zero_shot_classifier", "classification", classnames=tuple(classnames))
+    if isinstance(templates, Mapping):
+        info = replace(info, class_prompts={str(key): tuple(texts) for key, texts in templates.items()})
+    elif isinstance(templates, str) or not isinstance(templates, Sequence):
+        raise UsageError("Templates must be a list or a dict, not a {type}.", type=type(templates).__name__)
+    else:
+        info = replace(info, templates=tuple(templates))
+    texts = class_texts(info)
     if not texts:
         raise UsageError("No class names given.", advice="Pass at least one.")
     units = text_units(model, tokenizer, [text for group in texts for text in group], device, amp=amp)
     return torch.from_numpy(np.ascontiguousarray(class_vectors(units, texts).T)).to(device)
-
-
-def _described(classnames: Sequence[str], templates: Any) -> DatasetInfo:
-    info = DatasetInfo("zero_shot_classifier", "classification", classnames=tuple(classnames))
-    if isinstance(templates, Mapping):
-        return replace(info, class_prompts={str(key): tuple(texts) for key, texts in templates.items()})
-    if isinstance(templates, str) or not isinstance(templates, Sequence):
-        raise UsageError("Templates must be a list or a dict, not a {type}.", type=type(templates).__name__)
-    return replace(info, templates=tuple(templates))
 
 
 def run_classification(
@@ -318,18 +309,13 @@ def evaluate_selection(
         captions = [caption for group in texts for caption in group]
         ends = np.cumsum([len(group) for group in texts])[:-1]
         words = np.split(text_units(model, tokenizer, captions, device, amp=amp), ends)
-        answers += [_selected(*pair) for pair in zip(units, words, strict=True)]
+        for seen, read in zip(units, words, strict=True):
+            scores, right = pair_scores(seen, read), np.eye(len(seen), len(read), dtype=bool)
+            verdicts = choose(scores.T, right.T), choose(scores, right)
+            correct = [verdict is None or verdict.correct for verdict in verdicts]
+            answers.append([*correct, all(correct)])
     need_batches(answers)
-    image_acc, text_acc, acc = np.mean(answers, axis=0)
-    return {"image_acc": float(image_acc), "text_acc": float(text_acc), "acc": float(acc)}
-
-
-def _selected(images: Vectors, texts: Vectors) -> tuple[bool, bool, bool]:
-    """Return whether the choice of images, of texts, and of both is correct."""
-    scores, right = pair_scores(images, texts), np.eye(len(images), len(texts), dtype=bool)
-    verdicts = choose(scores.T, right.T), choose(scores, right)
-    image_right, text_right = (verdict is None or verdict.correct for verdict in verdicts)
-    return image_right, text_right, image_right and text_right
+    return dict(zip(("image_acc", "text_acc", "acc"), np.mean(answers, axis=0).tolist(), strict=True))
 
 
 def evaluate_captions(
@@ -344,13 +330,11 @@ def evaluate_captions(
     verbose: bool = False,  # nothing is printed here
 ) -> dict[str, float]:
     """Return Bleu_1 to Bleu_4, ROUGE_L and CIDEr of a CoCa model; also METEOR and SPICE if Java is installed."""
-    import torch
-
     decode = import_extra("open_clip.tokenizer", "open-clip")._tokenizer.decode
     captions: list[str] = []
     references: list[list[str]] = []
     for images, texts in dataloader:
-        with torch.no_grad(), autocast(device, amp=amp):
+        with inference(device, amp=amp):
             rows = model.generate(images.to(device)).cpu().tolist()
         captions += [decode(row).partition(END)[0].replace(START, "").strip() for row in rows]
         references += [list(group) for group in texts]

@@ -59,29 +59,15 @@ def load_japanese_clip(
     spec = _spec("ja_clip", model_name, pretrained, cache_dir)
     JaClipFamily().check(spec)
     encoder = JaClipEncoder(spec)
-    return _JapaneseModel(encoder.model.to(device)), encoder.transform, _JapaneseTokenizer(encoder)
+    model = encoder.model.to(device)
+    model.encode_image = model.get_image_features
+    model.encode_text = lambda inputs: model.get_text_features(**inputs)
+    return model, encoder.transform, _JapaneseTokenizer(encoder)
 
 
 def _spec(family: str, name: str, pretrained: str, cache_dir: str | None) -> ModelSpec:
     options = {"cache_dir": cache_dir} if cache_dir else {}
     return ModelSpec(family, name, pretrained or "", device="cpu", options=options)
-
-
-class _JapaneseModel:
-    """The library's model with CLIP's method names."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def eval(self) -> _JapaneseModel:
-        self.model.eval()
-        return self
-
-    def encode_image(self, image: Any) -> Any:
-        return self.model.get_image_features(image)
-
-    def encode_text(self, inputs: Any) -> Any:
-        return self.model.get_text_features(**inputs)
 
 
 class _JapaneseTokenizer:

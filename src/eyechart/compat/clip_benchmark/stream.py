@@ -7,6 +7,7 @@ slices. Members are numbers, arrays, texts and images; nothing is unpickled.
 from __future__ import annotations
 
 import copy
+import functools
 import io
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -103,17 +104,7 @@ class TarStream:
         self, batchsize: int, collation_fn: Callable[[list[Any]], Any] | None = None, partial: bool = True
     ) -> Self:
         """Batch consecutive samples: numbers and arrays become one array per position, anything else a list."""
-        return self.compose(_Batches(batchsize, collation_fn or collate, whole_only=not partial))
-
-
-class _Batches:
-    def __init__(self, size: int, join: Callable[[list[Any]], Any], *, whole_only: bool) -> None:
-        self.size, self.join, self.whole_only = size, join, whole_only
-
-    def __call__(self, samples: Iterator[Any]) -> Iterator[Any]:
-        while batch := list(islice(samples, self.size)):
-            if len(batch) == self.size or not self.whole_only:
-                yield self.join(batch)
+        return self.compose(functools.partial(_batches, batchsize, collation_fn or collate, partial))
 
 
 def open_stream(files: Files, names: Sequence[str]) -> TarStream:
@@ -163,18 +154,17 @@ def _groups(files: Files, shards: Iterator[str]) -> Iterator[Fields]:
 
 def _decoded(samples: Iterator[Fields]) -> Iterator[Fields]:
     for fields in samples:
-        where = f"{fields['__url__']}:{fields['__key__']}"
-        yield {name: _member(name, value, f"{where}.{name}") for name, value in fields.items()}
-
-
-def _member(name: str, value: Any, source: str) -> Any:
-    decode = DECODERS.get(name.rpartition(".")[2])
-    if decode is None or not isinstance(value, bytes):
-        return value
-    try:
-        return decode(value, source)
-    except UNREADABLE as error:
-        raise DataError("Cannot decode {source} ({reason}).", source=source, reason=error) from error
+        found = dict(fields)
+        for name, value in fields.items():
+            decode = DECODERS.get(name.rpartition(".")[2])
+            if decode is None or not isinstance(value, bytes):
+                continue
+            source = f"{fields['__url__']}:{fields['__key__']}.{name}"
+            try:
+                found[name] = decode(value, source)
+            except UNREADABLE as error:
+                raise DataError("Cannot decode {source} ({reason}).", source=source, reason=error) from error
+        yield found
 
 
 def _image(data: bytes, source: str) -> Any:
@@ -226,3 +216,9 @@ def _mixed(size: int, initial: int, rng: random.Random, samples: Iterator[Any]) 
 
 def _sliced(bounds: Sequence[int | None], samples: Iterator[Any]) -> Iterator[Any]:
     return islice(samples, *bounds)
+
+
+def _batches(size: int, join: Callable[[list[Any]], Any], partly_filled: bool, samples: Iterator[Any]) -> Iterator[Any]:
+    while batch := list(islice(samples, size)):
+        if len(batch) == size or partly_filled:
+            yield join(batch)

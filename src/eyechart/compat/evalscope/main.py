@@ -6,12 +6,11 @@ import argparse
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 
-from eyechart.compat.evalscope.schema import CAPTION, ClipConfig, ClipEval, VisionModel
+from eyechart.compat.evalscope.schema import CAPTION, ClipEval, VisionModel
 from eyechart.compat.evalscope.task_config import TaskConfig
-from eyechart.compat.evalscope.translate import Translation, Translator
+from eyechart.compat.evalscope.translate import Translation, translate
 from eyechart.errors import DataError, EyechartError, UsageError, errors_on
 from eyechart.estimate import estimate_requests
 from eyechart.io.config_files import read_file
@@ -63,11 +62,7 @@ def run_task(task_cfg: object, progress: Progress | None = None) -> list[Result]
 
 
 def read_configs(task_cfg: object) -> list[TaskConfig]:
-    """Return the configs in the given order.
-
-    Args:
-        task_cfg: A dict as in EvalScope's documentation, the path of a YAML or JSON file, a `TaskConfig`, an argparse
-            namespace, or a list of these.
+    """Return the configs of `run_task`'s argument, or of an argparse namespace, in the given order.
 
     Raises:
         UsageError: With one line for each invalid setting, and the nearest name for an unknown one.
@@ -95,39 +90,38 @@ def run_configs(configs: Sequence[TaskConfig], progress: Progress | None = None)
 
     Nothing is loaded, requested or written before everything is planned. Errors name settings by their config keys.
     """
-    with errors_on(CONFIG_KEYS):
-        yield from _run_configs(configs, progress)
-
-
-def _run_configs(configs: Sequence[TaskConfig], progress: Progress | None) -> Iterator[JobReport]:
-    stamped = {config.folder: not (config.no_timestamp or config.use_cache) for config in configs}
-    folders = {folder: RunFolder(folder, timestamp=timestamp) for folder, timestamp in stamped.items()}
-    translator = Translator()
-    plans = [(config.folder, translator.translate(config, folders[config.folder])) for config in configs]
-    shown = progress or choose_progress(quiet=not any(_is_verbose(config) for config in configs))
-    session = Session(shown)
-    secrets = [secret for config in configs for secret in secrets_in(config.model_dump())]
-    with ExitStack() as stack:
+    with errors_on(CONFIG_KEYS), ExitStack() as stack:
+        stamped = {config.folder: not (config.no_timestamp or config.use_cache) for config in configs}
+        folders = {folder: RunFolder(folder, timestamp=timestamp) for folder, timestamp in stamped.items()}
+        plans = translate(configs, folders)
+        evals = [config.eval_config.eval for config in configs]
+        verbose = any(one.verbose if isinstance(one, ClipEval) else one.verbosity > 0 for one in evals)
+        shown = progress or choose_progress(quiet=not verbose)
+        session = Session(shown)
+        secrets = [secret for config in configs for secret in secrets_in(config.model_dump())]
         logs: dict[Path, logging.Logger] = {}
         for folder, target in folders.items():
             logs[folder] = stack.enter_context(run_log(target.root / LOG, shown, secrets))
             write_config([config for config in configs if config.folder == folder], target.root / CONFIG)
             logs[folder].info("Config written to %s", target.root / CONFIG)
-        for config, (folder, plan) in zip(configs, plans, strict=True):
-            if config.debug:
-                _note_plan(logs[folder], plan)
-        for folder, plan in plans:
-            with _logged(logs[folder]):
+        runs = [(config.debug, logs[config.folder], plan) for config, plan in zip(configs, plans, strict=True)]
+        for debug, log, plan in runs:
+            if debug:
+                _note_plan(log, plan)
+        for _, log, plan in runs:
+            with _logged(log):
                 if not plan.dry_run:
                     probe_servers(plan.jobs, session, skip_existing=plan.skip_existing)
         lost: set[Path] = set()
-        for config, (folder, plan) in zip(configs, plans, strict=True):
-            with _logged(logs[folder]):
-                yield from map(partial(_note, logs[folder], debug=config.debug), _reports(plan, session, lost))
+        for debug, log, plan in runs:
+            with _logged(log):
+                for report in _reports(plan, session, lost):
+                    _note(log, report, debug=debug)
+                    yield report
                 for table in () if plan.dry_run else plan.comparisons:
                     text = write_comparison(table, lost)
                     if text:
-                        logs[folder].info("Comparison written to %s.md\n%s", table.base, text)
+                        log.info("Comparison written to %s.md\n%s", table.base, text)
 
 
 def _reports(plan: Translation, session: Session, lost: set[Path]) -> Iterator[JobReport]:
@@ -151,15 +145,12 @@ def _reports(plan: Translation, session: Session, lost: set[Path]) -> Iterator[J
             report = JobReport(job, error=error)
         else:
             report = run_or_skip(job, session, skip_existing=plan.skip_existing)
-        if report.error is not None or _is_elsewhere(report):
-            lost |= {job.output, data_folder(job.output).resolve()}
+        folder = data_folder(job.output)
+        # Captions are saved elsewhere if an earlier run wrote more of them.
+        saved = report.result.facts.get("save_path") if report.result is not None else None
+        if report.error is not None or (saved is not None and Path(str(saved)) != folder):
+            lost |= {job.output, folder.resolve()}
         yield report
-
-
-def _is_elsewhere(report: JobReport) -> bool:
-    """Whether captions were saved next to those of an earlier run, which were more."""
-    saved = report.result.facts.get("save_path") if report.result is not None else None
-    return saved is not None and Path(str(saved)) != data_folder(report.job.output)
 
 
 def write_config(configs: Sequence[TaskConfig], path: Path) -> None:
@@ -197,11 +188,9 @@ def _note_plan(log: logging.Logger, plan: Translation) -> None:
         log.debug("Output: %s", job.output)
 
 
-def _note(log: logging.Logger, report: JobReport, *, debug: bool = False) -> JobReport:
+def _note(log: logging.Logger, report: JobReport, *, debug: bool) -> None:
     """Log the outcome of a job in EvalScope's words; with ``debug``, errors with their traceback."""
-    result = report.result
-    if report.error is not None:
-        report.error.show_on(CONFIG_KEYS)
+    result, title = report.result, report.job.title
     if result is not None and report.skipped:
         log.info("Skip %s, exists already.", report.job.output)
     elif result is not None:
@@ -210,21 +199,16 @@ def _note(log: logging.Logger, report: JobReport, *, debug: bool = False) -> Job
         shown = {key: getattr(result, key) for key in ("dataset", "model", "task")}
         log.info("Evaluation results: %s", {**shown, "metrics": {**result.facts, **result.metrics}})
         for line in spent_lines(result.details):
-            log.info("%s: %s", report.job.title, line)
+            log.info("%s: %s", title, line)
         for notice in result.notices:
-            log.warning("%s: %s", report.job.title, notice["message"])
+            log.warning("%s: %s", title, notice["message"])
         if result.failures:
             log.warning("%d samples failed, the first: %s", len(result.failures), dict(result.failures[0]))
         if result.path is not None:
             log.info("Dump results to: %s", result.path)
     if report.error is not None:
-        log.error("%s: %s", report.job.title, report.error, exc_info=report.error if debug else None)
-    return report
-
-
-def _is_verbose(config: TaskConfig) -> bool:
-    inner = config.eval_config
-    return inner.eval.verbose if isinstance(inner, ClipConfig) else inner.eval.verbosity > 0
+        report.error.show_on(CONFIG_KEYS)
+        log.error("%s: %s", title, report.error, exc_info=report.error if debug else None)
 
 
 def get_logger(

@@ -23,16 +23,11 @@ NORMALIZE = "normalize_embeddings"
 """The argument that turns dot products into cosines."""
 
 
-def vision_spec(entry: VisionModel, role: Role, access: Access) -> ModelSpec:
+def vision_spec(entry: VisionModel, role: Role, settings: ClipEval, budget: Budget) -> ModelSpec:
     """Return the spec of a vision model: a CLIP-like encoder or a generator."""
-    return _generator(entry, access) if role == "generator" else _encoder(entry, access)
-
-
-def vision_access(entry: VisionModel, role: Role, settings: ClipEval, budget: Budget) -> Access:
-    """Return the access settings of a vision model; ``batch_size`` applies to local models."""
     size = min(settings.batch_size, LOCAL_BATCH) if role == "generator" else REQUEST_SIZE
-    access = access_of(entry, settings, budget, size)
-    return priced(access, settings.prices, entry.model_name)
+    access = _access(entry, entry.model_name, settings, budget, size)
+    return _generator(entry, access) if role == "generator" else _encoder(entry, access)
 
 
 def _encoder(entry: VisionModel, access: Access) -> ModelSpec:
@@ -50,10 +45,7 @@ def _encoder(entry: VisionModel, access: Access) -> ModelSpec:
     if not entry.api_base and family in ("transformers", "sentence-transformers"):
         options |= _from_hub(entry, entry.model_name)
     options["trust_remote_code"] = entry.trust_remote_code
-    precision = _precision(entry.precision)
-    return ModelSpec(
-        family, entry.model_name, entry.pretrained, precision, entry.device, _given(options), access=access
-    )
+    return _local(entry, entry.model_name, family, _given(options), access)
 
 
 def _generator(entry: VisionModel, access: Access) -> ModelSpec:
@@ -64,33 +56,13 @@ def _generator(entry: VisionModel, access: Access) -> ModelSpec:
         return ModelSpec("api", entry.model_name, options=options | {"api_base": entry.api_base}, access=access)
     options |= _from_hub(entry, entry.model_name) | {"trust_remote_code": entry.trust_remote_code}
     family = resolve_model(entry.model_name, entry.pretrained, family=entry.model_type, role="generator").family
-    precision = _precision(entry.precision)
-    return ModelSpec(family, entry.model_name, entry.pretrained, precision, entry.device, options, access=access)
+    return _local(entry, entry.model_name, family, options, access)
 
 
-def text_spec(entry: TextModel, access: Access) -> ModelSpec:
-    """Return the spec of a text encoder or a reranker."""
-    if entry.api_base:
-        options: dict[str, Any] = {"api_base": entry.api_base, "dimension": entry.dimensions}
-        options |= {"rerank_form": entry.rerank_form} if entry.is_cross_encoder else {}
-        return ModelSpec("api", entry.model_name_or_path, options=_given(options), access=access)
-    options = {
-        "pooling_mode": entry.pooling_mode,
-        "max_seq_length": entry.max_seq_length,
-        "model_kwargs": entry.model_kwargs,
-        "config_kwargs": entry.config_kwargs,
-        "trust_remote_code": entry.trust_remote_code,
-        **_from_hub(entry, entry.model_name_or_path),
-    }
-    family = "cross-encoder" if entry.is_cross_encoder else entry.model_type or "sentence-transformers"
-    name, precision = entry.model_name_or_path, _precision(entry.precision)
-    return ModelSpec(family, name, entry.pretrained, precision, entry.device, _given(options), access=access)
-
-
-def text_access(entry: TextModel, requests: Requests, budget: Budget, encode_kwargs: dict[str, Any]) -> Access:
-    """Return the access settings of a text model, with the batch size of ``encode_kwargs``."""
-    options = {**encode_kwargs, **entry.encode_kwargs}
-    unknown = sorted(set(options) - WITHOUT_EFFECT - {"batch_size", NORMALIZE})
+def text_spec(entry: TextModel, requests: Requests, budget: Budget, encode_kwargs: dict[str, Any]) -> ModelSpec:
+    """Return the spec of a text encoder or a reranker, with the batch size of ``encode_kwargs``."""
+    name, encoding = entry.model_name_or_path, {**encode_kwargs, **entry.encode_kwargs}
+    unknown = sorted(set(encoding) - WITHOUT_EFFECT - {"batch_size", NORMALIZE})
     if unknown:
         raise UsageError(
             "encode_kwargs: {name!r} is not supported.",
@@ -98,14 +70,27 @@ def text_access(entry: TextModel, requests: Requests, budget: Budget, encode_kwa
             name=unknown[0],
             normalize=NORMALIZE,
         )
-    batch = int(options.get("batch_size") or (REQUEST_SIZE if entry.api_base else TEXT_BATCH))
-    access = access_of(entry, requests, budget, batch)
-    return priced(access, requests.prices, entry.model_name_or_path)
+    batch = int(encoding.get("batch_size") or (REQUEST_SIZE if entry.api_base else TEXT_BATCH))
+    access = _access(entry, name, requests, budget, batch)
+    if entry.api_base:
+        options: dict[str, Any] = {"api_base": entry.api_base, "dimension": entry.dimensions}
+        options |= {"rerank_form": entry.rerank_form} if entry.is_cross_encoder else {}
+        return ModelSpec("api", name, options=_given(options), access=access)
+    options = {
+        "pooling_mode": entry.pooling_mode,
+        "max_seq_length": entry.max_seq_length,
+        "model_kwargs": entry.model_kwargs,
+        "config_kwargs": entry.config_kwargs,
+        "trust_remote_code": entry.trust_remote_code,
+        **_from_hub(entry, name),
+    }
+    family = "cross-encoder" if entry.is_cross_encoder else entry.model_type or "sentence-transformers"
+    return _local(entry, name, family, _given(options), access)
 
 
-def access_of(entry: Endpoint, requests: Requests, budget: Budget, batch_size: int) -> Access:
+def _access(entry: Endpoint, name: str, requests: Requests, budget: Budget, batch_size: int) -> Access:
     """Return the access settings of a model; the models of a config share one budget."""
-    return Access(
+    access = Access(
         key=entry.api_key,
         key_variable=entry.api_key_variable,
         concurrency=requests.concurrency or DEFAULT_CONCURRENCY,
@@ -114,18 +99,13 @@ def access_of(entry: Endpoint, requests: Requests, budget: Budget, batch_size: i
         batch_size=batch_size,
         budget=budget,
     )
+    return priced(access, requests.prices, name)
 
 
 def encode_options(entry: TextModel, encode_kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the prompts of an entry, and whether its vectors are normalised."""
-    unit = {**encode_kwargs, **entry.encode_kwargs}.get(NORMALIZE)
-    return {**_prompts(entry), **({NORMALIZE: True} if unit else {})}
-
-
-def _prompts(entry: TextModel) -> dict[str, str]:
-    """Return the prompts for queries and documents; empty to use the model's defaults."""
-    given = dict(entry.prompts)
-    for role in given:
+    """Return the prompts of an entry (none to use the model's), and whether its vectors are normalised."""
+    prompts = dict(entry.prompts)
+    for role in prompts:
         if role not in ("query", "document", "passage"):
             near = nearest(role, ["query", "document"])
             hint = f"did you mean {near[0]}?" if near else "use query or document."
@@ -136,18 +116,22 @@ def _prompts(entry: TextModel) -> dict[str, str]:
                 hint=hint,
             )
     if entry.prompt:
-        given.setdefault("query", entry.prompt)
-    if "passage" in given:
-        given.setdefault("document", given.pop("passage"))
-    return {f"{role}_prompt": text for role, text in given.items()}
+        prompts.setdefault("query", entry.prompt)
+    if "passage" in prompts:
+        prompts.setdefault("document", prompts.pop("passage"))
+    unit = {**encode_kwargs, **entry.encode_kwargs}.get(NORMALIZE)
+    return {f"{role}_prompt": text for role, text in prompts.items()} | ({NORMALIZE: True} if unit else {})
 
 
 def _from_hub(entry: VisionModel | TextModel, name: str) -> dict[str, Any]:
     return {} if Path(name).exists() else {"hub": entry.hub, "revision": entry.revision}
 
 
-def _precision(name: str) -> str:
-    return "fp32" if name == "auto" else name
+def _local(
+    entry: VisionModel | TextModel, name: str, family: str, options: dict[str, Any], access: Access
+) -> ModelSpec:
+    precision = "fp32" if entry.precision == "auto" else entry.precision
+    return ModelSpec(family, name, entry.pretrained, precision, entry.device, options, access=access)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

@@ -6,12 +6,13 @@ unless EvalScope has another (`ours`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from eyechart.api import Secret, find_key
+from eyechart.errors import UsageError, nearest, unknown_name
 from eyechart.io.secrets import redact_settings
 from eyechart.settings import declare
 from eyechart.settings.evaluation import EVALUATION, Hub
@@ -20,7 +21,7 @@ from eyechart.settings.shared import OnError
 from eyechart.settings.tasks import TASKS
 
 CAPTION = "image_caption"
-RERANKING = "CustomReranking"
+CUSTOM_TASKS = RETRIEVAL, RERANKING = ("CustomRetrieval", "CustomReranking")
 COMPARISON = "retrieval_comparison"
 _OWNERS: tuple[type[declare.Settings], ...] = (*EVALUATION, QuestionSettings, *TASKS)
 DECLARED = {name: one for owner in _OWNERS for name, one in owner.fields().items()}
@@ -34,8 +35,8 @@ def ours(name: str, **theirs: Any) -> Any:
     return Field(**{"default": one.default, "description": one.help, **one.limits, **theirs})
 
 
-def _as_list(value: object) -> object:
-    return value if isinstance(value, list | tuple) else [value]
+def _as_list(value: object) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
 
 
 def _hidden(value: object) -> object:
@@ -46,9 +47,23 @@ Names = Annotated[list[str], BeforeValidator(_as_list)]
 HiddenKey = Annotated[Secret | None, BeforeValidator(_hidden), PlainSerializer(str, when_used="json-unless-none")]
 
 
+def put(values: dict[str, Any], name: str, value: object, other_name: str) -> None:
+    """Set a key that was given by another name; two different values are an error."""
+    if name in values and values[name] != value:
+        raise UsageError(
+            "The config has both {old} and {new}.",
+            advice="They are synonyms: keep {new}.",
+            old=other_name,
+            new=name,
+        )
+    values[name] = value
+
+
 class Settings(BaseModel):
     """Base of all levels: immutable, unknown keys are errors, keys stay hidden."""
 
+    ALIASES: ClassVar[Mapping[str, str]] = {}
+    """Keys of the other generation of EvalScope, and common synonyms."""
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
@@ -56,6 +71,22 @@ class Settings(BaseModel):
         arbitrary_types_allowed=True,
         hide_input_in_errors=True,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        current = {key: value for key, value in values.items() if key not in cls.ALIASES}
+        for old, new in cls.ALIASES.items():
+            if old in values:
+                put(current, new, values[old], old)
+        return cls.reshape(current)
+
+    @classmethod
+    def reshape(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Convert older shapes of this level, after its keys were renamed."""
+        return values
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Show settings with secrets redacted at any depth."""
@@ -105,6 +136,8 @@ class VisionModel(ModelEntry):
 class TextModel(ModelEntry):
     """A text encoder or a reranker."""
 
+    ALIASES = {"model_name": "model_name_or_path", "dimension": "dimensions"}
+
     model_name_or_path: str = Field(min_length=1)
     is_cross_encoder: bool = False
     pooling_mode: Literal["cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"] | None = None
@@ -119,6 +152,10 @@ class TextModel(ModelEntry):
     rerank_form: Literal["jina", "tei"] | None = None
     """Extension, for rerankers behind an API: the request form; ``tei`` is Text Embeddings Inference."""
     precision: Literal["auto", "fp32", "fp16", "bf16"] = ours("precision")
+
+
+VisionModels = Annotated[list[VisionModel], BeforeValidator(_as_list)]
+TextModels = Annotated[list[TextModel], BeforeValidator(_as_list)]
 
 
 class Requests(Settings):
@@ -137,7 +174,9 @@ class Requests(Settings):
 class ClipEval(Requests):
     """``eval`` of the tool ``clip_benchmark``."""
 
-    models: list[VisionModel] = []
+    ALIASES = {"model": "models", "datasets": "dataset_name", "dataset": "dataset_name", "limits": "limit"}
+
+    models: VisionModels = []
     dataset_name: Names = Field(min_length=1)
     data_dir: str | dict[str, str] | None = None
     """A folder for all datasets, or (extension) one per dataset name."""
@@ -157,9 +196,9 @@ class ClipEval(Requests):
     on_error: OnError = ours("on_error")
     min_success: float | None = ours("min_success")
     encoding: str = ours("encoding")
-    caption_models: list[VisionModel] = []
+    caption_models: VisionModels = []
     """Extension, for ``retrieval_comparison``: generators that caption the images."""
-    text_models: list[TextModel] = []
+    text_models: TextModels = []
     """Extension, for ``retrieval_comparison``: encoders (and rerankers) that search the captions."""
     top_k: int = ours("top_k")
 
@@ -180,26 +219,56 @@ class ClipEval(Requests):
 class ClipConfig(Settings):
     """``eval_config`` of the tool ``clip_benchmark``."""
 
+    ALIASES = {"model": "models"}
+
     tool: Literal["clip_benchmark"]
     eval: ClipEval
+
+    @classmethod
+    def reshape(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Move models next to ``eval`` into it."""
+        if "models" in values and isinstance(values.get("eval"), Mapping):
+            values["eval"] = dict(values["eval"])
+            put(values["eval"], "models", values.pop("models"), "eval_config.models")
+        return values
+
+
+def _custom_name(name: object) -> object:
+    """Return the canonical spelling of a custom task.
+
+    Raises:
+        UnknownNameError: If the name is only similar to one.
+    """
+    if not isinstance(name, str) or name.startswith(CUSTOM_TASKS):
+        return name
+    plain = name.replace("_", "").replace("-", "").lower()
+    known = next((task for task in CUSTOM_TASKS if task.lower() == plain), None)
+    if known is None and nearest(plain, CUSTOM_TASKS, cutoff=0.85):
+        raise unknown_name("task", name, CUSTOM_TASKS)
+    return known or name
 
 
 class CustomTask(Settings):
     """A folder with corpus.jsonl, queries.jsonl and qrels; for ``CustomReranking`` also top_ranked.jsonl."""
 
-    name: str = "CustomRetrieval"
+    ALIASES = {"dataset_path": "data_path", "path": "data_path"}
+
+    name: Annotated[str, BeforeValidator(_custom_name)] = RETRIEVAL
     data_path: str
     eval_splits: Names = ["test"]
     encoding: str = ours("encoding")
 
-    @property
-    def is_reranking(self) -> bool:
-        """Whether queries have their own candidates, by EvalScope's naming convention."""
-        return self.name.startswith(RERANKING)
-
 
 class MtebEval(Requests):
     """``eval`` of the tool ``MTEB``."""
+
+    ALIASES = {
+        "tasks": "task_names",
+        "topk": "top_k",
+        "limits": "limit",
+        "output_folder": "output_dir",
+        "dataset_path": "data_path",
+    }
 
     task_names: Names = []
     task_types: Names = []
@@ -220,6 +289,27 @@ class MtebEval(Requests):
     verbosity: int = 2
     skip_existing: bool = ours("skip_existing")
 
+    @classmethod
+    def reshape(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Turn paths, and custom tasks among the others with their folder next to them, into custom tasks."""
+        tasks = [
+            {"data_path": task} if isinstance(task, str) else task for task in _as_list(values.get("custom_tasks"))
+        ]
+        names = [_custom_name(name) for name in _as_list(values.get("task_names"))]
+        custom = [name for name in names if name in CUSTOM_TASKS]
+        if "data_path" in values:
+            folder = values.pop("data_path")
+            tasks += [{"name": name, "data_path": folder} for name in custom or [RETRIEVAL]]
+        elif custom and not tasks:
+            raise UsageError(
+                "Task {task} has no data.",
+                advice="Set its folder in eval_config.eval.custom_tasks: [{{data_path}}].",
+                task=custom[0],
+            )
+        if names:
+            values["task_names"] = [name for name in names if name not in CUSTOM_TASKS]
+        return {**values, "custom_tasks": tasks}
+
     @model_validator(mode="after")
     def _something_to_do(self) -> Self:
         if not (self.task_names or self.task_types or self.languages or self.custom_tasks):
@@ -230,6 +320,18 @@ class MtebEval(Requests):
 class MtebConfig(Settings):
     """``eval_config`` of the tool ``MTEB``."""
 
+    ALIASES = {"model": "models"}
+
     tool: Literal["mteb"]
-    models: list[TextModel] = Field(min_length=1)
+    models: TextModels = Field(min_length=1)
     eval: MtebEval
+
+    @classmethod
+    def reshape(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Move models in ``eval`` next to it."""
+        inner = values.get("eval")
+        for name in ("models", "model"):
+            if isinstance(inner, Mapping) and name in inner:
+                put(values, "models", inner[name], f"eval_config.eval.{name}")
+                values["eval"] = inner = {key: value for key, value in inner.items() if key != name}
+        return values

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from eyechart.compat.evalscope import schema
-from eyechart.errors import UsageError, nearest, unknown_name
+from eyechart.errors import UsageError, unknown_name
 from eyechart.io.config_files import is_json, read_inner
 from eyechart.io.secrets import refuse_misplaced
 from eyechart.messages import UserMessage, join
@@ -20,24 +20,9 @@ __all__ = ["EvalBackend", "EvalType", "HubType", "TaskConfig"]
 
 Dict = dict[str, Any]
 
-TOOL_ALIASES = {"clip_benchmark": "clip_benchmark", "mteb": "mteb", "cmteb": "mteb"}
+TOOLS: dict[str, type[BaseModel]] = {"clip_benchmark": schema.ClipConfig, "mteb": schema.MtebConfig}
+TOOL_ALIASES = {**{name: name for name in TOOLS}, "cmteb": "mteb"}
 BACKENDS = {"rageval": "RAGEval"}
-
-TOP = {"output_dir": "work_dir"}
-TOOL = {"model": "models"}
-CLIP_EVAL = {"model": "models", "datasets": "dataset_name", "dataset": "dataset_name", "limits": "limit"}
-MTEB_EVAL = {
-    "tasks": "task_names",
-    "topk": "top_k",
-    "limits": "limit",
-    "output_folder": "output_dir",
-    "dataset_path": "data_path",
-}
-TEXT_MODEL = {"model_name": "model_name_or_path", "dimension": "dimensions"}
-CUSTOM_TASK = {"dataset_path": "data_path", "path": "data_path"}
-CUSTOM = "CustomRetrieval"
-CUSTOM_TASKS = (CUSTOM, "CustomReranking")
-
 
 _QUESTIONS = "to ask a generative model questions, run `eyechart eval --dataset NAME --model_type api` instead"
 _IN_ENTRY = "set it in the model's entry in eval_config"
@@ -131,126 +116,29 @@ class HubType:
 
 
 def normalise(config: Mapping[str, Any]) -> Dict:
-    """Convert a config of either generation to current names. Unknown keys are left for the schema to reject."""
+    """Return a config with canonical backend and tool. Unknown keys are left for the schema to reject."""
     whole = dict(config)
     if "tool" in whole and "eval_config" not in whole:
         whole = {"eval_config": whole}  # a file with the inner part only, as EvalScope's command line accepts
     if isinstance(whole.get("eval_backend"), str):
         whole["eval_backend"] = _known("eval_backend", whole["eval_backend"], BACKENDS, ELSEWHERE_BACKENDS)
     _refuse_elsewhere(whole, ELSEWHERE)
-    whole = rename(whole, TOP, "the config")
-    if isinstance(whole.get("eval_config"), BaseModel):
+    inner = whole.get("eval_config")
+    if isinstance(inner, BaseModel):
         return whole  # already typed
-    if not isinstance(whole.get("eval_config"), Mapping):
+    if not isinstance(inner, Mapping):
         raise UsageError(
             "The config has no eval_config.", advice="Add it with tool, models and eval; see docs/run-task.md."
         )
-    whole["eval_config"] = _tool(dict(whole["eval_config"]))
-    return whole
-
-
-def rename(values: Dict, table: Mapping[str, str], where: str) -> Dict:
-    """Replace old names by new ones; both at once with different values are an error."""
-    out = {key: value for key, value in values.items() if key not in table}
-    for old, new in table.items():
-        if old in values:
-            if new in out and out[new] != values[old]:
-                raise UsageError(
-                    "{where} has both {old} and {new}.",
-                    advice="They are synonyms: keep {new}.",
-                    where=where,
-                    old=old,
-                    new=new,
-                )
-            out[new] = values[old]
-    return out
-
-
-def _tool(inner: Dict) -> Dict:
     if not isinstance(inner.get("tool"), str):
-        raise UsageError(
-            "eval_config has no tool.", advice="Known: {names}.", names=", ".join(sorted(set(TOOL_ALIASES.values())))
-        )
-    inner["tool"] = _known("tool", inner["tool"], TOOL_ALIASES, ELSEWHERE_TOOLS)
-    inner = rename(inner, TOOL, "eval_config")
-    eval_ = inner.get("eval")
-    if not isinstance(eval_, Mapping):
+        raise UsageError("eval_config has no tool.", advice="Known: {names}.", names=", ".join(TOOLS))
+    tool = _known("tool", inner["tool"], TOOL_ALIASES, ELSEWHERE_TOOLS)
+    if not isinstance(inner.get("eval"), Mapping):
         raise UsageError(
             "eval_config has no eval.", advice="Add the datasets or tasks to evaluate; see docs/run-task.md."
         )
-    _refuse_elsewhere(eval_, ELSEWHERE_IN_EVAL, "eval_config.eval.")
-    return _clip(inner, dict(eval_)) if inner["tool"] == "clip_benchmark" else _mteb(inner, dict(eval_))
-
-
-def _clip(inner: Dict, eval_: Dict) -> Dict:
-    eval_ = rename(eval_, CLIP_EVAL, "eval")
-    if "models" in inner:
-        eval_ = rename({**eval_, "_": inner.pop("models")}, {"_": "models"}, "eval_config and eval")
-    eval_["models"] = _entries(eval_.get("models"), {})
-    if "caption_models" in eval_:
-        eval_["caption_models"] = _entries(eval_["caption_models"], {})
-    if "text_models" in eval_:
-        eval_["text_models"] = _entries(eval_["text_models"], TEXT_MODEL)
-    return {**inner, "eval": eval_}
-
-
-def _mteb(inner: Dict, eval_: Dict) -> Dict:
-    if "models" in eval_ or "model" in eval_:
-        inner = rename({**inner, "_": eval_.pop("models", None) or eval_.pop("model")}, {"_": "models"}, "eval_config")
-    inner["models"] = _entries(inner.get("models"), TEXT_MODEL)
-    eval_ = rename(eval_, MTEB_EVAL, "eval")
-    eval_["custom_tasks"] = [_custom_task(task) for task in eval_.get("custom_tasks") or []]
-    # The first generation lists a custom task among the others and its folder next to them.
-    names = [_custom_name(name) for name in _listed(eval_.get("task_names"))]
-    custom = [name for name in names if name in CUSTOM_TASKS]
-    if "data_path" in eval_:
-        folder = eval_.pop("data_path")
-        eval_["custom_tasks"] += [{"name": name, "data_path": folder} for name in custom or [CUSTOM]]
-    elif custom and not eval_["custom_tasks"]:
-        raise UsageError(
-            "Task {task} has no data.",
-            advice="Set its folder in eval_config.eval.custom_tasks: [{{data_path}}].",
-            task=custom[0],
-        )
-    if names:
-        eval_["task_names"] = [name for name in names if name not in CUSTOM_TASKS]
-    return {**inner, "eval": eval_}
-
-
-def _custom_task(task: object) -> object:
-    if isinstance(task, str):
-        return {"data_path": task}
-    if not isinstance(task, Mapping):
-        return task
-    named = rename(dict(task), CUSTOM_TASK, "custom_tasks")
-    return {**named, "name": _custom_name(named["name"])} if "name" in named else named
-
-
-def _custom_name(name: object) -> object:
-    """Return the canonical spelling of a custom task.
-
-    Raises:
-        UnknownNameError: If the name is only similar to one.
-    """
-    if not isinstance(name, str) or name.startswith(CUSTOM_TASKS):
-        return name
-    plain = name.replace("_", "").replace("-", "").lower()
-    known = next((task for task in CUSTOM_TASKS if task.lower() == plain), None)
-    if known is None and nearest(plain, CUSTOM_TASKS, cutoff=0.85):
-        raise unknown_name("task", name, CUSTOM_TASKS)
-    return known or name
-
-
-def _entries(models: object, table: Mapping[str, str]) -> object:
-    """Wrap a single model in a list, and convert the entries to current names."""
-    return [
-        rename(dict(model), table, f"model {number}") if isinstance(model, Mapping) else model
-        for number, model in enumerate(_listed(models), 1)
-    ]
-
-
-def _listed(value: object) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
+    _refuse_elsewhere(inner["eval"], ELSEWHERE_IN_EVAL, "eval_config.eval.")
+    return {**whole, "eval_config": {**inner, "tool": tool}}
 
 
 def _known(kind: str, name: str, table: Mapping[str, str], elsewhere: Mapping[str, str]) -> str:
@@ -275,6 +163,8 @@ def _refuse_elsewhere(values: Iterable[str], elsewhere: Mapping[str, str], where
 
 class TaskConfig(schema.Settings):
     """Arguments of ``run_task``, with the names of either generation of EvalScope."""
+
+    ALIASES: ClassVar[Mapping[str, str]] = {"output_dir": "work_dir"}
 
     eval_backend: Literal["RAGEval"] = "RAGEval"
     eval_config: Annotated[schema.ClipConfig | schema.MtebConfig, Field(discriminator="tool")]
@@ -312,21 +202,13 @@ class TaskConfig(schema.Settings):
 
 
 def _names_in(path: list[str]) -> Iterable[str]:
-    tool = next((part for part in path if part in TOOLS), "")
-    container = next((part for part in reversed(path) if not part.isdigit() and part not in TOOLS), "")
-    return _FIELDS.get((tool, container), TaskConfig).model_fields
-
-
-TOOLS = ("clip_benchmark", "mteb")
-_FIELDS: dict[tuple[str, str], type[BaseModel]] = {
-    ("clip_benchmark", "eval_config"): schema.ClipConfig,
-    ("clip_benchmark", "eval"): schema.ClipEval,
-    ("clip_benchmark", "models"): schema.VisionModel,
-    ("clip_benchmark", "caption_models"): schema.VisionModel,
-    ("clip_benchmark", "text_models"): schema.TextModel,
-    ("mteb", "eval_config"): schema.MtebConfig,
-    ("mteb", "eval"): schema.MtebEval,
-    ("mteb", "models"): schema.TextModel,
-    ("mteb", "custom_tasks"): schema.CustomTask,
-}
-"""Schema of each section of a config."""
+    """Return the settings of the section that a path leads to."""
+    section: type[BaseModel] = TaskConfig
+    for part in path:
+        if part in TOOLS:
+            section = TOOLS[part]
+        elif part in section.model_fields:
+            kind = section.model_fields[part].annotation
+            inner = next(iter(get_args(kind)), kind)  # the first member of a union, or of a list
+            section = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else section
+    return section.model_fields

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Self, cast
 
 from eyechart.api import Budget
-from eyechart.compat.evalscope.models import encode_options, text_access, text_spec, vision_access, vision_spec
+from eyechart.compat.evalscope.models import encode_options, text_spec, vision_spec
 from eyechart.compat.evalscope.schema import (
     CAPTION,
     COMPARISON,
+    RERANKING,
     ClipConfig,
     ClipEval,
-    CustomTask,
-    MtebConfig,
     MtebEval,
-    Requests,
     TextModel,
     VisionModel,
 )
@@ -39,7 +37,7 @@ from eyechart.tasks.mteb import WITH_RERANKER
 from eyechart.types import DatasetSpec, EncodeOptions, Job, ModelSpec
 
 RETRIEVAL, MIXED, MTEB = "text_retrieval", "zeroshot_retrieval", "mteb"
-MIXED_KS = (1, 5, 10)
+RECALL = {"recall_k": [1, 5, 10]}
 CACHE = "cache"
 """Data of MTEB's built-in tasks in subfolders of this folder are used without network access."""
 
@@ -54,63 +52,80 @@ class Translation:
     comparisons: tuple[ComparisonPlan, ...] = ()
 
 
-@dataclass
-class Translator:
-    """Turns the configs of a run into jobs, rejecting everything invalid before any work."""
-
-    planner: Planner = field(default_factory=Planner)
-    jobs: list[Job] = field(default_factory=list)
-    """Jobs of all configs so far."""
-
-    def translate(self, config: TaskConfig, target: RunFolder) -> Translation:
-        """Return the jobs of one config."""
-        inner = config.eval_config
+def translate(configs: Sequence[TaskConfig], folders: Mapping[Path, RunFolder]) -> list[Translation]:
+    """Turn the configs of a run into jobs, rejecting everything invalid before any work."""
+    planner = Planner()
+    found: list[Translation] = []
+    every: list[Job] = []
+    for config in configs:
+        inner, settings, target = config.eval_config, config.eval_config.eval, folders[config.folder]
+        budget = Budget(settings.max_requests, settings.max_total_tokens)
+        tables: list[ComparisonPlan] = []
+        skip = settings.skip_existing
         if isinstance(inner, ClipConfig):
-            found = _ClipTranslation(inner.eval, target, self.planner, config.seed).translate()
+            jobs, tables = _VisionModels(inner.eval, budget, target, planner, config.seed).plan()
         else:
-            settings = inner.eval
-            skip = settings.skip_existing or not settings.overwrite_results
-            promised = {data_folder(job.output).resolve() for job in self.jobs if job.task == CAPTION}
-            jobs = tuple(tool_jobs(inner, target, self.planner, promised))
-            found = Translation(jobs, skip, settings.dry_run)
-        self.jobs += found.jobs
-        check_outputs(list({(job.output, job.digest): job for job in self.jobs}.values()))
-        return found
+            skip |= not inner.eval.overwrite_results
+            promised = {data_folder(job.output).resolve() for job in every if job.task == CAPTION}
+            search = TextSearch.of(inner.models, inner.eval, inner.eval.encode_kwargs, budget, target, planner)
+            jobs = [*search.custom_jobs(inner.eval, promised), *search.mteb_jobs(inner.eval)]
+        found.append(Translation(tuple(jobs), skip, settings.dry_run, tuple(tables)))
+        every += jobs
+    check_outputs(list({(job.output, job.digest): job for job in every}.values()))
+    return found
 
 
-@dataclass
-class _ClipTranslation:
+@dataclass(frozen=True)
+class _VisionModels:
+    """The tool ``clip_benchmark``."""
+
     settings: ClipEval
+    budget: Budget
     target: RunFolder
     planner: Planner
     seed: int
 
-    def __post_init__(self) -> None:
-        self.budget = Budget(self.settings.max_requests, self.settings.max_total_tokens)
-        self.names = dataset_names(make_config({"dataset": self.settings.dataset_name}))
-
-    def translate(self) -> Translation:
+    def plan(self) -> tuple[list[Job], list[ComparisonPlan]]:
+        """Return jobs and, for a comparison of captions with CLIP-like models, its tables."""
         settings = self.settings
-        if settings.task == COMPARISON:
-            return self._comparison()
-        jobs = tuple(self._jobs(settings.models, settings.task or "auto"))
-        return Translation(jobs, settings.skip_existing, settings.dry_run)
+        names = dataset_names(make_config({"dataset": settings.dataset_name}))
+        if settings.task != COMPARISON:
+            return list(self._jobs(settings.models, names, settings.task or "auto")), []
+        seeing = list(self._jobs(settings.models, names, MIXED))
+        captioning = list(self._jobs(settings.caption_models, names, CAPTION))
+        reading = list(self._searches(captioning))
+        tables = [
+            ComparisonPlan(
+                name,
+                tuple(job.output for job in (*seeing, *reading) if job.dataset.name == name),
+                self.target.root / f"{file_name(name)}_retrieval_comparison",
+                tuple(settings.recall_k),
+            )
+            for name in names
+        ]
+        return [*captioning, *seeing, *reading], tables
 
-    def _jobs(self, models: Sequence[VisionModel], task: str) -> Iterator[Job]:
-        for entry in models:
-            for name in self.names:
-                yield self._job(entry, name, task)
-
-    def _job(self, entry: VisionModel, name: str, task: str) -> Job:
+    def _jobs(self, models: Sequence[VisionModel], names: Sequence[str], task: str) -> Iterator[Job]:
         settings = self.settings
-        config = self._config(name)
-        options = task_options(config) | {"caption_prompt": entry.prompt, "prompt_role": entry.prompt_role}
-        benchmark = self.planner.benchmark(dataset_spec(config, name, config.language[0]), task, options)
-        role = benchmark.task.needs
-        spec = vision_spec(entry, role, vision_access(entry, role, settings, self.budget))
+        for entry, name in product(models, names):
+            config = self._config(name)
+            options = task_options(config) | {"caption_prompt": entry.prompt, "prompt_role": entry.prompt_role}
+            benchmark = self.planner.benchmark(dataset_spec(config, name, config.language[0]), task, options)
+            spec = vision_spec(entry, benchmark.task.needs, settings, self.budget)
+            output = self._output(entry, name, benchmark, spec)
+            if not (settings.skip_existing and output.exists()):  # see `eyechart.plan.plan_jobs`
+                self.planner.check_model(spec, benchmark.task)
+            yield benchmark.job(
+                spec,
+                output,
+                encoding=EncodeOptions(settings.batch_size, settings.num_workers),
+                on_error=settings.on_error,
+                **({} if settings.min_success is None else {"min_success": settings.min_success}),
+            )
 
+    def _output(self, entry: VisionModel, name: str, benchmark: PlannedBenchmark, spec: ModelSpec) -> Path:
         def output_in(folder: Path) -> Path:
-            return result_path(folder, name, benchmark.task_name, settings.language or "en")
+            return result_path(folder, name, benchmark.task_name, self.settings.language or "en")
 
         def taken(folder: Path) -> bool:
             return benchmark.task_name == CAPTION and holds_other_captions(
@@ -118,55 +133,32 @@ class _ClipTranslation:
             )
 
         identity = [spec.what, entry.prompt, entry.prompt_role]
-        output = output_in(self.target.model_folder([entry.model_name], identity, taken))
-        if not (settings.skip_existing and output.exists()):  # see `eyechart.plan.plan_jobs`
-            self.planner.check_model(spec, benchmark.task)
-        return benchmark.job(
-            spec,
-            output,
-            encoding=EncodeOptions(settings.batch_size, settings.num_workers),
-            on_error=settings.on_error,
-            **({} if settings.min_success is None else {"min_success": settings.min_success}),
-        )
+        return output_in(self.target.model_folder([entry.model_name], identity, taken))
 
-    def _comparison(self) -> Translation:
-        """Plan captions, text models on the captions, CLIP-like models on the images, and the table of all."""
-        settings = self.settings
-        seeing = list(self._jobs(settings.models, "zeroshot_retrieval"))
-        captioning = list(self._jobs(settings.caption_models, CAPTION))
-        reading = [job for captions in captioning for job in self._search(captions)]
-        tables = tuple(
-            ComparisonPlan(
-                name,
-                tuple(job.output for job in (*seeing, *reading) if job.dataset.name == name),
-                self.target.root / f"{file_name(name)}_retrieval_comparison",
-                tuple(settings.recall_k),
-            )
-            for name in self.names
-        )
-        jobs = (*captioning, *seeing, *reading)
-        return Translation(jobs, settings.skip_existing, settings.dry_run, tables)
-
-    def _search(self, captions: Job) -> Iterator[Job]:
-        texts = Texts(
-            captions.dataset.name,
-            data_folder(captions.output),
-            promised=True,
-            writer=captions.output.parent.name,
-            options={"captions_by": captions.model.name, "caption_prompt": captions.settings["prompt"]},
-        )
-        models = TextModels.of(self.settings.text_models, self.settings, self.budget, {})
-        yield from text_jobs(texts, models, self.settings.top_k, self.target, self.planner)
+    def _searches(self, captioning: Sequence[Job]) -> Iterator[Job]:
+        if captioning:
+            search = TextSearch.of(self.settings.text_models, self.settings, {}, self.budget, self.target, self.planner)
+        for captions in captioning:
+            folder = str(data_folder(captions.output))
+            dataset = DatasetSpec(captions.dataset.name, "text_collection", folder, "test")
+            told = {"captions_by": captions.model.name, "caption_prompt": captions.settings["prompt"]}
+            options = {**RECALL, **told}
+            yield from search.jobs(dataset, RETRIEVAL, options, promised=True, writer=captions.output.parent.name)
 
     def _config(self, name: str) -> Config:
         """Return the `eyechart.config` settings that select the data."""
         settings = self.settings
-        roots = settings.data_dir
-        root = (roots.get(name) if isinstance(roots, dict) else roots) or self._in_cache(name)
+        root = settings.data_dir.get(name) if isinstance(settings.data_dir, dict) else settings.data_dir
+        if not root:  # a webdataset in the cache folder, where EvalScope keeps its own
+            folders = (Path(settings.cache_dir) / folder for folder in (name, f"wds_{name}"))
+            root = next((str(folder) for folder in folders if is_webdataset(folder)), None)
+        language, entry = settings.language or "en", load_catalogue().find(name)
+        if not settings.language and entry and entry.languages and entry.own_language("en") is None:
+            language = entry.languages[0]
         values: dict[str, Any] = {
             "dataset": [name],
             "split": settings.split,
-            "language": [self._language(name)],
+            "language": [language],
             "recall_k": settings.recall_k,
             "batch_size": settings.batch_size,
             "limit": settings.limit,
@@ -178,66 +170,30 @@ class _ClipTranslation:
         }
         return make_config(values | ({"dataset_root": root} if root else {}))
 
-    def _language(self, name: str) -> str:
-        """Return the language of a dataset: as configured, else English, else the dataset's first one."""
-        entry = load_catalogue().find(name)
-        wished = self.settings.language
-        if wished or entry is None or not entry.languages or entry.own_language("en") is not None:
-            return wished or "en"
-        return entry.languages[0]
-
-    def _in_cache(self, name: str) -> str | None:
-        """Find a webdataset that was placed in the cache folder, where EvalScope keeps its own."""
-        folders = (Path(self.settings.cache_dir) / folder for folder in (name, f"wds_{name}"))
-        return next((str(folder) for folder in folders if is_webdataset(folder)), None)
-
 
 @dataclass(frozen=True)
-class Texts:
-    """A folder of texts, or of texts and images, to search."""
-
-    name: str
-    """Name in results."""
-    folder: Path
-    split: str = "test"
-    limit: int | None = None
-    promised: bool = False
-    """To be written by an earlier job."""
-    mixed: bool = False
-    """Whether some documents or queries are images."""
-    writer: str = ""
-    """The model that wrote the texts, named in results with the models that search them."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    encoding: str = ""
-
-
-@dataclass(frozen=True)
-class Chain:
-    """An encoder, optionally followed by a reranker."""
-
-    encoder: ModelSpec
-    names: tuple[str, ...]
-    options: Mapping[str, Any]
-    """Task options: prompts, and the second stage if there is one."""
-    identity: object
-    """Distinguishes chains of the same names."""
-    extra_models: Mapping[str, ModelSpec]
-    """The reranker, if there is one."""
-
-
-@dataclass(frozen=True)
-class TextModels:
-    """The text models of a config: encoders with their prompts, and rerankers."""
+class TextSearch:
+    """The text models of a config: every encoder searches alone, and with each reranker as a second stage."""
 
     encoders: tuple[tuple[ModelSpec, dict[str, Any]], ...]
+    """Encoders with their prompts."""
     rerankers: tuple[tuple[ModelSpec, str], ...]
+    top_k: int
+    target: RunFolder
+    planner: Planner
 
     @classmethod
     def of(
-        cls, entries: Sequence[TextModel], requests: Requests, budget: Budget, encode_kwargs: dict[str, Any]
+        cls,
+        entries: Sequence[TextModel],
+        settings: ClipEval | MtebEval,
+        encode_kwargs: dict[str, Any],
+        budget: Budget,
+        target: RunFolder,
+        planner: Planner,
     ) -> Self:
         """Separate encoders and rerankers; a reranker alone cannot search."""
-        specs = [(entry, text_spec(entry, text_access(entry, requests, budget, encode_kwargs))) for entry in entries]
+        specs = [(entry, text_spec(entry, settings, budget, encode_kwargs)) for entry in entries]
         encoders = tuple(
             (spec, encode_options(entry, encode_kwargs)) for entry, spec in specs if not entry.is_cross_encoder
         )
@@ -247,83 +203,85 @@ class TextModels:
                 "All models are rerankers (is_cross_encoder).",
                 advice="Rerankers reorder the results of an encoder: add an encoder.",
             )
-        return cls(encoders, rerankers)
+        return cls(encoders, rerankers, settings.top_k, target, planner)
 
-    def chains(self, top_k: int, planner: Planner, *, second: bool = True) -> Iterator[Chain]:
-        """Yield every encoder, alone and (if ``second``) with each reranker."""
+    def jobs(
+        self,
+        dataset: DatasetSpec,
+        task: str,
+        options: Mapping[str, Any],
+        *,
+        second: bool = True,
+        promised: bool = False,
+        writer: str = "",
+        file_task: str = "",
+    ) -> Iterator[Job]:
+        """Plan every encoder, alone and (if ``second``) with each reranker.
+
+        Args:
+            dataset: The texts.
+            task: The task.
+            options: Its options, without those of the models.
+            second: Whether rerankers apply.
+            promised: Whether an earlier job writes the texts.
+            writer: The model that wrote the texts, named in results with the models that search them.
+            file_task: The task in the names of files, if it differs.
+        """
         for encoder, prompts in self.encoders:
-            planner.check(encoder, "encoder")
+            self.planner.check(encoder, "encoder")
+            access = access_of(encoder)
+            # A remote encoder serves requests in parallel, so it gets several requests' worth of texts at a time.
+            at_once = access.concurrency if "api_base" in encoder.options else 1
             for reranker, told in ((None, ""), *(self.rerankers if second else ())):
-                specs = [encoder, *([reranker] if reranker is not None else [])]
-                stage = {"reranker": reranker.name, "top_k": top_k, "reranker_prompt": told} if reranker else {}
-                identity = [[spec.what for spec in specs], prompts, told]
+                stage = {"reranker": reranker.name, "top_k": self.top_k, "reranker_prompt": told} if reranker else {}
                 extra = {"reranker": reranker} if reranker else {}
-                yield Chain(encoder, tuple(spec.name for spec in specs), {**prompts, **stage}, identity, extra)
+                benchmark = self.planner.benchmark(
+                    dataset, task, {**options, **prompts, **stage}, promised=promised, extra_models=extra
+                )
+                specs = [encoder, *extra.values()]
+                names = [*filter(None, [writer]), *(spec.name for spec in specs)]
+                folder = self.target.model_folder(names, [[spec.what for spec in specs], prompts, told])
+                yield benchmark.job(
+                    encoder,
+                    result_path(folder, dataset.name, file_task or task),
+                    label=label(names) if len(names) > 1 else "",
+                    encoding=EncodeOptions(access.batch_size * at_once),
+                )
 
+    def custom_jobs(self, settings: MtebEval, promised: Collection[Path]) -> Iterator[Job]:
+        """Plan the custom tasks; ``promised`` are folders that earlier jobs of the same run will write."""
+        names = [task.name for task in settings.custom_tasks]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise UsageError("Two custom tasks are named {name!r}.", advice="Use distinct names.", name=twice)
+        for task in settings.custom_tasks:
+            folder = Path(task.data_path).expanduser()
+            expected = folder.resolve() in promised
+            mixed = not expected and has_images(folder, task.encoding)
+            if mixed and self.rerankers:
+                raise UsageError(
+                    "{folder} contains images, but rerankers only accept text.",
+                    advice="Remove the reranker from this config.",
+                    folder=folder,
+                )
+            reader, kind = ("collection", MIXED) if mixed else ("text_collection", RETRIEVAL)
+            how = {"encoding": task.encoding} if task.encoding else {}
+            options = {**RECALL, **({"candidates": True} if task.name.startswith(RERANKING) else {})}
+            for split in task.eval_splits:
+                name = task.name if split == "test" else f"{task.name}-{split}"
+                dataset = DatasetSpec(name, reader, str(folder), split, limit=settings.limit, options=how)
+                yield from self.jobs(dataset, kind, options, promised=expected)
 
-def text_jobs(texts: Texts, models: TextModels, top_k: int, target: RunFolder, planner: Planner) -> Iterator[Job]:
-    """Plan every encoder on a folder, alone and with each reranker; rerankers only accept text."""
-    if texts.mixed and models.rerankers:
-        raise UsageError(
-            "{folder} contains images, but rerankers only accept text.",
-            advice="Remove the reranker from this config.",
-            folder=texts.folder,
-        )
-    reader, task = ("collection", MIXED) if texts.mixed else ("text_collection", RETRIEVAL)
-    how = {"encoding": texts.encoding} if texts.encoding else {}
-    dataset = DatasetSpec(texts.name, reader, str(texts.folder), texts.split, limit=texts.limit, options=how)
-    for chain in models.chains(top_k, planner):
-        options = {**texts.options, **chain.options, "recall_k": list(MIXED_KS)}
-        benchmark = planner.benchmark(dataset, task, options, promised=texts.promised, extra_models=chain.extra_models)
-        names = [*filter(None, [texts.writer]), *chain.names]
-        output = result_path(target.model_folder(names, chain.identity), texts.name, task)
-        yield _job(chain.encoder, benchmark, output, label(names) if len(names) > 1 else "")
-
-
-def tool_jobs(config: MtebConfig, target: RunFolder, planner: Planner, promised: Collection[Path]) -> Iterator[Job]:
-    """Plan the tool ``MTEB``: custom tasks, then built-in ones.
-
-    Args:
-        config: The settings.
-        target: Output folder.
-        planner: Checks data and models.
-        promised: Folders that earlier jobs of the same run will write.
-    """
-    settings = config.eval
-    budget = Budget(settings.max_requests, settings.max_total_tokens)
-    models = TextModels.of(config.models, settings, budget, settings.encode_kwargs)
-    _check_names(settings.custom_tasks)
-    for task in settings.custom_tasks:
-        folder = Path(task.data_path).expanduser()
-        for split in task.eval_splits:
-            name = task.name if split == "test" else f"{task.name}-{split}"
-            texts = Texts(
-                name,
-                folder,
-                split,
-                settings.limit,
-                promised=folder.resolve() in promised,
-                options={"candidates": True} if task.is_reranking else {},
-                encoding=task.encoding,
-            )
-            if not texts.promised and has_images(folder, task.encoding):
-                texts = replace(texts, mixed=True)
-            yield from text_jobs(texts, models, settings.top_k, target, planner)
-    if settings.task_names or settings.task_types or (settings.languages and not settings.custom_tasks):
-        yield from _mteb_jobs(settings, models, target, planner)
-
-
-def _mteb_jobs(settings: MtebEval, models: TextModels, target: RunFolder, planner: Planner) -> Iterator[Job]:
-    """Plan MTEB's built-in tasks: every encoder alone and, for rankings, with each reranker."""
-    names = settings.task_names or tasks_of_types(settings.task_types, settings.languages)
-    alone = [replace(models, encoders=(encoder,)) for encoder in models.encoders]  # groups the jobs by model
-    for own, name in product(alone, names):
-        dataset = DatasetSpec(name, MTEB, name, limit=settings.limit, options=_mteb_options(settings, name))
-        kind = cast("MtebDataset", planner.datasets.open(dataset)).task.metadata.type
-        for chain in own.chains(settings.top_k, planner, second=kind in WITH_RERANKER):
-            benchmark = planner.benchmark(dataset, MTEB, chain.options, extra_models=chain.extra_models)
-            output = result_path(target.model_folder(chain.names, chain.identity), name, f"{MTEB}_{kind}")
-            yield _job(chain.encoder, benchmark, output, label(chain.names) if len(chain.names) > 1 else "")
+    def mteb_jobs(self, settings: MtebEval) -> Iterator[Job]:
+        """Plan MTEB's built-in tasks; rerankers apply to rankings."""
+        if not (settings.task_names or settings.task_types or (settings.languages and not settings.custom_tasks)):
+            return
+        names = settings.task_names or tasks_of_types(settings.task_types, settings.languages)
+        alone = [replace(self, encoders=(encoder,)) for encoder in self.encoders]  # groups the jobs by model
+        for search, name in product(alone, names):
+            dataset = DatasetSpec(name, MTEB, name, limit=settings.limit, options=_mteb_options(settings, name))
+            kind = cast("MtebDataset", self.planner.datasets.open(dataset)).task.metadata.type
+            yield from search.jobs(dataset, MTEB, {}, second=kind in WITH_RERANKER, file_task=f"{MTEB}_{kind}")
 
 
 def _mteb_options(settings: MtebEval, name: str) -> dict[str, Any]:
@@ -335,17 +293,3 @@ def _mteb_options(settings: MtebEval, name: str) -> dict[str, Any]:
         own = None  # no local data
     chosen = {"languages": settings.languages, "splits": splits, "folder": own, "hub": settings.hub}
     return {key: value for key, value in chosen.items() if value}
-
-
-def _job(encoder: ModelSpec, benchmark: PlannedBenchmark, output: Path, together: str = "") -> Job:
-    access = access_of(encoder)
-    # A remote encoder serves requests in parallel, so it gets several requests' worth of texts at a time.
-    at_once = access.concurrency if "api_base" in encoder.options else 1
-    return benchmark.job(encoder, output, label=together, encoding=EncodeOptions(access.batch_size * at_once))
-
-
-def _check_names(tasks: list[CustomTask]) -> None:
-    names = [task.name for task in tasks]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UsageError("Two custom tasks are named {name!r}.", advice="Use distinct names.", name=twice)

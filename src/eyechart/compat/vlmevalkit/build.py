@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from collections.abc import Iterator
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -95,13 +94,11 @@ class VideoBaseDataset:
 
     def frame_paths(self, video: str) -> list[str]:
         """Return the paths of ``nframe`` frames."""
-        folder = self._frames_of(video)
-        return [str(folder / self.frame_tmpl.format(i, self.nframe)) for i in range(1, self.nframe + 1)]
+        return self._paths(video, self.frame_tmpl, self.nframe)
 
     def frame_paths_fps(self, video: str, num_frames: int) -> list[str]:
         """Return the paths of frames sampled at ``fps``."""
-        folder = self._frames_of(video)
-        return [str(folder / self.frame_tmpl_fps.format(i, num_frames, self.fps)) for i in range(1, num_frames + 1)]
+        return self._paths(video, self.frame_tmpl_fps, num_frames)
 
     def save_video_frames(self, video: str) -> list[str]:
         """Write the missing frames of a video, and return the paths of all.
@@ -112,7 +109,12 @@ class VideoBaseDataset:
         paths = self.frame_paths(video) if self.nframe > 0 else []
         if paths and all(Path(path).is_file() for path in paths):
             return paths
-        decord = _decord()
+        try:
+            decord = import_module("decord")
+        except ImportError as error:
+            raise MissingExtraError(
+                "Reading video frames needs decord.", advice="Install it with: pip install decord"
+            ) from error
         reader = decord.VideoReader(str(inside(Path(self.data_root), f"{video}.mp4", "the video's name")))
         if self.fps > 0:
             step = reader.get_avg_fps() / self.fps
@@ -128,19 +130,10 @@ class VideoBaseDataset:
                 Image.fromarray(reader[place].asnumpy()).save(path)
         return paths
 
-    def _frames_of(self, video: str) -> Path:
+    def _paths(self, video: str, template: str, count: int) -> list[str]:
         folder = inside(Path(self.frame_root), video, "the video's name")
         folder.mkdir(parents=True, exist_ok=True)
-        return folder
-
-
-def _decord() -> Any:
-    try:
-        return import_module("decord")
-    except ImportError as error:
-        raise MissingExtraError(
-            "Reading video frames needs decord.", advice="Install it with: pip install decord"
-        ) from error
+        return [str(folder / template.format(i, count, self.fps)) for i in range(1, count + 1)]
 
 
 class ConcatVideoDataset(VideoBaseDataset):
@@ -189,7 +182,20 @@ def build_dataset(dataset_name: str, *, metric: str = "", **kwargs: Any) -> Any:
         UnknownNameError: If the name is unknown and there is no such file.
         UsageError: If a metric is given for a benchmark that has its own, or the benchmark has no scorer.
     """
-    dataset = _open(dataset_name, kwargs)
+    known = known_benchmarks().get(dataset_name)
+    made = _own_class(dataset_name) or (datasets.class_for(known) if known else None)
+    if made is None and dataset_name in BENCHMARKS.names():
+        made, kwargs = BENCHMARKS.load(dataset_name), {}
+    if made is None:
+        refuse_unscored(dataset_name)
+        path = table_file(dataset_name)
+        if path is None:
+            advice = UserMessage("Or put your own table at {path}.", path=lmu_data_root() / f"{dataset_name}.tsv")
+            raise unknown_name("benchmark", dataset_name, question_names(), advice=advice)
+        made, dataset_name = getattr(datasets, class_of(read_header(path), path)), path.stem
+        kwargs = {**kwargs, "file": path}
+    taken = signature(made.__init__).parameters if kwargs else {}
+    dataset = made(dataset_name, **{key: value for key, value in kwargs.items() if key in taken})
     for notice in getattr(dataset, "notices", ()):
         if notice.kind in ("other_file", "other_rules"):
             logging.getLogger("eyechart.vlm").warning(notice.message)
@@ -227,41 +233,15 @@ def infer_dataset_basename(dataset_name: str) -> str:
     return dataset_name.rpartition("_")[0]
 
 
-def _open(name: str, arguments: dict[str, Any]) -> Any:
-    known, own = known_benchmarks().get(name), _own_class(name)
-    if own is not None:
-        return _made(own, name, arguments)
-    if known is not None:
-        return _made(datasets.class_for(known), name, arguments)
-    if name in BENCHMARKS.names():
-        return BENCHMARKS.load(name)(name)
-    refuse_unscored(name)
-    path = table_file(name)
-    if path is None:
-        advice = UserMessage("Or put your own table at {path}.", path=lmu_data_root() / f"{name}.tsv")
-        raise unknown_name("benchmark", name, question_names(), advice=advice)
-    return _made(getattr(datasets, class_of(read_header(path), path)), path.stem, {**arguments, "file": path})
-
-
-def _made(made: Any, name: str, arguments: dict[str, Any]) -> Any:
-    taken = signature(made.__init__).parameters
-    return made(name, **{key: value for key, value in arguments.items() if key in taken})
-
-
 def _own_class(name: str) -> Any:
     """Return the last class, of the script or of an imported file, that declares this benchmark."""
-    return next((one for one in reversed([*_classes()]) if name in one.supported_datasets()), None)
-
-
-def _classes() -> Iterator[Any]:
+    found: Any = None
     left: list[Any] = [datasets.ImageBaseDataset, VideoBaseDataset]
     for one in left:
         left += one.__subclasses__()
-        if not one.__module__.startswith("eyechart.") and _is_loaded(one):
-            yield one
-
-
-def _is_loaded(one: Any) -> bool:
-    """Whether a class is still in its module: one whose file was reloaded may stay in memory."""
-    module, inner = sys.modules.get(one.__module__), "." in one.__qualname__
-    return module is not None and (inner or getattr(module, one.__qualname__, None) is one)
+        # A class whose file was reloaded may stay in memory: it is no longer in its module.
+        module, inner = sys.modules.get(one.__module__), "." in one.__qualname__
+        loaded = module is not None and (inner or getattr(module, one.__qualname__, None) is one)
+        if loaded and not one.__module__.startswith("eyechart.") and name in one.supported_datasets():
+            found = one
+    return found

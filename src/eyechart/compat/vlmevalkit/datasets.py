@@ -139,6 +139,12 @@ class ImageBaseDataset:
     def data(self, table: Any) -> None:
         self._data = table
 
+    @property
+    def _own_entry(self) -> QuestionBenchmark | None:
+        """The catalogue's entry of this benchmark, if it names this class."""
+        known = known_benchmarks().get(self.dataset_name)
+        return known if known is not None and class_for(known) is type(self) else None
+
     def _questions(self, dataset: str, skip_noimg: bool) -> QuestionTable:
         known = known_benchmarks().get(dataset)
         table = with_columns(as_table(self.load_data(dataset)), known.columns if known else {})
@@ -147,8 +153,8 @@ class ImageBaseDataset:
             questions.add_image_sizes()
         if self.file is not None:
             questions.notices.extend(borrowed_name(dataset))
-        elif known is not None and class_for(known) is type(self) and self.table_file is not None:
-            questions.notices.extend(other_file(known, self.table_file))
+        elif self._own_entry is not None and self.table_file is not None:
+            questions.notices.extend(other_file(self._own_entry, self.table_file))
         return questions
 
     @classmethod
@@ -170,9 +176,8 @@ class ImageBaseDataset:
 
     def load_data(self, dataset: str) -> Any:
         """Return the table: the given file, else ``$LMUData/{dataset}.tsv``, downloaded if missing."""
-        known = known_benchmarks().get(dataset)
-        if self.file is None and known is not None and class_for(known) is type(self):
-            self.table_file = known_file(known)
+        if self.file is None and self._own_entry is not None:
+            self.table_file = known_file(self._own_entry)
             return read_tsv(self.table_file)
         return self.prepare_tsv(self.DATASET_URL.get(dataset, ""), self.DATASET_MD5.get(dataset))
 
@@ -206,11 +211,10 @@ class ImageBaseDataset:
 
     def build_prompt(self, line: Any) -> Any:
         """Return the prompt for a row (or its position), in the form declared by the catalogue."""
-        row = self.line(line)
-        known = known_benchmarks().get(self.dataset_name)
-        if known is None or class_for(known) is not type(self):
-            form = self.FORM
-            known = QuestionBenchmark(self.dataset_name, "", "", "no", form.prompt, form.kind, asking=form.asking)
+        row, form = self.line(line), self.FORM
+        known = self._own_entry or QuestionBenchmark(
+            self.dataset_name, "", "", "no", form.prompt, form.kind, asking=form.asking
+        )
         images = [{"type": "image", "value": path} for path in self.dump_image(row)]
         return build_prompt(known, row, images, self.questions.where(row))
 

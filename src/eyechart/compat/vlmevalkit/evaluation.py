@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from eyechart.api import Secret
 from eyechart.compat.vlmevalkit.files import dump, load, to_frame
 from eyechart.compat.vlmevalkit.helpers import track_progress_rich
+from eyechart.compat.vlmevalkit.models import open_generator
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.datasets.questions.prediction_files import read_predictions
 from eyechart.datasets.questions.question_table import QuestionTable
@@ -24,7 +25,6 @@ from eyechart.metrics.cell_values import LETTERS, as_text, is_missing
 from eyechart.metrics.choices import FAILED
 from eyechart.metrics.repeated_questions import question_of
 from eyechart.models.access import Access
-from eyechart.models.registry import open_model
 from eyechart.scorers.aggregates import choices as aggregates
 from eyechart.scorers.judging import JUDGE_SETTINGS, Judge
 from eyechart.scorers.rule import UNREADABLE
@@ -66,16 +66,16 @@ Verdict = dict[str, Any]
 """``hit`` (0 or 1) and ``log``, the reason."""
 
 
-def evaluate_file(table: QuestionTable, benchmark: QuestionBenchmark, eval_file: Path, **judge_kwargs: Any) -> Any:
+def evaluate_file(questions: QuestionTable, benchmark: QuestionBenchmark, eval_file: Path, **judge_kwargs: Any) -> Any:
     """Score a file of predictions; return a dict of numbers, or a table (data frame) with one row per split.
 
     ``judge_kwargs``: ``model`` (``exact_matching``, the default, uses no judge model), ``api_base``, ``key``; or
     ``judge``, an object with ``generate(text)``; ``extractor``. With ``fallback="exact_matching"``, a failing judge is
     replaced by exact matching; files and result then carry that name.
     """
-    rows = read_predictions(table, eval_file)
-    if len(rows) < len(table.rows):
-        lost = f"{len(table.rows) - len(rows)} of {len(table.rows)} questions have no prediction in {eval_file}"
+    rows, listed = read_predictions(questions, eval_file), len(questions.rows)
+    if len(rows) < listed:
+        lost = f"{listed - len(rows)} of {listed} questions have no prediction in {eval_file}"
         warnings.warn(f"{lost}: only the others are scored.", stacklevel=2)
     extractor = str(judge_kwargs.get("extractor", "vlmeval"))
     judge = make_judge(judge_kwargs)
@@ -93,25 +93,35 @@ def evaluate_file(table: QuestionTable, benchmark: QuestionBenchmark, eval_file:
     for notice in scored.left_out:
         warnings.warn(notice.message, stacklevel=2)
     _write(scored, eval_file)
-    table = _as_lines(scored.table) if benchmark.kind == "Y/N" else scored.table
+    table = scored.table
+    if benchmark.kind == "Y/N" and isinstance(table, Mapping):  # rows as in the original: one, or one per split
+        nested = all(isinstance(part, Mapping) for part in table.values())
+        table = [{"split": name, **part} for name, part in table.items()] if nested else [dict(table)]
     return to_frame(RowTable(table)) if isinstance(table, list) else table
 
 
-def _as_lines(table: Any) -> Any:
-    """Return the scores of yes/no questions as rows, as the original does: one, or one per split."""
-    if not isinstance(table, Mapping):
-        return table
-    if all(isinstance(part, Mapping) for part in table.values()):
-        return [{"split": name, **part} for name, part in table.items()]
-    return [dict(table)]
-
-
 def make_judge(settings: Mapping[str, Any]) -> Judge | None:
-    """Make a judge from keyword arguments; None for exact matching."""
+    """Make a judge from keyword arguments: ``judge``, an object, or a server's ``model``; None for exact matching.
+
+    Servers also take api_base, key, nproc, retry, temperature and max_tokens.
+    """
     if settings.get("judge") is not None:
         return judge_of_model(settings["judge"])
-    name = str(settings.get("model") or EXACT)
-    return None if name == EXACT else _api_judge(name, settings)
+    name, key = str(settings.get("model") or EXACT), settings.get("key")
+    if name == EXACT:
+        return None
+    options = {
+        "api_base": settings.get("api_base"),
+        "settings": JUDGE_SETTINGS | {name: settings[name] for name in JUDGE_SETTINGS if name in settings},
+    }
+    access = Access(
+        key=Secret(str(key)) if key else None,
+        concurrency=int(settings.get("nproc", 4)),
+        tries=int(settings.get("retry", 6)),
+    )
+    model = open_generator(ModelSpec("api", name, options=options, access=access))
+    answers = CachedGenerator(model, ResponseStore(cache_root() / "responses"))
+    return Judge(name.replace("/", "_"), answers.generate)
 
 
 def judge_of_model(model: Any) -> Judge:
@@ -127,24 +137,6 @@ def judge_of_model(model: Any) -> Judge:
             yield prompt.id, Answer("", error=repr(reply)) if failed else Answer(split_thinking(reply)[0])
 
     return Judge(str(getattr(model, "name", type(model).__name__)), ask)
-
-
-def _api_judge(name: str, settings: Mapping[str, Any]) -> Judge:
-    """Make a judge that calls a server: api_base, key, nproc, retry, temperature, max_tokens."""
-    options = {
-        "api_base": settings.get("api_base"),
-        "settings": JUDGE_SETTINGS | {key: settings[key] for key in JUDGE_SETTINGS if key in settings},
-    }
-    key = settings.get("key")
-    access = Access(
-        key=Secret(str(key)) if key else None,
-        concurrency=int(settings.get("nproc", 4)),
-        tries=int(settings.get("retry", 6)),
-    )
-    model = open_model(ModelSpec("api", name, options=options, access=access), "generator")
-    model.family.check(model.spec)
-    answers = CachedGenerator(model, ResponseStore(cache_root() / "responses"))
-    return Judge(name.replace("/", "_"), answers.generate)
 
 
 def _write(scored: ScoredRows, eval_file: Path) -> None:
@@ -249,10 +241,8 @@ def mcq_vanilla_eval(
     rows = _with_keys(data, meta)
     if dataset_name and "MMMU" in dataset_name:
         rows = [Record({**closed, "GT": closed["answer"]}) for closed in map(close_open, rows)]
-    verdicts = _verdicts(
-        eval_vanilla, {row["index"]: {"item": row} for row in rows}, model, dataset_name, nproc, result_file
-    )
-    return _judged(rows, verdicts)
+    tasks = {row["index"]: {"item": row, "model": model, "dataset_name": dataset_name} for row in rows}
+    return _judged(rows, eval_vanilla, tasks, nproc, result_file)
 
 
 def mcq_circular_eval(
@@ -262,12 +252,14 @@ def mcq_circular_eval(
     groups: dict[int, list[Record]] = {}
     for row in _with_keys(data, meta):
         groups.setdefault(question_of(row), []).append(row)
-    tasks = {index: {"sub_data": RowTable(members)} for index, members in groups.items()}
-    verdicts = _verdicts(eval_circular_group, tasks, model, dataset_name, nproc, result_file)
     mains = [row for index, members in groups.items() for row in members if row["index"] == index]
     if len(mains) < len(groups):
         raise DataError("{n} questions have rotations but no main row.", n=len(groups) - len(mains))
-    return _judged(mains, verdicts)
+    tasks = {
+        index: {"sub_data": RowTable(members), "model": model, "dataset_name": dataset_name}
+        for index, members in groups.items()
+    }
+    return _judged(mains, eval_circular_group, tasks, nproc, result_file)
 
 
 def report_acc(df: Any) -> Any:
@@ -300,17 +292,13 @@ def _with_keys(data: Any, meta: Any) -> list[Record]:
     return rows
 
 
-def _verdicts(
-    function: Any, tasks: dict[Any, dict[str, Any]], model: Any, dataset: str | None, nproc: int, file: str
-) -> dict[Any, Verdict]:
-    kept: dict[Any, Verdict] = load(file) if Path(file).is_file() else {}
-    left = {key: task for key, task in tasks.items() if key not in kept}
-    given = [{"model": model, "dataset_name": dataset, **task} for task in left.values()]
-    found = track_progress_rich(function, given, nproc=nproc)
-    kept = {**kept, **dict(zip(left, found, strict=True))}
-    dump(kept, file)
-    return kept
-
-
-def _judged(rows: Iterable[Record], verdicts: Mapping[Any, Verdict]) -> Any:
+def _judged(
+    rows: Iterable[Record], function: Callable[..., Verdict], tasks: Mapping[Any, Options], nproc: int, file: str
+) -> Any:
+    """Return the rows with their verdicts: those in the file, and new ones, which are added to it."""
+    verdicts: dict[Any, Verdict] = load(file) if Path(file).is_file() else {}
+    left = {key: task for key, task in tasks.items() if key not in verdicts}
+    found = track_progress_rich(function, [*left.values()], nproc=nproc)
+    verdicts = {**verdicts, **dict(zip(left, found, strict=True))}
+    dump(verdicts, file)
     return to_frame(RowTable({**row.without("GT"), **verdicts[row["index"]]} for row in rows))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import mimetypes
 import os
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -53,8 +53,8 @@ __all__ = [
 
 TEXTS = frozenset({"question", "hint", "answer", "prediction", "image", "image_path", *LETTERS})
 """Text columns: an answer 7 and a prediction 7 are the same, whatever the file's type."""
-_INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 MARK = "__eyechart__"
+"""Key of values that JSON does not have: tables, tuples, sets, and dicts with other keys than texts."""
 FAIL_MSG = "Failed to obtain answer."
 INFER_FAIL_MSG = FAILED.removesuffix(" via API")
 RUN_STATUS_NAME = "status.json"
@@ -81,60 +81,32 @@ def to_frame(table: RowTable) -> Any:
         return table
     import pandas as pd
 
-    columns = {name: _typed(name, table[name]) for name in table.columns}
-    made = {name: pd.Series(cells, dtype=None if _numbers(cells) else object) for name, cells in columns.items()}
+    made = {}
+    for name in table.columns:
+        cells = table[name] if name in TEXTS else _numeric(table[name])
+        plain = all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
+        made[name] = pd.Series(cells, dtype=None if plain else object)
     return pd.DataFrame(made, columns=list(table.columns), index=range(len(table)))
+
+
+def _numeric(cells: list[Cell]) -> list[Cell]:
+    """Convert texts to numbers if all of them are exactly Python's notation of one."""
+    texts = [cell for cell in cells if cell is not None]
+    if not texts or not all(isinstance(cell, str) for cell in texts):
+        return cells
+    for kind, limit in ((int, 10**18), (float, math.inf)):
+        try:
+            numbers = {text: kind(text) for text in texts}
+        except ValueError:
+            continue
+        if all(repr(number) == text and abs(number) < limit for text, number in numbers.items()):
+            return [None if cell is None else numbers[cell] for cell in cells]
+    return cells
 
 
 def d2df(D: Mapping[str, Any]) -> Any:  # noqa: N803 - the original's name
     """Make a table with one row from a dict."""
     return to_frame(RowTable([D]))
-
-
-def _typed(name: str, cells: list[Cell]) -> list[Cell]:
-    if name in TEXTS:
-        return cells
-    given = [cell for cell in cells if cell is not None]
-    if not given or not all(isinstance(cell, str) for cell in given):
-        return cells
-    if all(map(_INTEGER.fullmatch, given)):
-        return [cell if cell is None else int(cell) for cell in cells]
-    return [cell if cell is None else float(cell) for cell in cells] if all(map(_is_float, given)) else cells
-
-
-def _is_float(text: str) -> bool:
-    """Whether a text is exactly Python's notation of the number."""
-    try:
-        return repr(float(text)) == text and text[-1].isdigit()
-    except ValueError:
-        return False
-
-
-def _numbers(cells: Iterable[Cell]) -> bool:
-    return all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
-
-
-def write_checkpoint(path: Path, data: Any) -> None:
-    """Write dicts, lists, tuples, sets, tables, texts and numbers as JSON."""
-    write_atomic(path, (to_json(_marked(data, path)) + "\n").encode("utf-8", "backslashreplace"))
-
-
-def read_checkpoint(path: Path) -> Any:
-    """Read a file of `write_checkpoint`.
-
-    Raises:
-        DataError: If the file does not exist, or is a real pickle.
-    """
-    if not path.is_file():
-        raise DataError("File not found: {path}.", path=path)
-    try:
-        return _unmarked(parse_json(path.read_bytes().decode()))
-    except (UnicodeDecodeError, DataError, ValueError) as error:
-        raise DataError(
-            "{path} was not written by Eyechart; pickles are not loaded because they can run arbitrary code.",
-            advice="Delete it to repeat the step, or convert it to JSON with the tool that wrote it.",
-            path=path,
-        ) from error
 
 
 def _marked(value: Any, path: Path) -> Any:
@@ -177,7 +149,10 @@ def _unmarked(value: Any) -> Any:
 def load(f: str | Path, fmt: str | None = None) -> Any:
     """Read a file by its suffix (or ``fmt``): JSON as plain values, a table as a data frame if pandas is installed.
 
-    Unlike the original, the words NA, None and nan stay texts, and nothing is unpickled: see `read_checkpoint`.
+    Unlike the original, the words NA, None and nan stay texts, and nothing is unpickled: a ``.pkl`` is JSON.
+
+    Raises:
+        DataError: If the file does not exist, or is a real pickle.
     """
     path = Path(f)
     if fmt and path.suffix != f".{fmt}":
@@ -187,10 +162,19 @@ def load(f: str | Path, fmt: str | None = None) -> Any:
             path=path,
             fmt=fmt,
         )
-    if path.suffix == ".pkl":
-        return read_checkpoint(path)
     if path.suffix == ".txt":
         return read_text(path)
+    if path.suffix == ".pkl":
+        if not path.is_file():
+            raise DataError("File not found: {path}.", path=path)
+        try:
+            return _unmarked(parse_json(path.read_bytes().decode()))
+        except (UnicodeDecodeError, DataError, ValueError) as error:
+            raise DataError(
+                "{path} was not written by Eyechart; pickles are not loaded because they can run arbitrary code.",
+                advice="Delete it to repeat the step, or convert it to JSON with the tool that wrote it.",
+                path=path,
+            ) from error
     found = prediction_files.load(path)
     return found if path.suffix == ".json" else to_frame(found)
 
@@ -199,7 +183,7 @@ def dump(data: Any, f: str | Path, **_: Any) -> None:
     """Write a table, a data frame or a dict in the format of the file's suffix."""
     path = Path(f)
     if path.suffix == ".pkl":
-        write_checkpoint(path, data)
+        write_atomic(path, (to_json(_marked(data, path)) + "\n").encode("utf-8", "backslashreplace"))
     elif path.suffix == ".txt":
         write_atomic(path, str(data).encode())
     else:

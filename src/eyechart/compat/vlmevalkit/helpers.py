@@ -12,12 +12,10 @@ import operator
 import os
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from contextlib import ExitStack
 from datetime import datetime
-from os import cpu_count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,6 +29,7 @@ from eyechart.io.terminal import write_message
 from eyechart.metrics.answers import clean_punctuation as process_punctuation
 from eyechart.metrics.cell_values import is_missing, literal_list, text_list
 from eyechart.metrics.cell_values import text_list as toliststr
+from eyechart.scorers.judging.judge_forms import option_block
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -108,10 +107,7 @@ def splitlen(s: str, sym: str = "/") -> int:
 
 def bincount(lst: Iterable[Any]) -> defaultdict[Any, int]:
     """Count how often each value occurs."""
-    counts: defaultdict[Any, int] = defaultdict(int)
-    for item in lst:
-        counts[item] += 1
-    return counts
+    return defaultdict(int, Counter(lst))
 
 
 def dict_merge(dct: MutableMapping[str, Any], merge_dct: MutableMapping[str, Any]) -> None:
@@ -176,9 +172,9 @@ def setup_logger(
     logger.setLevel(log_level.upper())
     if log_file:
         Path(log_file).parent.mkdir(parents=True, exist_ok=True)
-    wanted: list[logging.Handler] = [logging.StreamHandler()] if console else []
-    wanted += [logging.FileHandler(log_file)] if log_file else []
-    for handler in wanted:
+    handlers: list[logging.Handler] = [logging.StreamHandler()] if console else []
+    handlers += [logging.FileHandler(log_file)] if log_file else []
+    for handler in handlers:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logger.addHandler(handler)
     logger.propagate = False
@@ -266,9 +262,8 @@ def decode_base64_to_image(base64_string: str, target_size: int = -1) -> Image.I
 
 def decode_base64_to_image_file(base64_string: str, image_path: str | Path, target_size: int = -1) -> None:
     """Decode an image into a file in the format of its suffix."""
-    path = Path(image_path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    decode_base64_to_image(base64_string, target_size).save(path)
+    Path(image_path).parent.mkdir(parents=True, exist_ok=True)
+    decode_base64_to_image(base64_string, target_size).save(image_path)
 
 
 def read_ok(img_path: str | Path) -> bool:
@@ -340,8 +335,7 @@ def concat_images_vlmeval(
 
 def build_option_str(option_dict: Mapping[str, Any]) -> str:
     """Format options, one per line, as in the original's prompts."""
-    lines = (f"{letter}. {text}\n" for letter, text in option_dict.items() if not is_missing(text))
-    return f"There are several options: \n{''.join(lines)}"
+    return option_block({letter: text for letter, text in option_dict.items() if not is_missing(text)})
 
 
 def track_progress_rich(
@@ -374,10 +368,8 @@ def track_progress_rich(
         raise AssertionError("nproc must be a positive number")
     saved: dict[Hashable, Any] = dict(load(save)) if save and Path(save).is_file() else {}
     results: list[Any] = [None] * len(tasks)
-    with ExitStack() as stack:
-        pool: Executor = ProcessPoolExecutor(nproc) if use_process else ThreadPoolExecutor(nproc or cpu_count())
-        workers = stack.enter_context(pool)
-        bar = stack.enter_context(choose_progress(quiet=False).step("tasks", len(tasks)))
+    pool: Executor = ProcessPoolExecutor(nproc) if use_process else ThreadPoolExecutor(nproc or os.cpu_count())
+    with pool as workers, choose_progress(quiet=False).step("tasks", len(tasks)) as bar:
         places = {workers.submit(_call, func, task): i for i, task in enumerate(tasks)}
         for done in as_completed(places):
             place = places[done]

@@ -91,37 +91,27 @@ def preproc_content(inputs: object) -> list[Item]:
         return [{"type": "text", "value": inputs}]
     if isinstance(inputs, Mapping):
         return preproc_content([inputs])
-    items = inputs if isinstance(inputs, Sequence) else []
-    return [_of_text(item) if isinstance(item, str) else _of_dict(item) for item in items]
+    return [_item(given) for given in (inputs if isinstance(inputs, Sequence) else [])]
 
 
-def _of_text(text: str) -> Item:
-    kind, value = parse_file(text)
-    if kind == "url":
-        raise AssertionError(_not_fetched(text))
-    return {"type": kind, "value": value}
-
-
-def _not_fetched(url: str) -> str:
-    return f"URLs are not fetched: {url!r}; set {URLS}=1 to allow it for images (.jpg, .png, ...)"
-
-
-def _of_dict(item: Mapping[str, Any]) -> Item:
-    if item.get("type") not in TYPES or not isinstance(item.get("value"), str):
+def _item(given: str | Mapping[str, Any]) -> Item:
+    """Check an entry of a list: a dict with type and value, or a text, whose type follows from its value."""
+    item: Mapping[str, Any] = {"value": given} if isinstance(given, str) else given
+    kind, value = item.get("type"), item.get("value")
+    if not isinstance(value, str) or (kind not in TYPES and item is given):
         raise AssertionError(
             f"a message item needs a type ({', '.join(TYPES)}) and a text as value, not {dict(item)!r}"
         )
-    kind, value = item["type"], item["value"]
     found, place = parse_file(value)
     if kind == "text":
         if found == "image":
             raise AssertionError(f"the text {value!r} is the path of an image: should its type be image?")
-        return {**item, "value": value}
+        return dict(item)
     if found == "url":
-        raise AssertionError(_not_fetched(value))
-    if found != kind:
+        raise AssertionError(f"URLs are not fetched: {value!r}; set {URLS}=1 to allow it for images (.jpg, .png, ...)")
+    if kind not in (None, found):
         raise AssertionError(f"{value!r} is not an existing {kind} file, URL or data URL")
-    return {**item, "value": place}
+    return {**item, "type": found, "value": place}
 
 
 def message_to_promptimg(message: Sequence[Item], *, mark_images: bool = False) -> tuple[str, str | None]:
@@ -145,6 +135,7 @@ class BaseModel:
     """
 
     INTERLEAVE: ClassVar[bool] = True
+    is_api = False
     allowed_types = TYPES
     check_content = staticmethod(check_content)
     preproc_content = staticmethod(preproc_content)
@@ -181,8 +172,7 @@ class BaseModel:
 
         If the model fails, the oldest turns are dropped until it succeeds, as in the original.
         """
-        turns = self._turns(messages)
-        answer = self._chat_inner()
+        turns, answer = self._turns(messages), self._chat_inner()
         while turns:
             try:
                 return answer(turns, dataset)
@@ -194,8 +184,8 @@ class BaseModel:
         return CHAT_FAILED
 
     def message_to_promptimg(self, message: Sequence[Item], dataset: str | None = None) -> tuple[str, str | None]:  # noqa: ARG002 - the original's signature
-        """Return one text and the first image."""
-        return message_to_promptimg(message)
+        """Return one text, for API models with marks for images, and the first image."""
+        return message_to_promptimg(message, mark_images=self.is_api)
 
     def _chat_inner(self) -> Callable[..., Any]:
         """Return the method ``chat_inner(message, dataset)``, which only chat models have."""
@@ -266,10 +256,6 @@ class BaseAPI(BaseModel):
         """Send one request."""
         raise NotImplementedError
 
-    def message_to_promptimg(self, message: Sequence[Item], dataset: str | None = None) -> tuple[str, str | None]:  # noqa: ARG002 - the original's signature
-        """Return one text, with marks for images, and the first image."""
-        return message_to_promptimg(message, mark_images=True)
-
     def working(self) -> bool:
         """Whether the API responds."""
         return self.fail_msg not in str(self.generate("hello"))
@@ -297,6 +283,13 @@ class BaseAPI(BaseModel):
                 return {"prediction": answer, "extra_records": note} if isinstance(note, dict) else answer
         self.gave_up = True
         return self.fail_msg if answer in ("", None) else answer
+
+
+def open_generator(spec: ModelSpec) -> Any:
+    """Return a generator, loaded on first use, after checking its options."""
+    model = open_model(spec, "generator")
+    model.family.check(spec)
+    return model
 
 
 class OpenAIWrapper(BaseAPI):
@@ -333,8 +326,7 @@ class OpenAIWrapper(BaseAPI):
         access = Access(
             key=Secret(key) if key else None, key_variable="OPENAI_API_KEY", timeout=timeout, tries=max(1, retry)
         )
-        self._generator = open_model(ModelSpec("api", model, options=options, access=access), "generator")
-        self._generator.family.check(self._generator.spec)
+        self._generator = open_generator(ModelSpec("api", model, options=options, access=access))
 
     def generate_inner(self, message: list[Item], dataset: str | None = None, **kwargs: Any) -> tuple[int, str, str]:  # noqa: ARG002 - the original's signature
         """Send one message; return ``(0, answer, "")``, or ``(1, fail_msg, reason)``."""
@@ -362,10 +354,7 @@ class GeneratorModel(BaseModel):
 
     def __init__(self, model_path: str, **options: Any) -> None:
         found = resolve_model(model_path, role="generator")
-        self._generator = open_model(
-            ModelSpec(found.family, found.name, found.pretrained, options=options), "generator"
-        )
-        self._generator.family.check(self._generator.spec)
+        self._generator = open_generator(ModelSpec(found.family, found.name, found.pretrained, options=options))
 
     def generate_inner(self, message: list[Item], dataset: str | None = None) -> str:
         """Answer a message."""

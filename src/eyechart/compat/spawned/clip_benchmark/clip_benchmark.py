@@ -1,5 +1,5 @@
 """Entry point for ``clip_benchmark`` in spawned processes, which have this folder on their ``sys.path``."""
 
-from eyechart.compat.import_shim import take_over
+from eyechart.compat import take_over
 
 take_over(__name__)
