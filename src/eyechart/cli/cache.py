@@ -48,9 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
     address = remote_store()
     if address:
-        write_message(
-            UserMessage("Vectors are stored at {address}, which is not listed here.\n", address=address), sys.stderr
-        )
+        write_message("Vectors are stored at {address}, which is not listed here.\n", sys.stderr, address=address)
     return ACTIONS[args.action](args, _chosen(args, list_cache(model_names())))
 
 
@@ -96,10 +94,7 @@ def _list(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
     head, *rows_of_lines = lay_out(columns, lines, width_of(sys.stdout))
     write_output(f"{head[0]}\n", sys.stderr)
     write_output("".join(f"{line}\n" for row in rows_of_lines for line in row), sys.stdout)
-    write_message(
-        UserMessage("{n} in {cache_root}\n", n=megabytes(sum(i.size for i in items)), cache_root=cache_root()),
-        sys.stderr,
-    )
+    write_message("{n} in {cache_root}\n", sys.stderr, n=megabytes(sum(i.size for i in items)), cache_root=cache_root())
     return 0
 
 
@@ -115,7 +110,7 @@ def _clear(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
         return 1
     for item in items:
         remove(item)
-    write_message(UserMessage("Removed {size}.\n", size=megabytes(sum(item.size for item in items))), sys.stderr)
+    write_message("Removed {size}.\n", sys.stderr, size=megabytes(sum(item.size for item in items)))
     return 0
 
 
@@ -138,13 +133,10 @@ def _verify(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:  # noq
             pieces += count
             damaged += len(found)
             for line in found:
-                write_message(UserMessage("{name}: {line}\n", name=item.name, line=line), sys.stdout)
+                write_message("{name}: {line}\n", sys.stdout, name=item.name, line=line)
     bad = UserMessage("{n} are damaged: a run sets them aside and recomputes them.", n=damaged)
     end = bad if damaged else UserMessage("All are intact.")
-    write_message(
-        UserMessage("Verified the checksums of {n} parts of vectors and answers. {end}\n", n=pieces, end=end),
-        sys.stdout,
-    )
+    write_message("Verified the checksums of {n} parts of vectors and answers. {end}\n", sys.stdout, n=pieces, end=end)
     return int(damaged > 0)
 
 
@@ -162,12 +154,12 @@ def _compact(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
                 message = UserMessage(text, name=item.name, n=one.merged, m=one.parts, k=one.into)
                 write_message(message, sys.stdout)
             for line in one.damaged:
-                write_message(UserMessage("{name}: {line}\n", name=item.name, line=line), sys.stdout)
+                write_message("{name}: {line}\n", sys.stdout, name=item.name, line=line)
     if not found.merged:
-        write_message(UserMessage("Nothing to merge in {n} vector files.\n", n=found.parts), sys.stdout)
+        write_message("Nothing to merge in {n} vector files.\n", sys.stdout, n=found.parts)
     if found.damaged:
         text = "Damaged files: {n}. They were not changed: a run sets them aside and recomputes them.\n"
-        write_message(UserMessage(text, n=len(found.damaged)), sys.stdout)
+        write_message(text, sys.stdout, n=len(found.damaged))
     return int(bool(found.damaged))
 
 

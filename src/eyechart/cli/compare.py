@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
             if not published:
                 raise
             # The model is still ranked among the published ones.
-            write_message(UserMessage("not compared: {reason}\n", reason=error.message), sys.stderr)
+            write_message("not compared: {reason}\n", sys.stderr, reason=error.message)
         else:
             comparisons.append(one)
     ranking = rank_models(table, cache, args.metric)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 from eyechart.cli.flags.eval_flags import CLIP_BENCHMARK, add_arguments, command_of, settings_of
 from eyechart.errors import UsageError
 from eyechart.io.terminal import write_message
-from eyechart.messages import UserMessage
 
 __all__ = ["add_arguments", "run", "settings_of"]
 
@@ -69,9 +68,9 @@ def _dry_run(config: Config) -> int:
     from eyechart.io.files import without_cache_writes
 
     with without_cache_writes():
-        found = estimate(config, lambda line: write_message(UserMessage("{line}\n", line=line), sys.stderr))
+        found = estimate(config, lambda line: write_message("{line}\n", sys.stderr, line=line))
     for line in estimate_lines(found, skip_existing=config.skip_existing):
-        write_message(UserMessage("{line}\n", line=line), sys.stdout)
+        write_message("{line}\n", sys.stdout, line=line)
     return 0
 
 
@@ -86,7 +85,7 @@ def _run(config: Config, args: CommandSettings, program: str) -> int:
     from eyechart.session import Session
 
     datasets = OpenDatasets()
-    jobs = plan_jobs(config, lambda line: write_message(UserMessage("{line}\n", line=line), sys.stderr), datasets)
+    jobs = plan_jobs(config, lambda line: write_message("{line}\n", sys.stderr, line=line), datasets)
     rank, size = rank_and_size() if args.distributed else (0, 1)
     together = size > 1 and args.engine == "local" and not args.processes
     everything = on_own_device(jobs, local_rank() or 0) if together else jobs
@@ -109,7 +108,7 @@ def _run(config: Config, args: CommandSettings, program: str) -> int:
             progress.job_done(skipped=report.skipped)
             progress.say(job_line(report, clock))
             if report.error:
-                write_message(UserMessage("{error}\n", error=report.error), sys.stderr)
+                write_message("{error}\n", sys.stderr, error=report.error)
     if args.quiet and program == CLIP_BENCHMARK:  # it prints nothing in this case
         return 1 if any(report.error for report in reports) else 0
     show_reports(reports, quiet=args.quiet)

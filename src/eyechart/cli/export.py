@@ -9,7 +9,6 @@ from pathlib import Path
 from eyechart.cli.flags.eval_flags import add_flags
 from eyechart.errors import UsageError
 from eyechart.io.terminal import write_message
-from eyechart.messages import UserMessage
 from eyechart.settings.evaluation import DataSettings, PromptSettings
 
 READ = (
@@ -67,10 +66,11 @@ def run(args: argparse.Namespace) -> int:
     )
     if not args.quiet:
         write_message(
-            UserMessage(
-                "{n} samples in {shards} shards -> {path}\n", n=done.samples, shards=done.shards, path=done.folder
-            ),
+            "{n} samples in {shards} shards -> {path}\n",
             sys.stdout,
+            n=done.samples,
+            shards=done.shards,
+            path=done.folder,
         )
     return 0
 

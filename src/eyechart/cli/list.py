@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from eyechart.errors import nearest
 from eyechart.io.terminal import translate, width_of, write_message, write_output
 from eyechart.io.text_tables import columns_of, lay_out
-from eyechart.messages import UserMessage
 
 if TYPE_CHECKING:
     from eyechart.datasets.catalogue import Catalogue
@@ -61,7 +60,7 @@ def _found(text: str, rows: Rows) -> Rows:
     near = set(nearest(text, words, count=5, cutoff=0.7))
     found = [row for row in rows if near & _words_of(row[0])]
     like = "No name or title contains {text!r}; similar names:\n"
-    write_message(UserMessage(like if found else "No name or title contains {text!r}.\n", text=text), sys.stderr)
+    write_message(like if found else "No name or title contains {text!r}.\n", sys.stderr, text=text)
     return found
 
 
@@ -86,10 +85,7 @@ def show_columns(rows: Sequence[Sequence[str]], head: Sequence[str]) -> None:
     left_out = [name for name in map(translate, head) if name not in first[0].split()]
     write_output("".join(f"{line}\n" for row in lines for line in row), sys.stdout)
     if left_out:
-        write_message(
-            UserMessage("No room for {names}: use a wider terminal or a pipe.\n", names=", ".join(left_out)),
-            sys.stderr,
-        )
+        write_message("No room for {names}: use a wider terminal or a pipe.\n", sys.stderr, names=", ".join(left_out))
 
 
 def registries() -> dict[str, Registry]:

@@ -49,11 +49,10 @@ def run(args: argparse.Namespace) -> int:
     page = make_page(payload)
     save(args.output, page)
     for line in payload.overview["notices"]:
-        write_message(UserMessage("{line}\n", line=line), sys.stderr)
+        write_message("{line}\n", sys.stderr, line=line)
     results = len(payload.overview["results"]) or payload.published.get("results", 0)
     write_message(
-        UserMessage("{n} results, {size:.1f} MB -> {path}\n", n=results, size=len(page) / 1e6, path=args.output),
-        sys.stdout,
+        "{n} results, {size:.1f} MB -> {path}\n", sys.stdout, n=results, size=len(page) / 1e6, path=args.output
     )
     return 0
 

@@ -34,12 +34,12 @@ def run(args: argparse.Namespace) -> int:
     configs = [with_flags(config, args) for config in read_configs(args.config)]
     reports = list(run_configs(configs, choose_progress(quiet=args.quiet)))
     for line in dry_lines(reports):
-        write_message(UserMessage("{line}\n", line=line), sys.stdout)
+        write_message("{line}\n", sys.stdout, line=line)
     show_reports([report for report in reports if not is_dry(report)], quiet=args.quiet)
     if args.quiet:
         for report in reports:
             if report.error:
-                write_message(UserMessage("{error}\n", error=report.error), sys.stderr)
+                write_message("{error}\n", sys.stderr, error=report.error)
     return 1 if any(report.error for report in reports) else 0
 
 

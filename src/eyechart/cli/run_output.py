@@ -66,10 +66,9 @@ def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
     if len(done) > len(results):
         more = len(done) - len(results)
         write_message(
-            UserMessage(
-                "and {n} more results: `eyechart build` and `eyechart report` show all results of a folder\n", n=more
-            ),
+            "and {n} more results: `eyechart build` and `eyechart report` show all results of a folder\n",
             sys.stdout,
+            n=more,
         )
     for note in dict.fromkeys(_notes(results)):
         for line in wrap(visible(translate(note)), width):

@@ -95,12 +95,12 @@ class _PlainBar:
             [UserMessage("{time} left", time=duration((self.total - self.done) / rate))] if self.total and rate else []
         )
         line = join([f"{self.name}: {self.done}{of}", f"{rate:.1f}/s", *left], ", ")
-        write_message(UserMessage("{line}\n", line=line), self.stream)
+        write_message("{line}\n", self.stream, line=line)
 
     def finish(self) -> None:
         seconds = max(time.monotonic() - self.start, 1e-9)
         took = f"in {duration(seconds)}, {self.done / seconds:.1f}/s"
-        write_message(UserMessage("{name}: {done} {took}\n", name=self.name, done=self.done, took=took), self.stream)
+        write_message("{name}: {done} {took}\n", self.stream, name=self.name, done=self.done, took=took)
 
 
 class PlainProgress:
@@ -118,7 +118,7 @@ class PlainProgress:
 
     def say(self, line: str) -> None:
         """Write the line."""
-        write_message(UserMessage("{line}\n", line=line), self.stream)
+        write_message("{line}\n", self.stream, line=line)
 
 
 class RichProgress:

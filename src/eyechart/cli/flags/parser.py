@@ -73,7 +73,7 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the error and a pointer to the help, and exit with 2."""
         text = "{program}: {where}{message}\nsee {program} --help\n"
-        write_message(UserMessage(text, program=self.prog, where=self._source, message=message), sys.stderr)
+        write_message(text, sys.stderr, program=self.prog, where=self._source, message=message)
         sys.exit(2)
 
     def format_help(self) -> str:
