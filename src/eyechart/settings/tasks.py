@@ -414,9 +414,3 @@ def nested_settings(values: Mapping[str, Any]) -> dict[str, Any]:
             given = {name: getattr(given, name) for name in given.given}
         found["questions"] = {**given, **questions}
     return found
-
-
-def task_flag_types() -> dict[str, Any]:
-    """Return the types of `task_flags`."""
-    types = {name: kind for task in TASKS for name, kind in task.types().items()}
-    return {name: types[name] for name in task_flags()}

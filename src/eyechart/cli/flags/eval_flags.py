@@ -12,11 +12,11 @@ from eyechart.cli.flags.parser import CommandParser, HelpAll
 from eyechart.errors import UsageError
 from eyechart.messages import UserMessage
 from eyechart.settings.declare import Setting, Settings, choices_of, is_list, plain_type
-from eyechart.settings.evaluation import EVALUATION, CommandSettings
+from eyechart.settings.evaluation import EVALUATION, PAIRS, CommandSettings
 from eyechart.settings.generation import QuestionSettings
 from eyechart.settings.presets import NOT_NUMBERS, PRESETS, filled
 from eyechart.settings.shared import TOP
-from eyechart.settings.tasks import nested_settings, task_flag_types, task_flags
+from eyechart.settings.tasks import TASKS, nested_settings, task_flags
 
 INSTEAD = {
     "model": ("pretrained_model",),
@@ -26,8 +26,6 @@ INSTEAD = {
 
 NAMING = {"dataset": {"dataset"}, "model": {"model", "pretrained", "pretrained_model"}}
 """Settings that name datasets and models."""
-PAIRS = ("model_options", "task_options")
-"""KEY=VALUE settings: the command line's are added to the config file's."""
 
 
 def complete(parser: CommandParser, given: dict[str, Any]) -> dict[str, Any]:
@@ -49,7 +47,7 @@ def complete(parser: CommandParser, given: dict[str, Any]) -> dict[str, Any]:
         from eyechart.cli.flags.eval_inputs import read_config
 
         below = read_config(parser, file)
-    said = _of_words(words, given, given.get("catalogue") or below.get("catalogue") or []) if words else {}
+    said = _sort_words(words, given, given.get("catalogue") or below.get("catalogue") or []) if words else {}
     _check_lists(given, {**below, **said, **given})
     if words and not {"dataset"} & {*said, *given, *below}:
         raise UsageError(
@@ -57,16 +55,16 @@ def complete(parser: CommandParser, given: dict[str, Any]) -> dict[str, Any]:
             advice="Add the name of a dataset or the path of an existing folder or table, or use {--dataset}.",
             words=", ".join(words),
         )
+    exclusive = [{action.dest for action in group._group_actions} for group in parser._mutually_exclusive_groups]
     for name in (*given, *said):
-        for other in (*INSTEAD.get(name, ()), *_exclusive(parser, name)):
+        for other in set(INSTEAD.get(name, ())).union(*(group - {name} for group in exclusive if name in group)):
             below.pop(other, None)
-    options = {
-        name: [*below.get(name, []), *given[name]] for name in PAIRS if name in given
-    }  # the last of a key counts
-    return below | said | given | options
+    # Pairs of the command line are added to those of the file; the last of a key counts.
+    pairs = {name: [*below.get(name, []), *given[name]] for name in PAIRS if name in given}
+    return below | said | given | pairs
 
 
-def _of_words(words: list[str], given: dict[str, Any], catalogue: list[str]) -> dict[str, Any]:
+def _sort_words(words: list[str], given: dict[str, Any], catalogue: list[str]) -> dict[str, Any]:
     from eyechart.cli.flags.eval_inputs import sort_targets
 
     said = sort_targets(words, catalogue)
@@ -95,9 +93,11 @@ def _check_lists(given: dict[str, Any], known: dict[str, Any]) -> None:
     if not missing or not behind:
         return
     from eyechart.cli.flags.eval_inputs import kinds_of
+    from eyechart.datasets.catalogue import load_catalogue, user_files
 
+    catalogue = load_catalogue(user_files(given.get("catalogue") or []))
     for name, value in behind:
-        kind = next((kind for kind in kinds_of(value, given.get("catalogue") or []) if kind in missing), None)
+        kind = next((kind for kind in kinds_of(value, catalogue) if kind in missing), None)
         if kind:
             raise UsageError(
                 "{--{flag}} takes several values and consumed {word}, which is a known {kind}.",
@@ -108,12 +108,6 @@ def _check_lists(given: dict[str, Any], known: dict[str, Any]) -> None:
             )
 
 
-def _exclusive(parser: CommandParser, name: str) -> set[str]:
-    """Return the settings that are mutually exclusive with one."""
-    groups = [{action.dest for action in group._group_actions} for group in parser._mutually_exclusive_groups]
-    return set().union(*(group - {name} for group in groups if name in group))
-
-
 CLIP_BENCHMARK = "clip_benchmark"
 """Name of the command that applies CLIP_benchmark's defaults."""
 
@@ -121,7 +115,7 @@ CLIP_BENCHMARK = "clip_benchmark"
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return the given flags as values of `eyechart.config.Config`."""
     given = vars(args)
-    tables = {name: dict(given[name]) for name in ("model_options", "task_options") if name in given}
+    tables = {name: dict(given[name]) for name in PAIRS if name in given}
     values = nested_settings(given | tables)
     if args.program == CLIP_BENCHMARK:
         defaults = {**PRESETS[CLIP_BENCHMARK], **PRESETS[filled(values)["preset"]]}
@@ -154,7 +148,7 @@ def eval_settings() -> Iterator[tuple[str, Setting, Any]]:
     yield from ((name, one, kind) for name, one, kind in command if one.group == TOP)
     for owner in EVALUATION:
         yield from settings_in(owner)
-    types = task_flag_types()
+    types = {name: kind for task in TASKS for name, kind in task.types().items()}
     yield from ((name, one, types[name]) for name, one in task_flags().items())
     yield from ((name, one, kind) for name, one, kind in command if one.group != TOP)
     yield from settings_in(QuestionSettings)
