@@ -25,10 +25,7 @@ __all__ = ["add_arguments", "run", "settings_of"]
 
 def _check_engine(args: CommandSettings) -> None:
     """Reject invalid numbers of workers, and flags of an engine that is not selected."""
-    for flag in ("processes", "ray_workers"):
-        count = getattr(args, flag)
-        if count is not None and count < 1:
-            raise UsageError("{--{flag}} must be 1 or more, not {n}.", flag=flag, n=count)
+    args.check_positive("processes", "ray_workers")
     if args.engine == "ray" and args.processes:
         raise UsageError(
             "{--processes} cannot be combined with {--engine=ray}.", advice="Use {--ray_workers} on a cluster."

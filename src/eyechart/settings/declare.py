@@ -124,10 +124,13 @@ class Settings:
         cls._fields = found
 
     def __init__(self, **values: Any) -> None:
-        cls = type(self)
-        checked = _check(cls, values)
-        declared = {name: _instance(cls, name, getattr(checked, name)) for name in cls._fields}
-        self._fill(declared | (checked.model_extra or {}) | {"given": frozenset(checked.model_fields_set)})
+        checked = _validate(type(self), values)
+        found = {name: getattr(checked, name) for name in self._fields}
+        for name, kind in self.types().items():
+            if _is_settings(kind):
+                inner = found[name]
+                found[name] = kind(**{key: getattr(inner, key) for key in inner.model_fields_set})
+        self._fill(found | (checked.model_extra or {}) | {"given": frozenset(checked.model_fields_set)})
         self.check()
 
     def _fill(self, values: Mapping[str, Any]) -> None:
@@ -136,6 +139,14 @@ class Settings:
 
     def check(self) -> None:
         """Reject invalid combinations of values."""
+
+    def check_positive(self, *names: str) -> None:
+        """Reject numbers below 1 in some fields, which may be lists or None."""
+        for name in names:
+            value = getattr(self, name)
+            least = min(value, default=1) if isinstance(value, list) else value
+            if least is not None and least < 1:
+                raise UsageError("{--{flag}} must be 1 or more, not {n}.", flag=name, n=least)
 
     def replaced(self, **values: Any) -> Self:
         """Return a copy with some values replaced."""
@@ -165,10 +176,16 @@ class Settings:
     def checker(cls) -> type[BaseModel]:
         """Return the pydantic model that validates values, created on first use."""
         if "_model" not in cls.__dict__:
-            from pydantic import ConfigDict, create_model
+            from pydantic import ConfigDict, Field, create_model
 
             config = ConfigDict(extra="allow" if cls.open else "forbid", protected_namespaces=())
-            fields: dict[str, Any] = {name: _model_field(cls.types()[name], one) for name, one in cls._fields.items()}
+            fields: dict[str, Any] = {}
+            for name, one in cls._fields.items():
+                kind = cls.types()[name]
+                if _is_settings(kind):
+                    fields[name] = kind.checker(), Field(default_factory=kind.checker())
+                else:
+                    fields[name] = kind, Field(default=one.default, description=one.help, **one.limits)
             cls._model = create_model(cls.__name__, __config__=config, **fields)
         found: type[BaseModel] = cls._model
         return found
@@ -190,15 +207,7 @@ class Settings:
 _OWN = ("given", "group", "open", "_fields", "_types", "_model")
 
 
-def _model_field(kind: Any, one: Setting) -> tuple[Any, Any]:
-    from pydantic import Field
-
-    if _is_settings(kind):
-        return kind.checker(), Field(default_factory=kind.checker())
-    return kind, Field(default=one.default, description=one.help, **one.limits)
-
-
-def _check(cls: type[Settings], values: Mapping[str, Any]) -> BaseModel:
+def _validate(cls: type[Settings], values: Mapping[str, Any]) -> BaseModel:
     from pydantic import ValidationError
 
     try:
@@ -226,14 +235,6 @@ def _listed(cls: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]:
         elif get_origin(kind) is list and isinstance(value, str | int | float):
             found[name] = [value]
     return found
-
-
-def _instance(cls: type[Settings], name: str, value: Any) -> Any:
-    """Convert the pydantic model of nested settings back to the settings."""
-    kind = cls.types()[name]
-    if not _is_settings(kind):
-        return value
-    return kind(**{key: getattr(value, key) for key in value.model_fields_set})
 
 
 def members(kind: Any) -> tuple[Any, ...]:
