@@ -105,22 +105,20 @@ def _clear(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
     if args.dry_run or not items:
         write_message("Nothing was removed.\n", sys.stderr)
         return 0
-    if not args.yes and not _agreed(f"Remove {len(items)} item(s)? Running evaluations may fail. [y/N] "):
-        write_message("Nothing was removed.\n", sys.stderr)
-        return 1
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "Cannot ask for confirmation without a terminal.",
+                advice="Use --yes to remove, or {--dry_run} to preview.",
+            )
+        write_message(f"Remove {len(items)} item(s)? Running evaluations may fail. [y/N] ", sys.stderr)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            write_message("Nothing was removed.\n", sys.stderr)
+            return 1
     for item in items:
         remove(item)
     write_message("Removed {size}.\n", sys.stderr, size=megabytes(sum(item.size for item in items)))
     return 0
-
-
-def _agreed(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "Cannot ask for confirmation without a terminal.", advice="Use --yes to remove, or {--dry_run} to preview."
-        )
-    write_message(question, sys.stderr)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _verify(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:  # noqa: ARG001 - as all actions
@@ -151,8 +149,7 @@ def _compact(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
             one = compact_model(item.path, dry_run=args.dry_run)
             found += one
             if one.merged:
-                message = UserMessage(text, name=item.name, n=one.merged, m=one.parts, k=one.into)
-                write_message(message, sys.stdout)
+                write_message(text, sys.stdout, name=item.name, n=one.merged, m=one.parts, k=one.into)
             for line in one.damaged:
                 write_message("{name}: {line}\n", sys.stdout, name=item.name, line=line)
     if not found.merged:

@@ -23,17 +23,6 @@ from eyechart.io.terminal import write_message
 __all__ = ["add_arguments", "run", "settings_of"]
 
 
-def _check_engine(args: CommandSettings) -> None:
-    """Reject invalid numbers of workers, and flags of an engine that is not selected."""
-    args.check_positive("processes", "ray_workers")
-    if args.engine == "ray" and args.processes:
-        raise UsageError(
-            "{--processes} cannot be combined with {--engine=ray}.", advice="Use {--ray_workers} on a cluster."
-        )
-    if args.engine != "ray" and (args.ray_address or args.ray_workers):
-        raise UsageError("{--ray_address} and {--ray_workers} need {--engine=ray}.")
-
-
 def _start(args: CommandSettings, jobs: list[Job], session: Session, *, skip: bool) -> Iterator[JobReport]:
     if args.engine == "ray":
         from eyechart.engine.ray import run_on_ray
@@ -51,21 +40,17 @@ def _start(args: CommandSettings, jobs: list[Job], session: Session, *, skip: bo
 def run(args: argparse.Namespace) -> int:
     """Plan and run jobs, and print a table."""
     from eyechart.config import make_config
-    from eyechart.io.files import offline_hub
+    from eyechart.io.files import offline_hub, without_cache_writes
 
     command = command_of(args)
-    _check_engine(command)
     config = make_config(settings_of(args))
     with offline_hub(wanted=config.offline or command.dry_run):
-        return _dry_run(config) if command.dry_run else _run(config, command, args.program)
+        if not command.dry_run:
+            return _run(config, command, args.program)
+        from eyechart.estimate import estimate, estimate_lines
 
-
-def _dry_run(config: Config) -> int:
-    from eyechart.estimate import estimate, estimate_lines
-    from eyechart.io.files import without_cache_writes
-
-    with without_cache_writes():
-        found = estimate(config, lambda line: write_message("{line}\n", sys.stderr, line=line))
+        with without_cache_writes():
+            found = estimate(config, lambda line: write_message("{line}\n", sys.stderr, line=line))
     for line in estimate_lines(found, skip_existing=config.skip_existing):
         write_message("{line}\n", sys.stdout, line=line)
     return 0
