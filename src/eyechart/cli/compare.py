@@ -120,10 +120,10 @@ def _baseline(table: ResultTable, wanted: str | None, first_argument: str) -> in
             )
         return min(rows)
     labels = {model.label: row for row, model in enumerate(table.models)}
-    rows = {model.name: row for row, model in enumerate(table.models)} | labels
-    if wanted not in rows:
+    named = {model.name: row for row, model in enumerate(table.models)} | labels
+    if wanted not in named:
         raise unknown_name("model", wanted, labels)
-    return rows[wanted]
+    return named[wanted]
 
 
 def _to_json(table: ResultTable, comparisons: list[PairwiseComparison], ranking: SuiteRanking | None) -> dict[str, Any]:
