@@ -67,15 +67,12 @@ def make_parser(program: str, wanted: str | None = None) -> CommandParser:
     parser.add_argument("--version", action="version", version=f"eyechart {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=_sentence(summary), formatter_class=HelpFormatter)
+        said = translate(summary)
+        sentence = f"{summary[0].upper()}{summary[1:]}." if said == summary else f"{said}\u3002"
+        command = commands.add_parser(name, help=summary, description=sentence, formatter_class=HelpFormatter)
         if name == wanted:
             _module_of(name).add_arguments(command)
     return parser
-
-
-def _sentence(summary: str) -> str:
-    said = translate(summary)
-    return f"{summary[0].upper()}{summary[1:]}." if said == summary else f"{said}\u3002"
 
 
 def _module_of(command: str) -> Any:

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from eyechart.config import Config
     from eyechart.run import JobReport
     from eyechart.session import Session
-    from eyechart.settings.evaluation import CommandSettings
     from eyechart.types import Job
 
-from eyechart.cli.flags.eval_flags import CLIP_BENCHMARK, add_arguments, command_of, settings_of
+from eyechart.cli.flags.eval_flags import CLIP_BENCHMARK, add_arguments, settings_of
 from eyechart.errors import UsageError
 from eyechart.io.terminal import write_message
+from eyechart.settings.evaluation import CommandSettings
 
 __all__ = ["add_arguments", "run", "settings_of"]
 
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.config import make_config
     from eyechart.io.files import offline_hub, without_cache_writes
 
-    command = command_of(args)
+    command = CommandSettings(**{key: value for key, value in vars(args).items() if key in CommandSettings.fields()})
     config = make_config(settings_of(args))
     with offline_hub(wanted=config.offline or command.dry_run):
         if not command.dry_run:

@@ -53,7 +53,16 @@ def run(args: argparse.Namespace) -> int:
     config = make_config({name: getattr(args, name) for name in READ if getattr(args, name) is not None})
     languages = dict.fromkeys(args.language)
     datasets = [open_dataset(dataset_spec(config, args.dataset, language)) for language in languages]
-    _check_kind(args, datasets[0].info.kind)
+    kind = datasets[0].info.kind
+    for flag in ("retrieval", "multilabel"):
+        if getattr(args, flag) and kind != flag:
+            raise UsageError(
+                "{--{flag}}: {name} is a {kind} dataset.",
+                advice="Omit {--{flag}}.",
+                flag=flag,
+                name=args.dataset,
+                kind=kind,
+            )
     done = export_webdataset(
         datasets,
         args.output,
@@ -73,15 +82,3 @@ def run(args: argparse.Namespace) -> int:
             path=done.folder,
         )
     return 0
-
-
-def _check_kind(args: argparse.Namespace, kind: str) -> None:
-    for flag in ("retrieval", "multilabel"):
-        if getattr(args, flag) and kind != flag:
-            raise UsageError(
-                "{--{flag}}: {name} is a {kind} dataset.",
-                advice="Omit {--{flag}}.",
-                flag=flag,
-                name=args.dataset,
-                kind=kind,
-            )

@@ -17,7 +17,7 @@ from eyechart.cli.list import catalogue_of, registries
 from eyechart.io.terminal import translate, width_of, write_output
 from eyechart.io.text_tables import columns_of, lay_out
 from eyechart.messages import UserMessage, join
-from eyechart.settings.evaluation import ModelLoadSettings, TableSettings
+from eyechart.settings.evaluation import DataSettings, ModelLoadSettings, TableSettings
 
 if TYPE_CHECKING:
     from eyechart.config import Config
@@ -219,9 +219,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="dataset, path of custom data, collection, language, task, model family or model")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--dataset-root", default="{root}", help="folder shown in the steps of a manual download")
-    parser.add_argument(
-        "--catalogue", nargs="+", default=[], help="TOML files that define additional datasets and collections"
-    )
+    add_flags(parser, DataSettings, ["catalogue"])
     own = parser.add_argument_group("for custom data")
     own.add_argument("--split", default="", help="split to describe (default: test, or the first)")
     own.add_argument("--task", default="", help="how a table with labels and captions is read")
@@ -232,7 +230,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--precision", default="fp32", choices=["fp32", "fp16", "bf16", "amp"], help="numerical precision"
     )
-    group.add_argument("--offline", action="store_true", help="never download; use cached files only")
+    add_flags(group, DataSettings, ["offline"])
     add_flags(group, ModelLoadSettings)
 
 

@@ -100,7 +100,11 @@ def files_digest(files: Iterable[Path], root: Path) -> str:
 
 def remember_digests() -> None:
     """Save new digests for the next run."""
-    _books(cache_root()).save()
+    books = _books(cache_root())
+    for folder in sorted(books.changed):
+        body = {"form": _FORM, "folder": folder, "files": books.book(folder)}
+        write_cached(books.file(folder), json.dumps(body, ensure_ascii=True).encode())
+    books.changed.clear()
 
 
 class _DigestBooks:
@@ -117,7 +121,7 @@ class _DigestBooks:
             return self._books[folder]
         found = {}
         try:
-            body = json.loads(self._file(folder).read_bytes())
+            body = json.loads(self.file(folder).read_bytes())
             if body["form"] == _FORM and body["folder"] == folder:
                 found = {
                     name: ([int(n) for n in state], bytes.fromhex(digest).hex())
@@ -127,14 +131,8 @@ class _DigestBooks:
             pass
         return self._books.setdefault(folder, found)  # several threads may read images
 
-    def save(self) -> None:
-        """Write the folders that have changed."""
-        for folder in sorted(self.changed):
-            body = {"form": _FORM, "folder": folder, "files": self._books[folder]}
-            write_cached(self._file(folder), json.dumps(body, ensure_ascii=True).encode())
-        self.changed.clear()
-
-    def _file(self, folder: str) -> Path:
+    def file(self, folder: str) -> Path:
+        """Return the cache file of a folder."""
         return self.place / f"{digest_bytes(os.fsencode(folder)).hex()}.json"
 
 

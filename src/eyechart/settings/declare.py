@@ -248,20 +248,13 @@ def is_list(kind: Any) -> bool:
     return get_origin(kind) is list
 
 
-def choices_of(kind: Any) -> tuple[Any, ...] | None:
-    """Return the values of a Literal type; None for any other type."""
-    for part in members(kind):
-        if get_origin(part) is Literal:
-            return get_args(part)
-    return None
-
-
-def plain_type(kind: Any) -> type:
-    """Return int, float, bool, dict or str: how a command-line value of the type is parsed."""
+def command_line_type(kind: Any) -> tuple[type, tuple[Any, ...] | None]:
+    """Return how a command-line value is parsed (int, float, bool, dict or str), and the choices of a Literal."""
     if get_origin(kind) is dict:
-        return dict
+        return dict, None
+    choices = next((get_args(part) for part in members(kind) if get_origin(part) is Literal), None)
     parts = members(get_args(kind)[0] if is_list(kind) else kind)
-    return next((known for known in (bool, int, float) if known in parts), str)
+    return next((known for known in (bool, int, float) if known in parts), str), choices
 
 
 def explain(

@@ -11,7 +11,7 @@ from typing import Any
 from eyechart.cli.flags.parser import CommandParser, HelpAll
 from eyechart.errors import UsageError
 from eyechart.messages import UserMessage
-from eyechart.settings.declare import Setting, Settings, choices_of, is_list, plain_type
+from eyechart.settings.declare import Setting, Settings, command_line_type, is_list
 from eyechart.settings.evaluation import EVALUATION, PAIRS, CommandSettings
 from eyechart.settings.generation import QuestionSettings
 from eyechart.settings.presets import NOT_NUMBERS, PRESETS, filled
@@ -42,12 +42,10 @@ def complete(parser: CommandParser, given: dict[str, Any]) -> dict[str, Any]:
     if not words and not file:
         _check_lists(given, given)
         return given
-    below: dict[str, Any] = {}
-    if file:
-        from eyechart.cli.flags.eval_inputs import read_config
+    from eyechart.cli.flags.eval_inputs import read_config, sort_targets
 
-        below = read_config(parser, file)
-    said = _sort_words(words, given, given.get("catalogue") or below.get("catalogue") or []) if words else {}
+    below = read_config(parser, file) if file else {}
+    said = sort_targets(words, given, given.get("catalogue") or below.get("catalogue") or [])
     _check_lists(given, {**below, **said, **given})
     if words and not {"dataset"} & {*said, *given, *below}:
         raise UsageError(
@@ -62,23 +60,6 @@ def complete(parser: CommandParser, given: dict[str, Any]) -> dict[str, Any]:
     # Pairs of the command line are added to those of the file; the last of a key counts.
     pairs = {name: [*below.get(name, []), *given[name]] for name in PAIRS if name in given}
     return below | said | given | pairs
-
-
-def _sort_words(words: list[str], given: dict[str, Any], catalogue: list[str]) -> dict[str, Any]:
-    from eyechart.cli.flags.eval_inputs import sort_targets
-
-    said = sort_targets(words, catalogue)
-    for kind, names in said.items():
-        for flag in (kind, *(("pretrained_model",) if kind == "model" else ())):
-            if flag in given:
-                raise UsageError(
-                    "{names} and {--{flag}} both specify a {kind}.",
-                    advice="Use positional arguments or flags, not both.",
-                    names=" ".join(names),
-                    flag=flag,
-                    kind=kind,
-                )
-    return said
 
 
 def _check_lists(given: dict[str, Any], known: dict[str, Any]) -> None:
@@ -123,11 +104,6 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     return values
 
 
-def command_of(args: argparse.Namespace) -> CommandSettings:
-    """Return the settings of the command itself."""
-    return CommandSettings(**{name: value for name, value in vars(args).items() if name in CommandSettings.fields()})
-
-
 # The flags of ``eyechart eval``, derived from `eyechart.settings`.
 
 
@@ -138,6 +114,7 @@ EXAMPLES = (
     "MMBench_DEV_EN Qwen/Qwen2.5-VL-3B-Instruct --limit 100",
     "--config eval.yaml --dry-run",
 )
+SWITCHES: dict[str, Any] = {"on": "store_true", "off": "store_false", "both": argparse.BooleanOptionalAction}
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
 
@@ -200,33 +177,27 @@ def add_flags(group: Any, owner: type[Settings], names: Collection[str] = ()) ->
 
 def add_flag(group: Any, name: str, one: Setting, kind: Any, default: Any = argparse.SUPPRESS) -> None:
     """Add the flag of a setting; without a default, the namespace contains it only if it is given."""
-    said = {"dest": name, "default": default, "help": argparse.SUPPRESS if one.hidden else one.help}
     flags = (f"--{(one.flag_name or name).replace('_', '-')}", *one.flags)
     if one.switch == "off":
         flags = (f"--no-{name.replace('_', '-')}",)
-    form = {**said, **_form(one, kind), **({"metavar": one.metavar} if one.metavar else {})}
+    form: dict[str, Any] = {"dest": name, "default": default, "help": argparse.SUPPRESS if one.hidden else one.help}
+    if one.metavar:
+        form["metavar"] = one.metavar
+    read, choices = command_line_type(kind)
+    if read is bool and one.bare is None:
+        form["action"] = SWITCHES[one.switch]
+    elif read is not str:
+        form["type"] = {dict: option_of, bool: _flag}.get(read, read)
+    if choices is not None:
+        form["choices"] = [choice for choice in choices if choice or one.bare is None]
+    if one.bare is not None:
+        form |= {"nargs": argparse.OPTIONAL, "const": one.bare}
+    elif read is dict or is_list(kind) or one.per_dataset:
+        form["nargs"] = argparse.ONE_OR_MORE
     action = group.add_argument(*flags, **form)
     action.declared = one  # read by the help formatter and by config files
     for flag, (value, text) in one.constants.items():
         group.add_argument(flag, action="store_const", dest=name, const=value, default=default, help=text)
-
-
-def _form(one: Setting, kind: Any) -> dict[str, Any]:
-    read, choices = plain_type(kind), choices_of(kind)
-    several = {"nargs": argparse.ONE_OR_MORE}
-    if read is dict:
-        return {"type": option_of, **several}
-    if read is bool and one.bare is not None:
-        return {"type": _flag, "nargs": argparse.OPTIONAL, "const": one.bare}
-    if read is bool:
-        switches: dict[str, Any] = {"on": "store_true", "off": "store_false", "both": argparse.BooleanOptionalAction}
-        return {"action": switches[one.switch]}
-    found: dict[str, Any] = {} if read is str else {"type": read}
-    if choices is not None:
-        found["choices"] = [choice for choice in choices if choice or one.bare is None]
-    if one.bare is not None:
-        return {**found, "nargs": argparse.OPTIONAL, "const": one.bare}
-    return {**found, **(several if is_list(kind) or one.per_dataset else {})}
 
 
 def option_of(text: str) -> tuple[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,11 +133,11 @@ BY_FLAGS = "Specify which: {--dataset={word}} or {--model={word}}."
 BY_LIST = "Specify which: {--dataset={word}} or {--pretrained_model={word}}."
 
 
-def sort_targets(words: Sequence[str], catalogue_files: Sequence[str] = ()) -> dict[str, list[str]]:
+def sort_targets(words: Sequence[str], flags: Collection[str], catalogue_files: Sequence[str]) -> dict[str, list[str]]:
     """Sort positional arguments into values of ``dataset`` and ``model``; a setting without values is left out.
 
     Raises:
-        UsageError: If an argument could be both, or is neither.
+        UsageError: If an argument could be both, is neither, or repeats one of the given flags.
     """
     catalogue = load_catalogue(user_files(catalogue_files))
     found: dict[str, list[str]] = {}
@@ -155,6 +155,15 @@ def sort_targets(words: Sequence[str], catalogue_files: Sequence[str] = ()) -> d
         elif (pairs := expand_collection(word)) is not None:
             names = [f"{name}:{weights}" for name, weights in pairs]
         found.setdefault(kinds[0], []).extend(names)
+    for flag, kind in {"dataset": "dataset", "model": "model", "pretrained_model": "model"}.items():
+        if flag in flags and kind in found:
+            raise UsageError(
+                "{names} and {--{flag}} both specify a {kind}.",
+                advice="Use positional arguments or flags, not both.",
+                names=" ".join(found[kind]),
+                flag=flag,
+                kind=kind,
+            )
     return found
 
 
