@@ -80,28 +80,29 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Check the installation, extras, devices, caches and incompatible versions."""
-    return [_python(), _embedded(), *_torch(), *map(_extra, EXTRAS), _cache(), _output()]
+    from eyechart.demo import model_folder
 
-
-def _verdict(what: str, good: bool, detail: str, advice: str) -> Finding:
-    return Finding(what, "ok", detail) if good else Finding(what, "problem", detail, advice)
-
-
-def _python() -> Finding:
-    detail = UserMessage(
+    here = Path.cwd()
+    system = UserMessage(
         "{version} on {platform}, {n} cores",
         version=platform.python_version(),
         platform=platform.platform(terse=True),
         n=os.cpu_count(),
     )
-    return _verdict("Python", sys.version_info >= (3, 11), detail, "Install Python 3.11 or newer.")
-
-
-def _embedded() -> Finding:
-    from eyechart.demo import model_folder
-
     whole = (model_folder() / "image.onnx").is_file()
-    return _verdict("embedded model", whole, "eyechart-tiny", "Reinstall eyechart.")
+    output = UserMessage("Choose another folder with {--output}.")
+    return [
+        _verdict("Python", sys.version_info >= (3, 11), system, "Install Python 3.11 or newer."),
+        _verdict("embedded model", whole, "eyechart-tiny", "Reinstall eyechart."),
+        *_torch(),
+        *map(_extra, EXTRAS),
+        _cache(),
+        _verdict("this folder", os.access(here, os.W_OK), str(here), output),
+    ]
+
+
+def _verdict(what: str, good: bool, detail: str, advice: str) -> Finding:
+    return Finding(what, "ok", detail) if good else Finding(what, "problem", detail, advice)
 
 
 def _torch() -> Iterator[Finding]:
@@ -151,9 +152,3 @@ def _cache() -> Finding:
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file()) if root.exists() else 0
     detail = UserMessage("{path}: {size:.0f} MB used, {free:.0f} GB free", path=root, size=size / 1e6, free=free / 1e9)
     return _verdict("cache", free > LOW_SPACE, detail, "Free some space.")
-
-
-def _output() -> Finding:
-    here = Path.cwd()
-    advice = UserMessage("Choose another folder with {--output}.")
-    return _verdict("this folder", os.access(here, os.W_OK), str(here), advice)

@@ -8,6 +8,8 @@ import os
 import re
 import stat
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -253,32 +255,32 @@ def read_part(path: Path, start: int, size: int) -> bytes:
 
 def decode_image(data: bytes, source: str) -> Image.Image:
     """Decode bytes to a fully loaded image; every failure becomes a `DataError` that names the source."""
-    try:
+    with _pillow_errors(source):
         image = open_image(data, source)
         image.load()
         return known_range(image, source)
-    except DataError:
-        raise
-    except Exception as error:
-        # Pillow's plugins raise a dozen kinds of exception on hostile bytes, none of them a bug here.
-        reason = _UNKNOWN_FORMAT.sub("cannot identify its format", str(error)) or type(error).__name__
-        raise DataError("{file}: cannot decode the image ({reason}).", file=source, reason=reason) from error
+
+
+def image_size(data: bytes, source: str) -> tuple[int, int]:
+    """Read width and height from an image's header, with the checks of `decode_image`."""
+    with _pillow_errors(source):
+        return open_image(data, source).size
 
 
 _UNKNOWN_FORMAT = re.compile("cannot identify image file.*", re.DOTALL)
 """Pillow's message, which ends with the address of a Python object."""
 
 
-def image_size(data: bytes, source: str) -> tuple[int, int]:
-    """Read width and height from an image's header, with the checks of `decode_image`."""
+@contextmanager
+def _pillow_errors(source: str) -> Iterator[None]:
     try:
-        return open_image(data, source).size
+        yield
     except DataError:
         raise
     except Exception as error:
-        raise DataError(
-            "{file}: not an image ({reason}).", file=source, reason=str(error) or type(error).__name__
-        ) from error
+        # Pillow's plugins raise a dozen kinds of exception on hostile bytes, none of them a bug here.
+        reason = _UNKNOWN_FORMAT.sub("cannot identify its format", str(error)) or type(error).__name__
+        raise DataError("{file}: cannot decode the image ({reason}).", file=source, reason=reason) from error
 
 
 def open_image(data: bytes, source: str) -> Image.Image:
