@@ -188,20 +188,20 @@ def _tasks(info: DatasetInfo, splits: Mapping[str, str]) -> list[str]:
     from eyechart.tasks.registry import TASK_OF_KIND, TASKS, load_task
 
     usual = TASK_OF_KIND.get(info.kind)
-
-    def line(name: str) -> str:
+    lines = []
+    for name in sorted(TASKS.names(), key=lambda name: (name != usual, name)):
         task = load_task(name)
-        learns = issubclass(task.Settings, ProbeSettings)
+        if info.kind not in task.kinds or info.kind == "external":
+            continue
         how = {
             "the default": name == usual,
             "generative models": task.needs == "generator",
-            "with {--folds=5}, for lack of a train split": learns and "train" not in splits,
+            "with {--folds=5}, for lack of a train split": issubclass(task.Settings, ProbeSettings)
+            and "train" not in splits,
         }
         reasons = [UserMessage(text) for text, holds in how.items() if holds]
-        return UserMessage("{task} ({how})", task=name, how=join(reasons, ", ")) if reasons else name
-
-    fitting = [name for name in TASKS.names() if info.kind in load_task(name).kinds and info.kind != "external"]
-    return [line(name) for name in sorted(fitting, key=lambda name: (name != usual, name))]
+        lines.append(UserMessage("{task} ({how})", task=name, how=join(reasons, ", ")) if reasons else name)
+    return lines
 
 
 def _command(name: str, config: Config, given: Mapping[str, Any], *, broken: bool, info: DatasetInfo) -> str:

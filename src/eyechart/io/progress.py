@@ -183,12 +183,11 @@ def _jobs_state(jobs: JobClock) -> str:
     return "  ".join(translate(text) for text in (done, left) if text)
 
 
-def choose_progress(*, quiet: bool, stream: TextIO | None = None, jobs: JobClock | None = None) -> Progress:
-    """Return the progress for a stream: none if quiet, bars on a terminal, lines otherwise."""
+def choose_progress(*, quiet: bool, jobs: JobClock | None = None) -> Progress:
+    """Return the progress for standard error: none if quiet, bars on a terminal, lines otherwise."""
     if quiet:
         return NoProgress()
-    target = stream or sys.stderr
-    return RichProgress(jobs) if target.isatty() else PlainProgress(target)
+    return RichProgress(jobs) if sys.stderr.isatty() else PlainProgress()
 
 
 # Progress as a file next to the results, so that ``eyechart serve`` can show runs of other processes.

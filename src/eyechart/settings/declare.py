@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import UnionType
 from typing import (
     TYPE_CHECKING,
@@ -108,8 +109,6 @@ class Settings:
     open: ClassVar[bool] = False
     """True if undeclared fields are accepted."""
     _fields: ClassVar[Mapping[str, Setting]] = {}
-    _types: ClassVar[Mapping[str, Any]]
-    _model: ClassVar[Any]
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -165,30 +164,27 @@ class Settings:
         return cls._fields
 
     @classmethod
+    @cache
     def types(cls) -> Mapping[str, Any]:
         """Return the field types by name."""
-        if "_types" not in cls.__dict__:
-            hints = type_hints(cls)
-            cls._types = {name: hints[name] for name in cls._fields}
-        return cls._types
+        hints = type_hints(cls)
+        return {name: hints[name] for name in cls._fields}
 
     @classmethod
+    @cache
     def checker(cls) -> type[BaseModel]:
         """Return the pydantic model that validates values, created on first use."""
-        if "_model" not in cls.__dict__:
-            from pydantic import ConfigDict, Field, create_model
+        from pydantic import ConfigDict, Field, create_model
 
-            config = ConfigDict(extra="allow" if cls.open else "forbid", protected_namespaces=())
-            fields: dict[str, Any] = {}
-            for name, one in cls._fields.items():
-                kind = cls.types()[name]
-                if _is_settings(kind):
-                    fields[name] = kind.checker(), Field(default_factory=kind.checker())
-                else:
-                    fields[name] = kind, Field(default=one.default, description=one.help, **one.limits)
-            cls._model = create_model(cls.__name__, __config__=config, **fields)
-        found: type[BaseModel] = cls._model
-        return found
+        fields: dict[str, Any] = {}
+        for name, one in cls._fields.items():
+            kind = cls.types()[name]
+            if _is_settings(kind):
+                fields[name] = kind.checker(), Field(default_factory=kind.checker())
+            else:
+                fields[name] = kind, Field(default=one.default, description=one.help, **one.limits)
+        config = ConfigDict(extra="allow" if cls.open else "forbid", protected_namespaces=())
+        return create_model(cls.__name__, __config__=config, **fields)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable: {name}")
@@ -204,7 +200,7 @@ class Settings:
         return f"{type(self).__name__}({values})"
 
 
-_OWN = ("given", "group", "open", "_fields", "_types", "_model")
+_OWN = ("given", "group", "open", "_fields")
 
 
 def _validate(cls: type[Settings], values: Mapping[str, Any]) -> BaseModel:

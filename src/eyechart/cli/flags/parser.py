@@ -175,10 +175,9 @@ class HelpAll(argparse.Action):
     def __init__(self, option_strings: Sequence[str], dest: str = argparse.SUPPRESS, **_: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help="show all flags and exit")
 
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+    def __call__(self, parser: Any, *_: Any) -> None:
         """Print the help and exit."""
-        text = parser.describe(everything=True) if isinstance(parser, CommandParser) else parser.format_help()
-        write_message(text, sys.stdout)
+        write_message(parser.describe(everything=True), sys.stdout)
         parser.exit()
 
 
