@@ -130,8 +130,8 @@ def _marked(start: bytes) -> str:
 def wide_encoding(start: bytes) -> str:
     """Detect UTF-16 without a byte order mark: every other byte of plain letters is zero."""
     pairs = len(start) // 2
-    halves = [start[place : 2 * pairs : 2].count(0) for place in (0, 1)]
-    for zeros, others, name in ((halves[1], halves[0], "UTF-16LE"), (halves[0], halves[1], "UTF-16BE")):
+    even, odd = start[: 2 * pairs : 2].count(0), start[1 : 2 * pairs : 2].count(0)
+    for zeros, others, name in ((odd, even, "UTF-16LE"), (even, odd, "UTF-16BE")):
         if pairs and zeros * 4 >= pairs and others * 4 <= zeros:  # some characters have a zero low byte, such as U+4E00
             return name
     return ""
