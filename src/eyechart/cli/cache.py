@@ -60,7 +60,13 @@ def _chosen(args: argparse.Namespace, items: Sequence[CacheItem]) -> list[CacheI
             raise unknown_name("kind", kind, KINDS)
     by_model = [item for item in items if item.kind in (EMBEDDINGS, RESPONSES)]
     by_dataset = [item for item in items if item.name and item not in by_model]
-    wanted = [*_named("model", args.model, by_model), *_named("dataset", args.dataset, by_dataset)]
+    wanted = []
+    for word, names, known in (("model", args.model, by_model), ("dataset", args.dataset, by_dataset)):
+        for name in names:
+            own = [item for item in known if name == item.name or item.path.name.startswith(name)]
+            if not own:
+                raise unknown_name(word, name, [item.name for item in known], advice="`eyechart cache ls` shows all.")
+            wanted += own
     named = args.model or args.dataset
     return [
         item
@@ -69,16 +75,6 @@ def _chosen(args: argparse.Namespace, items: Sequence[CacheItem]) -> list[CacheI
         and (item.kind in args.kind or not args.kind)
         and (named or args.kind or args.action != "clear" or item.kind not in INDEX)
     ]
-
-
-def _named(word: str, names: Sequence[str], items: Sequence[CacheItem]) -> list[CacheItem]:
-    found = []
-    for name in names:
-        own = [item for item in items if name == item.name or item.path.name.startswith(name)]
-        if not own:
-            raise unknown_name(word, name, [item.name for item in items], advice="`eyechart cache ls` shows all.")
-        found += own
-    return found
 
 
 def _list(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:

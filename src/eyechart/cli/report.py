@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from eyechart.cli.result_arguments import REFERENCES, named_or_default, save
@@ -66,11 +67,8 @@ def payload_of(args: argparse.Namespace, *, may_be_empty: bool = False) -> Paylo
 
     loaded = LoadedResults(())
     if args.files:
-        try:
+        with suppress(ResultError) if may_be_empty else nullcontext():
             loaded = load_results(args.files)
-        except ResultError:
-            if not may_be_empty:
-                raise
     return make_payload(
         loaded.found,
         skipped=loaded.skipped,
