@@ -43,6 +43,13 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.io.files import offline_hub, without_cache_writes
 
     command = CommandSettings(**{key: value for key, value in vars(args).items() if key in CommandSettings.fields()})
+    command.check_positive("processes", "ray_workers")
+    if command.engine == "ray" and command.processes:
+        raise UsageError(
+            "{--processes} cannot be combined with {--engine=ray}.", advice="Use {--ray_workers} on a cluster."
+        )
+    if command.engine != "ray" and (command.ray_address or command.ray_workers):
+        raise UsageError("{--ray_address} and {--ray_workers} need {--engine=ray}.")
     config = make_config(settings_of(args))
     with offline_hub(wanted=config.offline or command.dry_run):
         if not command.dry_run:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from eyechart.errors import UsageError
 from eyechart.messages import UserMessage
 from eyechart.settings.declare import PathText, Settings, setting
 from eyechart.settings.shared import (
@@ -206,16 +205,6 @@ class CommandSettings(Settings):
     ray_workers: int | None = setting(None, "number of Ray workers (default: one per GPU, else one per CPU)")
     feature_root: PathText = setting("features", "ignored: features are kept in the embedding cache", group=PROBES)
     skip_load: bool = setting(False, "ignored: cached features are always used", group=PROBES)
-
-    def check(self) -> None:
-        """Reject invalid numbers of workers, and flags of an engine that is not selected."""
-        self.check_positive("processes", "ray_workers")
-        if self.engine == "ray" and self.processes:
-            raise UsageError(
-                "{--processes} cannot be combined with {--engine=ray}.", advice="Use {--ray_workers} on a cluster."
-            )
-        if self.engine != "ray" and (self.ray_address or self.ray_workers):
-            raise UsageError("{--ray_address} and {--ray_workers} need {--engine=ray}.")
 
 
 EVALUATION = (DataSettings, ModelSettings, RunSettings, PromptSettings, ResultSettings)
