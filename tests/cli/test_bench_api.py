@@ -34,14 +34,22 @@ def test_so_many_requests_of_so_many_texts_are_sent(kind, field, tmp_path, capsy
 
 
 def test_percentiles_are_latencies_that_were_seen(tmp_path):
-    from eyechart.cli.bench_api import ApiSpeed
+    from eyechart.cli.bench_api import speed_figures
 
-    speed = ApiSpeed("rerank", 200, 10.0, tuple(i / 1000 for i in range(1, 101)), 2, ("it broke",), 50)
+    speed = speed_figures(
+        "rerank",
+        2,
+        seconds=10.0,
+        latencies=[i / 1000 for i in range(1, 101)],
+        retried=2,
+        errors=["it broke"],
+        tokens=50,
+    )
 
-    assert speed.as_json()["latency_seconds"] == {"p50": 0.05, "p90": 0.09, "p95": 0.095, "p99": 0.099, "max": 0.1}
-    assert speed.as_json()["requests_per_second"] == 10
-    assert speed.as_json()["items_per_second"] == 20
-    assert speed.as_json()["tokens_per_second"] == 5
+    assert speed["latency_seconds"] == {"p50": 0.05, "p90": 0.09, "p95": 0.095, "p99": 0.099, "max": 0.1}
+    assert speed["requests_per_second"] == 10
+    assert speed["items_per_second"] == 20
+    assert speed["tokens_per_second"] == 5
 
 
 def test_failures_are_counted_and_tell_in_the_exit_code(capsys):

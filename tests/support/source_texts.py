@@ -93,7 +93,7 @@ def _sites(path: Path, tree: ast.Module) -> Iterator[TemplateSite]:
         kind, texts = "", []
         if name in error_names() or (name == "kind" and _text(call.args[0]) is not None):
             kind, texts = "error", [call.args[0], given.get("advice")]
-        elif name == "UserMessage":
+        elif name in ("UserMessage", "write_message"):
             kind, texts = "message", [call.args[0]]
         elif name == "Notice" and len(call.args) > 2:
             kind, texts, fields = "notice", [call.args[2]], frozenset()

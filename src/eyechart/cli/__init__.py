@@ -11,7 +11,6 @@ from typing import Any
 from eyechart.cli.flags.parser import CommandParser, HelpFormatter
 from eyechart.errors import EyechartError
 from eyechart.io.terminal import translate, write_message
-from eyechart.messages import UserMessage
 
 COMMANDS = {
     "eval": "evaluate models on benchmarks",
@@ -46,13 +45,10 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -
         args = parser.parse_args(words)
         code: int = _module_of(args.command).run(args)
     except EyechartError as error:
-        write_message(UserMessage("{program}: {reason}\n", program=program, reason=error), sys.stderr)
+        write_message("{program}: {reason}\n", sys.stderr, program=program, reason=error)
         return error.exit_code
     except KeyboardInterrupt:
-        write_message(
-            UserMessage("{program}: interrupted; run the same command to resume.\n", program=program),
-            sys.stderr,
-        )
+        write_message("{program}: interrupted; run the same command to resume.\n", sys.stderr, program=program)
         return INTERRUPTED
     except BrokenPipeError:  # as with `| head`: flushing at exit must not fail again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -71,15 +67,12 @@ def make_parser(program: str, wanted: str | None = None) -> CommandParser:
     parser.add_argument("--version", action="version", version=f"eyechart {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=_sentence(summary), formatter_class=HelpFormatter)
+        said = translate(summary)
+        sentence = f"{summary[0].upper()}{summary[1:]}." if said == summary else f"{said}\u3002"
+        command = commands.add_parser(name, help=summary, description=sentence, formatter_class=HelpFormatter)
         if name == wanted:
             _module_of(name).add_arguments(command)
     return parser
-
-
-def _sentence(summary: str) -> str:
-    said = translate(summary)
-    return f"{summary[0].upper()}{summary[1:]}." if said == summary else f"{said}\u3002"
 
 
 def _module_of(command: str) -> Any:

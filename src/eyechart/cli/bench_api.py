@@ -3,151 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
+from itertools import cycle, takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from eyechart.api import ApiClient, Request, parse_embeddings, rerank_request
-from eyechart.api.endpoints import RerankForm
+from eyechart.api import ApiClient, Request, Retry, parse_embeddings, rerank_request
 from eyechart.errors import UsageError
+from eyechart.io.files import write_atomic
 from eyechart.io.terminal import write_message
 
-SpeedKind = Literal["embeddings", "rerank"]
 PERCENTILES = (50, 90, 95, 99)
 FOR_THE_LAST = 100
 """With fewer requests the last percentile equals the maximum and is omitted."""
 WORDS = (
-    "time",
-    "river",
-    "stone",
-    "light",
-    "paper",
-    "green",
-    "engine",
-    "winter",
-    "market",
-    "circle",
-    "silver",
-    "garden",
-)
-
-
-@dataclass(frozen=True)
-class ApiSpeed:
-    """Measured throughput and latency."""
-
-    kind: SpeedKind
-    items: int
-    """Texts, or query-document pairs, in successful requests."""
-    seconds: float
-    """From the first request to the last response."""
-    latencies: tuple[float, ...]
-    """Per successful request, failed attempts included."""
-    retried: int
-    """Requests that needed more than one attempt."""
-    errors: tuple[str, ...]
-    """Per failed request."""
-    tokens: int
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures as plain values."""
-        done = len(self.latencies)
-        return {
-            "kind": self.kind,
-            "requests": done + len(self.errors),
-            "failed": len(self.errors),
-            "retried": self.retried,
-            "seconds": round(self.seconds, 4),
-            "requests_per_second": round(done / self.seconds, 3),
-            "items_per_second": round(self.items / self.seconds, 3),
-            "tokens_per_second": round(self.tokens / self.seconds, 3) if self.tokens else None,
-            "latency_seconds": _points(self.latencies) if done else {},
-            "first_error": self.errors[0] if self.errors else None,
-        }
-
-
-def _points(latencies: Sequence[float]) -> dict[str, float]:
-    """Return percentiles without interpolation: each is an observed latency."""
-    shown = [p for p in PERCENTILES if p < PERCENTILES[-1] or len(latencies) >= FOR_THE_LAST]
-    points = np.percentile(latencies, shown, method="inverted_cdf")
-    named = {f"p{p}": round(float(x), 4) for p, x in zip(shown, points, strict=True)}
-    return {**named, "max": round(max(latencies), 4)}
-
-
-def measure_speed(
-    client: ApiClient, requests: Iterator[Request[Any]], *, kind: SpeedKind, items: int, longest: float
-) -> ApiSpeed:
-    """Send requests until they are used up or the time is over; requests in flight are awaited.
-
-    Args:
-        client: The server and the concurrency.
-        requests: What to send; the first one is a warm-up and not measured.
-        kind: Endpoint to measure.
-        items: Texts or pairs per request.
-        longest: Seconds after which no new request is sent.
-
-    Raises:
-        ApiError: If the server cannot be used at all: unreachable, wrong key, unknown model.
-    """
-    client.call(next(requests))
-    before = client.budget.used.tokens
-    start = time.monotonic()
-
-    def until_over() -> Iterator[Request[Any]]:
-        for request in requests:
-            if time.monotonic() - start >= longest:
-                return
-            yield request
-
-    replies = list(client.map(until_over()))
-    seconds = time.monotonic() - start
-    good = [reply for reply in replies if reply.error is None]
-    return ApiSpeed(
-        kind=kind,
-        items=items * len(good),
-        seconds=seconds,
-        latencies=tuple(reply.seconds for reply in good),
-        retried=sum(reply.tries > 1 for reply in replies),
-        errors=tuple(reply.error.message for reply in replies if reply.error is not None),
-        tokens=client.budget.used.tokens - before,
-    )
-
-
-def speed_requests(
-    kind: SpeedKind, model: str, count: int, items: int, text: Callable[[], str], form: RerankForm = "jina"
-) -> Iterator[Request[Any]]:
-    """Make ``count`` requests and one to warm up, each with new texts to defeat server caches."""
-    for number in range(count + 1):
-        texts = [text() for _ in range(items)]
-        if kind == "rerank":
-            yield rerank_request(str(number), model, text(), texts, form)
-        else:
-            body = {"model": model, "input": texts, "encoding_format": "float"}
-            yield Request(str(number), "embeddings", body, partial(parse_embeddings, count=items))
-
-
-def made_up_texts(words: int, seed: int = 0) -> Callable[[], str]:
-    """Return a reproducible source of random texts with this many words."""
-    generator = random.Random(seed)  # noqa: S311 - no secrets
-    return lambda: " ".join([*generator.choices(WORDS, k=max(0, words - 1)), str(generator.randrange(10**9))])
-
-
-def repeated_texts(lines: Sequence[str]) -> Callable[[], str]:
-    """Return a source that cycles through the lines of a file."""
-    numbers = iter(range(10**12))
-    return lambda: lines[next(numbers) % len(lines)]
-
-
-# ``eyechart bench-api``: throughput and latency of an embedding or rerank server.
-
-
+    "time", "river", "stone", "light", "paper", "green",
+    "engine", "winter", "market", "circle", "silver", "garden",
+)  # fmt: skip
 MOST = 100_000
 """Maximum number of requests."""
 
@@ -173,8 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure and print."""
-    from eyechart.api import Retry
-
     for name in ("requests", "concurrency", "batch_size", "words", "tries"):
         if getattr(args, name) < 1:
             raise UsageError("{--{name}} must be 1 or more.", name=name)
@@ -187,46 +64,121 @@ def run(args: argparse.Namespace) -> int:
         timeout=args.timeout,
         retry=Retry(tries=args.tries),
     )
-    text = repeated_texts(_lines(Path(args.texts))) if args.texts else made_up_texts(args.words)
-    requests = speed_requests(args.kind, args.model, args.requests, args.batch_size, text, args.rerank_form)
-    found = measure_speed(client, requests, kind=args.kind, items=args.batch_size, longest=args.seconds).as_json()
-    sent = {"api_base": client.api_base, "model": args.model, "concurrency": args.concurrency}
-    write_message(as_text(found, args), sys.stdout)
+    found = _measure(client, args)
+    write_message(_as_text(found, args), sys.stdout)
     if args.output:
-        _write(Path(args.output), {**sent, "batch_size": args.batch_size, **found})
+        sent = {name: getattr(args, name) for name in ("model", "concurrency", "batch_size")}
+        body = {"api_base": client.api_base, **sent, **found}
+        write_atomic(Path(args.output), (json.dumps(body, indent=1) + "\n").encode())
     return 1 if found["failed"] else 0
 
 
-def as_text(found: dict[str, Any], args: argparse.Namespace) -> str:
-    """Format the measurements."""
+def _measure(client: ApiClient, args: argparse.Namespace) -> dict[str, Any]:
+    """Send requests until they are used up or the time is over; requests in flight are awaited.
+
+    Raises:
+        ApiError: If the server cannot be used at all: unreachable, wrong key, unknown model.
+    """
+    requests = _requests(args)
+    client.call(next(requests))  # to warm up
+    before = client.budget.used.tokens
+    start = time.monotonic()
+    replies = list(client.map(takewhile(lambda _: time.monotonic() - start < args.seconds, requests)))
+    return speed_figures(
+        args.kind,
+        args.batch_size,
+        seconds=time.monotonic() - start,
+        latencies=[reply.seconds for reply in replies if reply.error is None],
+        retried=sum(reply.tries > 1 for reply in replies),
+        errors=[reply.error.message for reply in replies if reply.error is not None],
+        tokens=client.budget.used.tokens - before,
+    )
+
+
+def _requests(args: argparse.Namespace) -> Iterator[Request[Any]]:
+    """Make the requests and one to warm up, each with new texts to defeat server caches."""
+    text = _texts(args)
+    for number in range(args.requests + 1):
+        texts = [text() for _ in range(args.batch_size)]
+        if args.kind == "rerank":
+            yield rerank_request(str(number), args.model, text(), texts, args.rerank_form)
+        else:
+            body = {"model": args.model, "input": texts, "encoding_format": "float"}
+            yield Request(str(number), "embeddings", body, partial(parse_embeddings, count=args.batch_size))
+
+
+def _texts(args: argparse.Namespace) -> Callable[[], str]:
+    """Return a source of texts: the lines of a file, or reproducible random words."""
+    if not args.texts:
+        generator = random.Random(0)  # noqa: S311 - no secrets
+        return lambda: " ".join([*generator.choices(WORDS, k=args.words - 1), str(generator.randrange(10**9))])
+    try:
+        lines = [line for line in Path(args.texts).read_text("utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            "Cannot read the texts in {path} ({reason}).",
+            advice="It must be UTF-8 text.",
+            path=args.texts,
+            reason=error,
+        ) from error
+    if not lines:
+        raise UsageError("{path} is empty.", path=args.texts)
+    return cycle(lines).__next__
+
+
+def speed_figures(
+    kind: str,
+    items: int,
+    *,
+    seconds: float,
+    latencies: Sequence[float],
+    retried: int,
+    errors: Sequence[str],
+    tokens: int,
+) -> dict[str, Any]:
+    """Return throughput and latency as plain values.
+
+    Args:
+        kind: Measured endpoint.
+        items: Texts, or query-document pairs, per request.
+        seconds: From the first request to the last response.
+        latencies: Per successful request, failed attempts included.
+        retried: Requests that needed more than one attempt.
+        errors: Per failed request.
+        tokens: Tokens of all requests.
+    """
+    done = len(latencies)
+    points = {}
+    if done:
+        # Percentiles without interpolation: each is an observed latency.
+        shown = [p for p in PERCENTILES if p < PERCENTILES[-1] or done >= FOR_THE_LAST]
+        observed = np.percentile(latencies, shown, method="inverted_cdf")
+        points = {f"p{p}": round(float(x), 4) for p, x in zip(shown, observed, strict=True)}
+        points["max"] = round(max(latencies), 4)
+    return {
+        "kind": kind,
+        "requests": done + len(errors),
+        "failed": len(errors),
+        "retried": retried,
+        "seconds": round(seconds, 4),
+        "requests_per_second": round(done / seconds, 3),
+        "items_per_second": round(items * done / seconds, 3),
+        "tokens_per_second": round(tokens / seconds, 3) if tokens else None,
+        "latency_seconds": points,
+        "first_error": errors[0] if errors else None,
+    }
+
+
+def _as_text(found: dict[str, Any], args: argparse.Namespace) -> str:
     what = "texts" if args.kind == "embeddings" else "documents"
     sent = f"{found['requests']} requests of {args.batch_size} {what}, {args.concurrency} concurrent"
+    tokens = f", {found['tokens_per_second']:.0f} tokens/s" if found["tokens_per_second"] else ""
+    latencies = ", ".join(f"{name} {value * 1000:.1f} ms" for name, value in found["latency_seconds"].items())
     lines = [
         f"{sent}: {found['seconds']:.2f} s, {found['failed']} failed, {found['retried']} retried",
-        f"throughput  {found['requests_per_second']:.2f} requests/s, {found['items_per_second']:.1f} {what}/s"
-        + (f", {found['tokens_per_second']:.0f} tokens/s" if found["tokens_per_second"] else ""),
-        "latency     " + ", ".join(f"{name} {value * 1000:.1f} ms" for name, value in found["latency_seconds"].items()),
+        f"throughput  {found['requests_per_second']:.2f} requests/s, {found['items_per_second']:.1f} {what}/s{tokens}",
+        f"latency     {latencies}",
     ]
     if found["first_error"]:
         lines.append(f"first error {found['first_error']}")
     return "\n".join(lines) + "\n"
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            "Cannot read the texts in {path} ({reason}).", advice="It must be UTF-8 text.", path=path, reason=error
-        ) from error
-    if not lines:
-        raise UsageError("{path} is empty.", path=path)
-    return lines
-
-
-def _write(path: Path, found: dict[str, Any]) -> None:
-    import json
-
-    from eyechart.io.files import write_atomic
-
-    write_atomic(path, (json.dumps(found, indent=1) + "\n").encode())

@@ -9,7 +9,6 @@ from pathlib import Path
 from eyechart.cli.result_arguments import arrange, load, named_or_default, report_defects, save
 from eyechart.errors import UsageError
 from eyechart.io.terminal import width_of, write_message, write_output
-from eyechart.messages import UserMessage
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
             )
         grid = matrix(table, columns, how=args.average, digits=args.digits, intervals=args.intervals)
         for line in not_comparable(table, columns):
-            write_message(UserMessage("{line}\n", line=line), sys.stderr)
+            write_message("{line}\n", sys.stderr, line=line)
     else:
         grid = result_rows(loaded.found, intervals=args.intervals)
     shown = args.output == "-" and sys.stdout.isatty()
@@ -69,7 +68,6 @@ def run(args: argparse.Namespace) -> int:
         return 0
     save(args.output, data)
     write_message(
-        UserMessage("{n} results, {rows} rows -> {path}\n", n=len(loaded.found), rows=len(grid.rows), path=args.output),
-        sys.stdout,
+        "{n} results, {rows} rows -> {path}\n", sys.stdout, n=len(loaded.found), rows=len(grid.rows), path=args.output
     )
     return 0

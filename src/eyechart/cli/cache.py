@@ -48,9 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
     address = remote_store()
     if address:
-        write_message(
-            UserMessage("Vectors are stored at {address}, which is not listed here.\n", address=address), sys.stderr
-        )
+        write_message("Vectors are stored at {address}, which is not listed here.\n", sys.stderr, address=address)
     return ACTIONS[args.action](args, _chosen(args, list_cache(model_names())))
 
 
@@ -62,7 +60,13 @@ def _chosen(args: argparse.Namespace, items: Sequence[CacheItem]) -> list[CacheI
             raise unknown_name("kind", kind, KINDS)
     by_model = [item for item in items if item.kind in (EMBEDDINGS, RESPONSES)]
     by_dataset = [item for item in items if item.name and item not in by_model]
-    wanted = [*_named("model", args.model, by_model), *_named("dataset", args.dataset, by_dataset)]
+    wanted = []
+    for word, names, known in (("model", args.model, by_model), ("dataset", args.dataset, by_dataset)):
+        for name in names:
+            own = [item for item in known if name == item.name or item.path.name.startswith(name)]
+            if not own:
+                raise unknown_name(word, name, [item.name for item in known], advice="`eyechart cache ls` shows all.")
+            wanted += own
     named = args.model or args.dataset
     return [
         item
@@ -71,16 +75,6 @@ def _chosen(args: argparse.Namespace, items: Sequence[CacheItem]) -> list[CacheI
         and (item.kind in args.kind or not args.kind)
         and (named or args.kind or args.action != "clear" or item.kind not in INDEX)
     ]
-
-
-def _named(word: str, names: Sequence[str], items: Sequence[CacheItem]) -> list[CacheItem]:
-    found = []
-    for name in names:
-        own = [item for item in items if name == item.name or item.path.name.startswith(name)]
-        if not own:
-            raise unknown_name(word, name, [item.name for item in items], advice="`eyechart cache ls` shows all.")
-        found += own
-    return found
 
 
 def _list(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
@@ -96,10 +90,7 @@ def _list(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
     head, *rows_of_lines = lay_out(columns, lines, width_of(sys.stdout))
     write_output(f"{head[0]}\n", sys.stderr)
     write_output("".join(f"{line}\n" for row in rows_of_lines for line in row), sys.stdout)
-    write_message(
-        UserMessage("{n} in {cache_root}\n", n=megabytes(sum(i.size for i in items)), cache_root=cache_root()),
-        sys.stderr,
-    )
+    write_message("{n} in {cache_root}\n", sys.stderr, n=megabytes(sum(i.size for i in items)), cache_root=cache_root())
     return 0
 
 
@@ -110,22 +101,20 @@ def _clear(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
     if args.dry_run or not items:
         write_message("Nothing was removed.\n", sys.stderr)
         return 0
-    if not args.yes and not _agreed(f"Remove {len(items)} item(s)? Running evaluations may fail. [y/N] "):
-        write_message("Nothing was removed.\n", sys.stderr)
-        return 1
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "Cannot ask for confirmation without a terminal.",
+                advice="Use --yes to remove, or {--dry_run} to preview.",
+            )
+        write_message(f"Remove {len(items)} item(s)? Running evaluations may fail. [y/N] ", sys.stderr)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            write_message("Nothing was removed.\n", sys.stderr)
+            return 1
     for item in items:
         remove(item)
-    write_message(UserMessage("Removed {size}.\n", size=megabytes(sum(item.size for item in items))), sys.stderr)
+    write_message("Removed {size}.\n", sys.stderr, size=megabytes(sum(item.size for item in items)))
     return 0
-
-
-def _agreed(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "Cannot ask for confirmation without a terminal.", advice="Use --yes to remove, or {--dry_run} to preview."
-        )
-    write_message(question, sys.stderr)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _verify(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:  # noqa: ARG001 - as all actions
@@ -138,13 +127,10 @@ def _verify(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:  # noq
             pieces += count
             damaged += len(found)
             for line in found:
-                write_message(UserMessage("{name}: {line}\n", name=item.name, line=line), sys.stdout)
+                write_message("{name}: {line}\n", sys.stdout, name=item.name, line=line)
     bad = UserMessage("{n} are damaged: a run sets them aside and recomputes them.", n=damaged)
     end = bad if damaged else UserMessage("All are intact.")
-    write_message(
-        UserMessage("Verified the checksums of {n} parts of vectors and answers. {end}\n", n=pieces, end=end),
-        sys.stdout,
-    )
+    write_message("Verified the checksums of {n} parts of vectors and answers. {end}\n", sys.stdout, n=pieces, end=end)
     return int(damaged > 0)
 
 
@@ -159,15 +145,14 @@ def _compact(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
             one = compact_model(item.path, dry_run=args.dry_run)
             found += one
             if one.merged:
-                message = UserMessage(text, name=item.name, n=one.merged, m=one.parts, k=one.into)
-                write_message(message, sys.stdout)
+                write_message(text, sys.stdout, name=item.name, n=one.merged, m=one.parts, k=one.into)
             for line in one.damaged:
-                write_message(UserMessage("{name}: {line}\n", name=item.name, line=line), sys.stdout)
+                write_message("{name}: {line}\n", sys.stdout, name=item.name, line=line)
     if not found.merged:
-        write_message(UserMessage("Nothing to merge in {n} vector files.\n", n=found.parts), sys.stdout)
+        write_message("Nothing to merge in {n} vector files.\n", sys.stdout, n=found.parts)
     if found.damaged:
         text = "Damaged files: {n}. They were not changed: a run sets them aside and recomputes them.\n"
-        write_message(UserMessage(text, n=len(found.damaged)), sys.stdout)
+        write_message(text, sys.stdout, n=len(found.damaged))
     return int(bool(found.damaged))
 
 

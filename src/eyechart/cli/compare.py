@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from eyechart.cli.result_arguments import REFERENCES, arrange, load, named_or_default, save
@@ -13,7 +14,7 @@ from eyechart.io.terminal import width_of, write_message, write_output
 from eyechart.messages import UserMessage
 
 if TYPE_CHECKING:
-    from eyechart.report.comparison import Difference, PairwiseComparison, SuiteRanking
+    from eyechart.report.comparison import PairwiseComparison, SuiteRanking
     from eyechart.report.result_table import ResultTable
 
 
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
-    from eyechart.report.compare_text import positions_json, positions_text
+    from eyechart.report.compare_text import comparison_text, positions_json, positions_text, ranking_text
     from eyechart.report.comparison import compare, rank_models
     from eyechart.report.leaderboard import published_positions
     from eyechart.report.paired_records import RecordsCache, check_aspects
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
             if not published:
                 raise
             # The model is still ranked among the published ones.
-            write_message(UserMessage("not compared: {reason}\n", reason=error.message), sys.stderr)
+            write_message("not compared: {reason}\n", sys.stderr, reason=error.message)
         else:
             comparisons.append(one)
     ranking = rank_models(table, cache, args.metric)
@@ -79,10 +80,11 @@ def run(args: argparse.Namespace) -> int:
     as_json = to_json(body, indent=1) + "\n"
     if args.output:
         save(args.output, as_json.encode("utf-8", "backslashreplace"))
-    text = _to_text(table, comparisons, ranking)
-    if published:
-        text = "\n".join(filter(None, (text, positions_text(*published, width_of(sys.stdout)))))
-    write_output(as_json if args.json else text, sys.stdout)
+    width = width_of(sys.stdout)
+    parts = [comparison_text(table, comparison, width) for comparison in comparisons]
+    parts += [ranking_text(table, ranking, width)] if ranking is not None else []
+    parts += [positions_text(*published, width)] if published else []
+    write_output(as_json if args.json else "\n".join(parts), sys.stdout)
     return 0
 
 
@@ -92,8 +94,7 @@ def _comparable(table: ResultTable, baseline: int, others: list[int]) -> list[in
     shared = [row for row in others if any((row, benchmark) in table.cells for benchmark in known)]
     text = "skipped: {model} has no benchmark in common with {other}\n"
     for row in (row for row in others if shared and row not in shared):
-        message = UserMessage(text, model=table.models[row].label, other=table.models[baseline].label)
-        write_message(message, sys.stderr)
+        write_message(text, sys.stderr, model=table.models[row].label, other=table.models[baseline].label)
     return shared or others
 
 
@@ -107,25 +108,28 @@ def _baseline(table: ResultTable, wanted: str | None, first_argument: str) -> in
             )
         return min(rows)
     labels = {model.label: row for row, model in enumerate(table.models)}
-    by_name = {model.name: row for row, model in enumerate(table.models)}
-    if wanted not in labels and wanted not in by_name:
+    named = {model.name: row for row, model in enumerate(table.models)} | labels
+    if wanted not in named:
         raise unknown_name("model", wanted, labels)
-    return labels.get(wanted, by_name.get(wanted, 0))
+    return named[wanted]
 
 
 def _to_json(table: ResultTable, comparisons: list[PairwiseComparison], ranking: SuiteRanking | None) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "level": 0.95,
-        "comparisons": [
+    body: dict[str, Any] = {"level": 0.95, "comparisons": []}
+    for comparison in comparisons:
+        lines = []
+        for line in comparison.lines:
+            fields = asdict(line)
+            paired = fields.pop("paired")
+            lines.append({**fields, **paired, "verdict": line.verdict})
+        body["comparisons"].append(
             {
                 "baseline": table.models[comparison.first].label,
                 "model": table.models[comparison.second].label,
-                "lines": [_line(line) for line in comparison.lines],
+                "lines": lines,
                 "unpaired": list(comparison.unpaired),
             }
-            for comparison in comparisons
-        ],
-    }
+        )
     if ranking is not None:
         body["ranking"] = {
             "benchmarks": [table.benchmarks[b].label for b in ranking.benchmarks],
@@ -135,21 +139,3 @@ def _to_json(table: ResultTable, comparisons: list[PairwiseComparison], ranking:
             ],
         }
     return body
-
-
-def _line(line: Difference) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    body = asdict(line)
-    paired = body.pop("paired")
-    return {**body, **paired, "verdict": line.verdict}
-
-
-def _to_text(table: ResultTable, comparisons: list[PairwiseComparison], ranking: SuiteRanking | None) -> str:
-    from eyechart.report.compare_text import comparison_text, ranking_text
-
-    width = width_of(sys.stdout)
-    parts = [comparison_text(table, comparison, width) for comparison in comparisons]
-    if ranking is not None:
-        parts.append(ranking_text(table, ranking, width))
-    return "\n".join(parts)

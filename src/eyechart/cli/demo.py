@@ -7,7 +7,6 @@ import shlex
 import sys
 
 from eyechart.io.terminal import write_message
-from eyechart.messages import UserMessage
 
 COMMAND = (
     "eval demo/garments demo/scenes eyechart-tiny eyechart-tiny-int8 "
@@ -30,6 +29,6 @@ def run(args: argparse.Namespace) -> int:
     if args.quiet:
         words.append("--quiet")
     else:
-        write_message(UserMessage("$ eyechart {words}\n\n", words=shlex.join(words)), sys.stdout)
+        write_message("$ eyechart {words}\n\n", sys.stdout, words=shlex.join(words))
     code = main(words)
     return code or main(["report", args.output, "--output", f"{args.output}/report.html", "--title", "Eyechart demo"])

@@ -7,7 +7,8 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -77,40 +78,31 @@ class Finding:
     advice: str = ""
 
 
-def _verdict(what: str, good: bool, detail: str, advice: str) -> Finding:
-    return Finding(what, "ok", detail) if good else Finding(what, "problem", detail, advice)
-
-
 def examine() -> list[Finding]:
     """Check the installation, extras, devices, caches and incompatible versions."""
-    return [finding for check in _CHECKS for finding in check()]
+    from eyechart.demo import model_folder
 
-
-def _python() -> Iterator[Finding]:
-    detail = UserMessage(
+    here = Path.cwd()
+    system = UserMessage(
         "{version} on {platform}, {n} cores",
         version=platform.python_version(),
         platform=platform.platform(terse=True),
         n=os.cpu_count(),
     )
-    yield _verdict("Python", sys.version_info >= (3, 11), detail, "Install Python 3.11 or newer.")
-
-
-def _embedded() -> Iterator[Finding]:
-    from eyechart.demo import model_folder
-
     whole = (model_folder() / "image.onnx").is_file()
-    yield _verdict("embedded model", whole, "eyechart-tiny", "Reinstall eyechart.")
+    output = UserMessage("Choose another folder with {--output}.")
+    return [
+        _verdict("Python", sys.version_info >= (3, 11), system, "Install Python 3.11 or newer."),
+        _verdict("embedded model", whole, "eyechart-tiny", "Reinstall eyechart."),
+        *_torch(),
+        *map(_extra, EXTRAS),
+        _cache(),
+        _verdict("this folder", os.access(here, os.W_OK), str(here), output),
+    ]
 
 
-def _extras() -> Iterator[Finding]:
-    for module, extra in EXTRAS.items():
-        if find_spec(module) is None:
-            yield Finding(
-                module, "missing", "not installed", UserMessage("pip install 'eyechart[{extra}]'", extra=extra)
-            )
-        else:
-            yield Finding(module, "ok", _version(module))
+def _verdict(what: str, good: bool, detail: str, advice: str) -> Finding:
+    return Finding(what, "ok", detail) if good else Finding(what, "problem", detail, advice)
 
 
 def _torch() -> Iterator[Finding]:
@@ -129,53 +121,34 @@ def _torch() -> Iterator[Finding]:
     none = UserMessage("{version}, no GPU: float32 on the CPU", version=known)
     yield Finding("torch", "ok", UserMessage("{known}, {gpus}", known=known, gpus=", ".join(gpus)) if gpus else none)
     if find_spec("torchvision") is not None:
-        yield _torchvision()
+        try:
+            import torchvision
+        except (ImportError, OSError, RuntimeError) as error:
+            # Built for another torch version: its compiled operators are missing, and open_clip fails to import.
+            advice = "Install matching versions, for example torch==2.14.1 torchvision==0.29.1."
+            yield Finding("torchvision with torch", "problem", str(error).splitlines()[0], advice)
+        else:
+            yield Finding("torchvision with torch", "ok", str(torchvision.__version__))
 
 
-def _torchvision() -> Finding:
-    try:
-        import torchvision
-    except (ImportError, OSError, RuntimeError) as error:
-        # Built for another torch version: its compiled operators are missing, and open_clip fails to import.
-        advice = "Install matching versions, for example torch==2.14.1 torchvision==0.29.1."
-        return Finding("torchvision with torch", "problem", str(error).splitlines()[0], advice)
-    return Finding("torchvision with torch", "ok", str(torchvision.__version__))
+def _extra(module: str) -> Finding:
+    if find_spec(module) is None:
+        advice = UserMessage("pip install 'eyechart[{extra}]'", extra=EXTRAS[module])
+        return Finding(module, "missing", "not installed", advice)
+    # The distribution's name may differ from the module's.
+    for name in (module, f"{module}_torch", module.replace("_", "-")):
+        with suppress(PackageNotFoundError):
+            return Finding(module, "ok", version(name))
+    return Finding(module, "ok", "installed")
 
 
-def _cache() -> Iterator[Finding]:
+def _cache() -> Finding:
     root = cache_root()
-    existing = root
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
+    existing = next(folder for folder in (root, *root.parents) if folder.exists())
     if not os.access(existing, os.W_OK):
-        yield Finding(
-            "cache",
-            "problem",
-            UserMessage("{path} cannot be written", path=root),
-            "Set EYECHART_CACHE to another folder.",
-        )
-        return
+        detail = UserMessage("{path} cannot be written", path=root)
+        return Finding("cache", "problem", detail, "Set EYECHART_CACHE to another folder.")
     free = shutil.disk_usage(existing).free
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file()) if root.exists() else 0
     detail = UserMessage("{path}: {size:.0f} MB used, {free:.0f} GB free", path=root, size=size / 1e6, free=free / 1e9)
-    yield _verdict("cache", free > LOW_SPACE, detail, "Free some space.")
-
-
-def _outputs() -> Iterator[Finding]:
-    here = Path.cwd()
-    yield _verdict(
-        "this folder", os.access(here, os.W_OK), str(here), UserMessage("Choose another folder with {--output}.")
-    )
-
-
-_CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (_python, _embedded, _torch, _extras, _cache, _outputs)
-
-
-def _version(module: str) -> str:
-    for name in (module, f"{module}_torch", module.replace("_", "-")):
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            # The distribution's name differs from the module's; try the next spelling.
-            continue
-    return "installed"
+    return _verdict("cache", free > LOW_SPACE, detail, "Free some space.")

@@ -13,29 +13,14 @@ if TYPE_CHECKING:
     from eyechart.config import Config
     from eyechart.run import JobReport
     from eyechart.session import Session
-    from eyechart.settings.evaluation import CommandSettings
     from eyechart.types import Job
 
-from eyechart.cli.flags.eval_flags import CLIP_BENCHMARK, add_arguments, command_of, settings_of
+from eyechart.cli.flags.eval_flags import CLIP_BENCHMARK, add_arguments, settings_of
 from eyechart.errors import UsageError
 from eyechart.io.terminal import write_message
-from eyechart.messages import UserMessage
+from eyechart.settings.evaluation import CommandSettings
 
 __all__ = ["add_arguments", "run", "settings_of"]
-
-
-def _check_engine(args: CommandSettings) -> None:
-    """Reject invalid numbers of workers, and flags of an engine that is not selected."""
-    for flag in ("processes", "ray_workers"):
-        count = getattr(args, flag)
-        if count is not None and count < 1:
-            raise UsageError("{--{flag}} must be 1 or more, not {n}.", flag=flag, n=count)
-    if args.engine == "ray" and args.processes:
-        raise UsageError(
-            "{--processes} cannot be combined with {--engine=ray}.", advice="Use {--ray_workers} on a cluster."
-        )
-    if args.engine != "ray" and (args.ray_address or args.ray_workers):
-        raise UsageError("{--ray_address} and {--ray_workers} need {--engine=ray}.")
 
 
 def _start(args: CommandSettings, jobs: list[Job], session: Session, *, skip: bool) -> Iterator[JobReport]:
@@ -55,23 +40,26 @@ def _start(args: CommandSettings, jobs: list[Job], session: Session, *, skip: bo
 def run(args: argparse.Namespace) -> int:
     """Plan and run jobs, and print a table."""
     from eyechart.config import make_config
-    from eyechart.io.files import offline_hub
+    from eyechart.io.files import offline_hub, without_cache_writes
 
-    command = command_of(args)
-    _check_engine(command)
+    command = CommandSettings(**{key: value for key, value in vars(args).items() if key in CommandSettings.fields()})
+    command.check_positive("processes", "ray_workers")
+    if command.engine == "ray" and command.processes:
+        raise UsageError(
+            "{--processes} cannot be combined with {--engine=ray}.", advice="Use {--ray_workers} on a cluster."
+        )
+    if command.engine != "ray" and (command.ray_address or command.ray_workers):
+        raise UsageError("{--ray_address} and {--ray_workers} need {--engine=ray}.")
     config = make_config(settings_of(args))
     with offline_hub(wanted=config.offline or command.dry_run):
-        return _dry_run(config) if command.dry_run else _run(config, command, args.program)
+        if not command.dry_run:
+            return _run(config, command, args.program)
+        from eyechart.estimate import estimate, estimate_lines
 
-
-def _dry_run(config: Config) -> int:
-    from eyechart.estimate import estimate, estimate_lines
-    from eyechart.io.files import without_cache_writes
-
-    with without_cache_writes():
-        found = estimate(config, lambda line: write_message(UserMessage("{line}\n", line=line), sys.stderr))
+        with without_cache_writes():
+            found = estimate(config, lambda line: write_message("{line}\n", sys.stderr, line=line))
     for line in estimate_lines(found, skip_existing=config.skip_existing):
-        write_message(UserMessage("{line}\n", line=line), sys.stdout)
+        write_message("{line}\n", sys.stdout, line=line)
     return 0
 
 
@@ -86,7 +74,7 @@ def _run(config: Config, args: CommandSettings, program: str) -> int:
     from eyechart.session import Session
 
     datasets = OpenDatasets()
-    jobs = plan_jobs(config, lambda line: write_message(UserMessage("{line}\n", line=line), sys.stderr), datasets)
+    jobs = plan_jobs(config, lambda line: write_message("{line}\n", sys.stderr, line=line), datasets)
     rank, size = rank_and_size() if args.distributed else (0, 1)
     together = size > 1 and args.engine == "local" and not args.processes
     everything = on_own_device(jobs, local_rank() or 0) if together else jobs
@@ -109,7 +97,7 @@ def _run(config: Config, args: CommandSettings, program: str) -> int:
             progress.job_done(skipped=report.skipped)
             progress.say(job_line(report, clock))
             if report.error:
-                write_message(UserMessage("{error}\n", error=report.error), sys.stderr)
+                write_message("{error}\n", sys.stderr, error=report.error)
     if args.quiet and program == CLIP_BENCHMARK:  # it prints nothing in this case
         return 1 if any(report.error for report in reports) else 0
     show_reports(reports, quiet=args.quiet)

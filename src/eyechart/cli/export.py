@@ -9,7 +9,6 @@ from pathlib import Path
 from eyechart.cli.flags.eval_flags import add_flags
 from eyechart.errors import UsageError
 from eyechart.io.terminal import write_message
-from eyechart.messages import UserMessage
 from eyechart.settings.evaluation import DataSettings, PromptSettings
 
 READ = (
@@ -54,7 +53,16 @@ def run(args: argparse.Namespace) -> int:
     config = make_config({name: getattr(args, name) for name in READ if getattr(args, name) is not None})
     languages = dict.fromkeys(args.language)
     datasets = [open_dataset(dataset_spec(config, args.dataset, language)) for language in languages]
-    _check_kind(args, datasets[0].info.kind)
+    kind = datasets[0].info.kind
+    for flag in ("retrieval", "multilabel"):
+        if getattr(args, flag) and kind != flag:
+            raise UsageError(
+                "{--{flag}}: {name} is a {kind} dataset.",
+                advice="Omit {--{flag}}.",
+                flag=flag,
+                name=args.dataset,
+                kind=kind,
+            )
     done = export_webdataset(
         datasets,
         args.output,
@@ -67,21 +75,10 @@ def run(args: argparse.Namespace) -> int:
     )
     if not args.quiet:
         write_message(
-            UserMessage(
-                "{n} samples in {shards} shards -> {path}\n", n=done.samples, shards=done.shards, path=done.folder
-            ),
+            "{n} samples in {shards} shards -> {path}\n",
             sys.stdout,
+            n=done.samples,
+            shards=done.shards,
+            path=done.folder,
         )
     return 0
-
-
-def _check_kind(args: argparse.Namespace, kind: str) -> None:
-    for flag in ("retrieval", "multilabel"):
-        if getattr(args, flag) and kind != flag:
-            raise UsageError(
-                "{--{flag}}: {name} is a {kind} dataset.",
-                advice="Omit {--{flag}}.",
-                flag=flag,
-                name=args.dataset,
-                kind=kind,
-            )

@@ -17,15 +17,14 @@ from eyechart.cli.list import catalogue_of, registries
 from eyechart.io.terminal import translate, width_of, write_output
 from eyechart.io.text_tables import columns_of, lay_out
 from eyechart.messages import UserMessage, join
-from eyechart.settings.evaluation import ModelLoadSettings, TableSettings
+from eyechart.settings.evaluation import DataSettings, ModelLoadSettings, TableSettings
 
 if TYPE_CHECKING:
     from eyechart.config import Config
-    from eyechart.datasets.catalogue import CatalogueEntry, Source
     from eyechart.manifest import Manifest
-    from eyechart.types import DatasetInfo, DatasetSpec, Sample
+    from eyechart.types import DatasetInfo, DatasetSpec
 
-
+Facts = Mapping[str, Any]
 FORMS = {
     "collection": "collection of images and texts (corpus.jsonl)",
     "folder": "folders of images, one per class",
@@ -41,9 +40,13 @@ MOST_DECODED = 2000
 """Maximum number of images decoded to find broken ones, which takes seconds; a run decodes all."""
 MOST_SHOWN = 20
 FLAGS = ("split", "task", "encoding", *TableSettings.fields())
+ENCODER, GENERATOR, TEXTS = "ViT-B-32:openai", "Qwen/Qwen2.5-VL-3B-Instruct", "sentence-transformers/all-MiniLM-L6-v2"
+"""Models of the suggested command."""
+SENTENCES = ("form", "broken images", "notes", "tasks")
+"""Facts that are translated; all others are names and numbers."""
 
 
-def own_data(args: argparse.Namespace) -> Mapping[str, Any] | None:
+def _own_data(args: argparse.Namespace) -> Facts | None:
     """Describe the data at a path, or demo data; None if the path does not exist or is a model."""
     from eyechart.config import make_config
     from eyechart.datasets.registry import open_dataset
@@ -69,7 +72,7 @@ def own_data(args: argparse.Namespace) -> Mapping[str, Any] | None:
         spec = spec.other_split(given["split"])
     dataset = open_dataset(spec)
     manifest = read_manifest(dataset, on_error="skip")
-    broken, sizes = _decode(manifest)
+    images = _images(manifest)
     return {
         "name": args.name,
         "form": FORMS.get(spec.reader, spec.reader),
@@ -80,11 +83,10 @@ def own_data(args: argparse.Namespace) -> Mapping[str, Any] | None:
         **_classes(manifest),
         **_captions(manifest),
         "languages": ", ".join(_languages(spec, manifest.info)),
-        "image sizes": _sizes(sizes),
-        "broken images": broken,
+        **images,
         "notes": [notice.message for notice in manifest.notices if notice.kind != "unreadable_images"],
         "tasks": _tasks(manifest.info, splits),
-        "next": _command(args.name, config, given, broken=bool(broken), info=manifest.info),
+        "next": _command(args.name, config, given, broken=bool(images["broken images"]), info=manifest.info),
     }
 
 
@@ -108,23 +110,23 @@ def _splits(spec: DatasetSpec) -> dict[str, str]:
     return {}
 
 
-def _classes(manifest: Manifest) -> Mapping[str, Any]:
+def _classes(manifest: Manifest) -> Facts:
     names = manifest.info.classnames
     if not names:
         return {}
-    labels = (label for entry in manifest.entries for label in (*entry.labels, entry.label) if label is not None)
-    found = Counter(labels)
+    found = Counter(label for entry in manifest.entries for label in (*entry.labels, entry.label))
     counts = sorted(((name, found[i]) for i, name in enumerate(names)), key=lambda item: -item[1])
     shown = [f"{name} {count}" for name, count in counts[:MOST_SHOWN]]
-    more = [f"... and {len(counts) - MOST_SHOWN} more, the smallest has {counts[-1][1]}"] if len(counts) > 20 else []
+    if len(counts) > MOST_SHOWN:
+        shown.append(f"... and {len(counts) - MOST_SHOWN} more, the smallest has {counts[-1][1]}")
     return {
         "classes": len(names),
-        "images by class": ", ".join([*shown, *more]),
+        "images by class": ", ".join(shown),
         "templates": " | ".join(manifest.info.templates[:3]) or None,
     }
 
 
-def _captions(manifest: Manifest) -> Mapping[str, Any]:
+def _captions(manifest: Manifest) -> Facts:
     texts = [entry.texts for entry in manifest.entries if entry.texts]
     if not texts or manifest.info.kind == "questions":
         return {}
@@ -151,44 +153,33 @@ def _languages(spec: DatasetSpec, info: DatasetInfo) -> Sequence[str]:
     return sorted(found) or [info.language]
 
 
-def _decode(manifest: Manifest) -> tuple[list[str], list[tuple[int, int]]]:
-    """Decode the first images; return messages about broken ones and the sizes of the others."""
+def _images(manifest: Manifest) -> Facts:
+    """Decode the first images; return the range of their sizes, and messages about broken ones."""
     from itertools import islice
 
-    broken = [failure.reason for failure in manifest.failures]
-    sizes = []
-    with_images = (sample for sample in manifest.samples() if sample.image)
-    for sample in islice(with_images, MOST_DECODED):
-        size = _size(sample)
-        if isinstance(size, str):
-            broken += [size] if size not in broken else []
-        else:
-            sizes.append(size)
-    if not broken:
-        return [], sizes
-    more = [f"... and {len(broken) - MOST_SHOWN} more"] if len(broken) > MOST_SHOWN else []
-    seen = UserMessage("{n} of {total} decoded:", n=len(broken), total=len(sizes) + len(broken))
-    return [seen, *broken[:MOST_SHOWN], *more], sizes
-
-
-def _size(sample: Sample) -> tuple[int, int] | str:
     from eyechart.errors import DataError
 
-    try:
-        return sample.image.decode().size if sample.image else ""
-    except DataError as error:
-        return error.message
-
-
-def _sizes(sizes: Sequence[tuple[int, int]]) -> str:
-    if not sizes:
-        return ""
-    ordered = sorted(sizes, key=lambda size: size[0] * size[1])
-    small, middle, large = (
-        f"{width} x {height}" for width, height in (ordered[0], ordered[len(sizes) // 2], ordered[-1])
-    )
+    broken: list[str] = [failure.reason for failure in manifest.failures]
+    sizes = []
+    images = (sample.image for sample in manifest.samples() if sample.image)
+    for image in islice(images, MOST_DECODED):
+        try:
+            sizes.append(image.decode().size)
+        except DataError as error:
+            broken += [error.message] if error.message not in broken else []
+    if broken:
+        more = [f"... and {len(broken) - MOST_SHOWN} more"] if len(broken) > MOST_SHOWN else []
+        seen = UserMessage("{n} of {total} decoded:", n=len(broken), total=len(sizes) + len(broken))
+        broken = [seen, *broken[:MOST_SHOWN], *more]
+    sizes.sort(key=lambda size: size[0] * size[1])
     some = f" (of the first {MOST_DECODED})" if len(sizes) >= MOST_DECODED else ""
-    return small + some if small == large else f"{small} to {large}, median {middle}{some}"
+    span = ""
+    if sizes:
+        small, middle, large = (
+            f"{width} x {height}" for width, height in (sizes[0], sizes[len(sizes) // 2], sizes[-1])
+        )
+        span = small if small == large else f"{small} to {large}, median {middle}"
+    return {"image sizes": span and span + some, "broken images": broken}
 
 
 def _tasks(info: DatasetInfo, splits: Mapping[str, str]) -> list[str]:
@@ -197,25 +188,25 @@ def _tasks(info: DatasetInfo, splits: Mapping[str, str]) -> list[str]:
     from eyechart.tasks.registry import TASK_OF_KIND, TASKS, load_task
 
     usual = TASK_OF_KIND.get(info.kind)
-
-    def line(name: str) -> str:
+    lines = []
+    for name in sorted(TASKS.names(), key=lambda name: (name != usual, name)):
         task = load_task(name)
-        learns = issubclass(task.Settings, ProbeSettings)
+        if info.kind not in task.kinds or info.kind == "external":
+            continue
         how = {
             "the default": name == usual,
             "generative models": task.needs == "generator",
-            "with {--folds=5}, for lack of a train split": learns and "train" not in splits,
+            "with {--folds=5}, for lack of a train split": issubclass(task.Settings, ProbeSettings)
+            and "train" not in splits,
         }
         reasons = [UserMessage(text) for text, holds in how.items() if holds]
-        return UserMessage("{task} ({how})", task=name, how=join(reasons, ", ")) if reasons else name
-
-    fitting = [name for name in TASKS.names() if info.kind in load_task(name).kinds and info.kind != "external"]
-    return [line(name) for name in sorted(fitting, key=lambda name: (name != usual, name))]
+        lines.append(UserMessage("{task} ({how})", task=name, how=join(reasons, ", ")) if reasons else name)
+    return lines
 
 
 def _command(name: str, config: Config, given: Mapping[str, Any], *, broken: bool, info: DatasetInfo) -> str:
-    words: list[str] = ["eyechart", "eval", name]
-    words += [GENERATOR if info.kind == "questions" else TEXTS if info.kind == "texts" else ENCODER]
+    model = {"questions": GENERATOR, "texts": TEXTS}.get(info.kind, ENCODER)
+    words = ["eyechart", "eval", name, model]
     for flag in FLAGS:
         value = given.get(flag, getattr(config, flag) if flag not in ("split", "task") else None)
         if value:
@@ -223,26 +214,12 @@ def _command(name: str, config: Config, given: Mapping[str, Any], *, broken: boo
     return shlex.join([*words, *(["--on-error", "skip"] if broken else [])])
 
 
-ENCODER, GENERATOR, TEXTS = "ViT-B-32:openai", "Qwen/Qwen2.5-VL-3B-Instruct", "sentence-transformers/all-MiniLM-L6-v2"
-"""Models of the suggested command."""
-
-
-# ``eyechart info NAME``: describe a dataset, a collection, a language, a task or a model.
-
-
-Facts = Mapping[str, Any]
-SENTENCES = ("form", "broken images", "notes", "tasks")
-"""Facts that are translated; all others are names and numbers."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("name", help="dataset, path of custom data, collection, language, task, model family or model")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--dataset-root", default="{root}", help="folder shown in the steps of a manual download")
-    parser.add_argument(
-        "--catalogue", nargs="+", default=[], help="TOML files that define additional datasets and collections"
-    )
+    add_flags(parser, DataSettings, ["catalogue"])
     own = parser.add_argument_group("for custom data")
     own.add_argument("--split", default="", help="split to describe (default: test, or the first)")
     own.add_argument("--task", default="", help="how a table with labels and captions is read")
@@ -253,37 +230,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--precision", default="fp32", choices=["fp32", "fp16", "bf16", "amp"], help="numerical precision"
     )
-    group.add_argument("--offline", action="store_true", help="never download; use cached files only")
+    add_flags(group, DataSettings, ["offline"])
     add_flags(group, ModelLoadSettings)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the first match of the name."""
+    from eyechart.datasets.questions.benchmarks import known_benchmarks, refused_benchmarks
+    from eyechart.datasets.resolve import DEMO
     from eyechart.errors import unknown_name
     from eyechart.io.files import offline_hub
 
     with offline_hub(wanted=args.offline):
         facts = next((found for lookup in LOOKUPS if (found := lookup(args))), None)
     if facts is None:
-        raise unknown_name("name", args.name, _all_names(args), advice="See `eyechart list`.")
+        plugins = (name for registry in registries().values() for name in registry.names())
+        names = [*DEMO, *catalogue_of(args).spellings(), *known_benchmarks(), *refused_benchmarks(), *plugins]
+        raise unknown_name("name", args.name, names, advice="See `eyechart list`.")
     known = {key: value for key, value in facts.items() if value not in (None, "", [], {}, ())}
     if args.json:
         write_output(json.dumps(known, ensure_ascii=False, indent=1) + "\n", sys.stdout)
         return 0
-    pairs = [
-        (translate(key) if i == 0 else "", translate(line) if key in SENTENCES else line)
-        for key, value in known.items()
-        for i, line in enumerate(value if isinstance(value, list) else [_text(value)])
-    ]
-    lines = lay_out(columns_of("", "", wraps=True), pairs, width_of(sys.stdout))[1:]
-    write_output("".join(f"{line}\n" for row in lines for line in row), sys.stdout)
+    pairs = []
+    for key, value in known.items():
+        lines = value if isinstance(value, list) else [str(value)]
+        if isinstance(value, Mapping):
+            lines = [", ".join(f"{name} {item}" for name, item in value.items())]
+        if key in SENTENCES:
+            lines = [translate(line) for line in lines]
+        pairs += [("" if i else translate(key), line) for i, line in enumerate(lines)]
+    rows = lay_out(columns_of("", "", wraps=True), pairs, width_of(sys.stdout))[1:]
+    write_output("".join(f"{line}\n" for row in rows for line in row), sys.stdout)
     return 0
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {item}" for key, item in value.items())
-    return str(value)
 
 
 def _dataset(args: argparse.Namespace) -> Facts | None:
@@ -296,6 +274,19 @@ def _dataset(args: argparse.Namespace) -> Facts | None:
         return None
     bases = [base for source in entry.sources if (base := catalogue.find(source.base))]
     manual = next((one.manual for one in (entry, *bases) if one.manual), None)
+    prompts = {}
+    if entry.kind in ("classification", "multilabel"):
+        borrowed = "imagenet1k (the dataset has no templates)"
+        prompts = {
+            "class names": f"prompt pack, {entry.classnames}" if entry.classnames else "its own",
+            "templates": " | ".join(entry.own_templates) or f"prompt pack, {entry.templates or borrowed}",
+        }
+    sources = []
+    for source in (source for one in (entry, *bases) for source in one.sources if source.reader):
+        hubs = [f"{hub} {repo}" for hub in ("huggingface", "modelscope") if (repo := getattr(source, hub))]
+        present = f"if {' or '.join(source.present)} is there" if source.present else ""
+        parts = (str(source.settings.get("dataset") or ""), *hubs, present)
+        sources.append(f"{source.reader}: {', '.join(filter(None, parts))}")
     return {
         "name": entry.name,
         "title": entry.title,
@@ -310,9 +301,9 @@ def _dataset(args: argparse.Namespace) -> Facts | None:
         "classes by language": dict(entry.classes_by_language),
         "primary metric": entry.metric + (f" (chance {entry.chance:g})" if entry.chance else ""),
         "groups": dict(entry.groups),
-        **(_prompts(entry) if entry.kind in ("classification", "multilabel") else {}),
+        **prompts,
         "DataComp": dict(entry.datacomp),
-        "sources": [_source(source) for one in (entry, *bases) for source in one.sources if source.reader],
+        "sources": sources,
         "needs": ", ".join(needs_of(entry, catalogue)),
         "by hand": manual.advice(args.dataset_root) if manual else None,
         "homepage": entry.homepage,
@@ -320,22 +311,6 @@ def _dataset(args: argparse.Namespace) -> Facts | None:
         "citation": entry.citation,
         "note": entry.note,
     }
-
-
-def _prompts(entry: CatalogueEntry) -> Facts:
-    borrowed = "prompt pack, imagenet1k (the dataset has no templates)"
-    templates = f"prompt pack, {entry.templates}" if entry.templates else borrowed
-    return {
-        "class names": f"prompt pack, {entry.classnames}" if entry.classnames else "its own",
-        "templates": " | ".join(entry.own_templates) or templates,
-    }
-
-
-def _source(source: Source) -> str:
-    places = [f"{hub} {repo}" for hub in ("huggingface", "modelscope") if (repo := getattr(source, hub))]
-    what = source.settings.get("dataset")
-    present = f"if {' or '.join(source.present)} is there" if source.present else ""
-    return f"{source.reader}: " + ", ".join(part for part in (str(what or ""), *places, present) if part)
 
 
 def _collection(args: argparse.Namespace) -> Facts | None:
@@ -389,22 +364,19 @@ def _plugin(args: argparse.Namespace) -> Facts | None:
 def _model(args: argparse.Namespace) -> Facts | None:
     """Describe a model by its card, loading the model if the card is not cached."""
     from eyechart.config import make_config
+    from eyechart.errors import UnknownNameError
     from eyechart.models.registry import open_model
+    from eyechart.models.resolve import resolve_model
     from eyechart.plan_models import model_specs
 
-    if args.model_type is None and not _is_known(args.name, args.pretrained):
-        return None
-    settings = {
-        "model_type": args.model_type,
-        "model": [args.name],
-        "pretrained": [args.pretrained],
-        "model_options": dict(args.model_options),
-        **{
-            name: getattr(args, name)
-            for name in ("precision", "device", "model_cache_dir", "revision", "hub", "offline")
-        },
-        "trust_remote_code": args.trust_remote_code,
-    }
+    if args.model_type is None:
+        try:
+            if resolve_model(args.name, args.pretrained).notice:
+                return None  # an ambiguous name is not searched on a hub
+        except UnknownNameError:
+            return None
+    settings = {name: getattr(args, name) for name in ("precision", "offline", *ModelLoadSettings.fields())}
+    settings |= {"model": [args.name], "pretrained": [args.pretrained], "model_options": dict(args.model_options)}
     (spec,) = model_specs(make_config(settings))
     model = open_model(spec)
     model.family.check(spec)
@@ -427,17 +399,6 @@ def _model(args: argparse.Namespace) -> Facts | None:
     }
 
 
-def _is_known(name: str, pretrained: str) -> bool:
-    """Whether a name is certainly a model; an ambiguous name is not searched on a hub."""
-    from eyechart.errors import UnknownNameError
-    from eyechart.models.resolve import resolve_model
-
-    try:
-        return not resolve_model(name, pretrained).notice
-    except UnknownNameError:
-        return False
-
-
 LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
     lambda args: _model(args) if args.model_type else None,
     _dataset,
@@ -445,16 +406,7 @@ LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
     _questions,
     _language,
     _plugin,
-    own_data,
+    _own_data,
     _model,
 ]
 """Interpretations of a name, tried in order; each returns facts or None."""
-
-
-def _all_names(args: argparse.Namespace) -> list[str]:
-    from eyechart.datasets.questions.benchmarks import known_benchmarks, refused_benchmarks
-    from eyechart.datasets.resolve import DEMO
-
-    spellings = catalogue_of(args).spellings()
-    questions = [*known_benchmarks(), *refused_benchmarks()]
-    return [*DEMO, *spellings, *questions, *(name for registry in registries().values() for name in registry.names())]

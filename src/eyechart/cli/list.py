@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from eyechart.errors import nearest
 from eyechart.io.terminal import translate, width_of, write_message, write_output
 from eyechart.io.text_tables import columns_of, lay_out
-from eyechart.messages import UserMessage
 
 if TYPE_CHECKING:
     from eyechart.datasets.catalogue import Catalogue
@@ -61,7 +60,7 @@ def _found(text: str, rows: Rows) -> Rows:
     near = set(nearest(text, words, count=5, cutoff=0.7))
     found = [row for row in rows if near & _words_of(row[0])]
     like = "No name or title contains {text!r}; similar names:\n"
-    write_message(UserMessage(like if found else "No name or title contains {text!r}.\n", text=text), sys.stderr)
+    write_message(like if found else "No name or title contains {text!r}.\n", sys.stderr, text=text)
     return found
 
 
@@ -86,10 +85,7 @@ def show_columns(rows: Sequence[Sequence[str]], head: Sequence[str]) -> None:
     left_out = [name for name in map(translate, head) if name not in first[0].split()]
     write_output("".join(f"{line}\n" for row in lines for line in row), sys.stdout)
     if left_out:
-        write_message(
-            UserMessage("No room for {names}: use a wider terminal or a pipe.\n", names=", ".join(left_out)),
-            sys.stderr,
-        )
+        write_message("No room for {names}: use a wider terminal or a pipe.\n", sys.stderr, names=", ".join(left_out))
 
 
 def registries() -> dict[str, Registry]:
@@ -109,9 +105,14 @@ def catalogue_of(args: argparse.Namespace) -> Catalogue:
 
 def _datasets(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
     head = ("NAME", "KIND", "CLASSES", "SAMPLES", "LANGUAGES", "NEEDS", "JUDGE", "TITLE")
-    only_named = args.language or args.collection or args.needs
-    rows = list(_named_datasets(args)) if not args.needs_judge else []
-    rows += [] if only_named else list(_questions(args))
+    rows = [] if args.needs_judge else list(_named_datasets(args))
+    if not (args.language or args.collection or args.needs):
+        from eyechart.datasets.questions.benchmarks import known_benchmarks
+
+        for benchmark in known_benchmarks().values():
+            required = benchmark.judge == "required"
+            if args.needs_judge is None or required == (args.needs_judge == "yes"):
+                rows.append((benchmark.name, benchmark.kind, "", "", "", "download", benchmark.judge, benchmark.about))
     return head, [row for row in rows if args.kind is None or row[1] == args.kind]
 
 
@@ -125,27 +126,17 @@ def _named_datasets(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
         raise unknown_name("collection", args.collection, catalogue.collections)
     for entry in catalogue.entries.values():
         needs = needs_of(entry, catalogue)
-        if args.language and not entry.own_language(args.language):
-            continue
-        if args.collection and args.collection not in catalogue.collections_of(entry.name):
-            continue
-        if args.needs and not any(args.needs in need for need in needs):
+        if (
+            (args.language and not entry.own_language(args.language))
+            or (args.collection and args.collection not in catalogue.collections_of(entry.name))
+            or (args.needs and not any(args.needs in need for need in needs))
+        ):
             continue
         classes = str(entry.classes or ("by language" if entry.classes_by_language else ""))
         codes = sorted(canonical(code) for code in entry.languages)
         languages = ",".join(codes) if len(codes) <= 5 else str(len(codes))
         samples = str(entry.samples or "")
         yield entry.name, entry.kind, classes, samples, languages, needs[0] if needs else "", "", entry.title
-
-
-def _questions(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
-    """Yield the generative benchmarks, with their use of a judge: no, optional, required."""
-    from eyechart.datasets.questions.benchmarks import known_benchmarks
-
-    for benchmark in known_benchmarks().values():
-        required = benchmark.judge == "required"
-        if args.needs_judge is None or required == (args.needs_judge == "yes"):
-            yield benchmark.name, benchmark.kind, "", "", "", "download", benchmark.judge, benchmark.about
 
 
 def _collections(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
@@ -167,15 +158,10 @@ def _languages(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
     from eyechart.languages import known
 
     entries = catalogue_of(args).entries.values()
-    rows: Rows = [
-        (
-            item.code,
-            ",".join(item.aliases),
-            str(sum(bool(entry.own_language(item.code)) for entry in entries)),
-            item.name,
-        )
-        for item in known()
-    ]
+    rows: Rows = []
+    for item in known():
+        count = sum(bool(entry.own_language(item.code)) for entry in entries)
+        rows.append((item.code, ",".join(item.aliases), str(count), item.name))
     return ("CODE", "ALSO", "DATASETS", "LANGUAGE"), rows
 
 

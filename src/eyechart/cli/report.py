@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from eyechart.cli.result_arguments import REFERENCES, named_or_default, save
@@ -49,11 +50,10 @@ def run(args: argparse.Namespace) -> int:
     page = make_page(payload)
     save(args.output, page)
     for line in payload.overview["notices"]:
-        write_message(UserMessage("{line}\n", line=line), sys.stderr)
+        write_message("{line}\n", sys.stderr, line=line)
     results = len(payload.overview["results"]) or payload.published.get("results", 0)
     write_message(
-        UserMessage("{n} results, {size:.1f} MB -> {path}\n", n=results, size=len(page) / 1e6, path=args.output),
-        sys.stdout,
+        "{n} results, {size:.1f} MB -> {path}\n", sys.stdout, n=results, size=len(page) / 1e6, path=args.output
     )
     return 0
 
@@ -67,11 +67,8 @@ def payload_of(args: argparse.Namespace, *, may_be_empty: bool = False) -> Paylo
 
     loaded = LoadedResults(())
     if args.files:
-        try:
+        with suppress(ResultError) if may_be_empty else nullcontext():
             loaded = load_results(args.files)
-        except ResultError:
-            if not may_be_empty:
-                raise
     return make_payload(
         loaded.found,
         skipped=loaded.skipped,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from eyechart.errors import ResultError, UsageError
 from eyechart.io.files import write_atomic
 from eyechart.io.terminal import write_message
-from eyechart.messages import UserMessage, join
+from eyechart.messages import join
 
 if TYPE_CHECKING:
     from eyechart.report.loader import LoadedResult, LoadedResults
@@ -28,7 +28,7 @@ def named_or_default(files: Sequence[str]) -> list[str]:
     """Return the given files and folders, else the default output folder of `eval`."""
     if files or not Path(FOLDER).is_dir():
         return list(files)
-    write_message(UserMessage("reading {name}\n", name=FOLDER), sys.stderr)
+    write_message("reading {name}\n", sys.stderr, name=FOLDER)
     return [FOLDER]
 
 
@@ -42,10 +42,10 @@ def load(arguments: Sequence[str]) -> LoadedResults:
         )
     loaded = load_results(arguments)
     for skipped in loaded.skipped[:SHOWN]:
-        write_message(UserMessage("skipped: {reason}\n", reason=skipped.reason), sys.stderr)
+        write_message("skipped: {reason}\n", sys.stderr, reason=skipped.reason)
     more = len(loaded.skipped) - SHOWN
     if more > 0:
-        write_message(UserMessage("skipped: {n} more files that are not results\n", n=more), sys.stderr)
+        write_message("skipped: {n} more files that are not results\n", sys.stderr, n=more)
     return loaded
 
 
@@ -55,7 +55,7 @@ def arrange(found: Sequence[LoadedResult]) -> ResultTable:
 
     table = make_table(found)
     for line in table.notices:
-        write_message(UserMessage("{line}\n", line=line), sys.stderr)
+        write_message("{line}\n", sys.stderr, line=line)
     return table
 
 
@@ -77,8 +77,8 @@ def report_defects(found: Sequence[LoadedResult]) -> None:
     for item in found:
         fewer = join(lost_samples(item.result), ", ")
         if fewer:
-            write_message(UserMessage("lost samples: {path}: {list}\n", path=item.result.path, list=fewer), sys.stderr)
+            write_message("lost samples: {path}: {list}\n", sys.stderr, path=item.result.path, list=fewer)
         try:
             read_checked(item.result)
         except ResultError as error:
-            write_message(UserMessage("modified: {reason}\n", reason=error.message), sys.stderr)
+            write_message("modified: {reason}\n", sys.stderr, reason=error.message)

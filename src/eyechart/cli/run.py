@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eyechart.io.terminal import write_message
-from eyechart.messages import UserMessage
 
-if TYPE_CHECKING:
-    from eyechart.run import JobReport
+ESTIMATE = (
+    "{model} on {dataset}: {images} images, {requests} requests, about {estimated_prompt_tokens} prompt tokens and "
+    "{estimated_completion_tokens} completion tokens{price}, {estimated_seconds} s. No request was sent.\n"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,55 +31,30 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.compat.evalscope.main import read_configs, run_configs
     from eyechart.io.progress import choose_progress
 
-    configs = [with_flags(config, args) for config in read_configs(args.config)]
+    configs = [_with_flags(config, args) for config in read_configs(args.config)]
     reports = list(run_configs(configs, choose_progress(quiet=args.quiet)))
-    for line in dry_lines(reports):
-        write_message(UserMessage("{line}\n", line=line), sys.stdout)
-    show_reports([report for report in reports if not is_dry(report)], quiet=args.quiet)
+    shown = []
+    for report in reports:
+        result = report.result
+        if result is None or result.facts.get("dry_run") is not True:
+            shown.append(report)
+            continue
+        numbers = {key: f"{int(value):,}" for key, value in result.metrics.items()}
+        cost = result.metrics.get("estimated_cost")
+        price = "" if cost is None else f", {cost:,.4f} {result.facts['currency']}"
+        write_message(ESTIMATE, sys.stdout, model=result.model, dataset=result.dataset, price=price, **numbers)
+    show_reports(shown, quiet=args.quiet)
     if args.quiet:
         for report in reports:
             if report.error:
-                write_message(UserMessage("{error}\n", error=report.error), sys.stderr)
+                write_message("{error}\n", sys.stderr, error=report.error)
     return 1 if any(report.error for report in reports) else 0
 
 
-def is_dry(report: JobReport) -> bool:
-    """Whether a report is an estimate."""
-    return report.result is not None and report.result.facts.get("dry_run") is True
-
-
-def dry_lines(reports: Sequence[JobReport]) -> Iterator[str]:
-    """Format the estimates of a dry run."""
-    for report in reports:
-        if report.result is not None and is_dry(report):
-            numbers = report.result.metrics
-            count = {key: f"{int(value):,}" for key, value in numbers.items()}
-            cost = numbers.get("estimated_cost")
-            price = "" if cost is None else f", {cost:,.4f} {report.result.facts['currency']}"
-            yield (
-                UserMessage(
-                    "{model} on {dataset}: {images} images, {requests} requests, about "
-                    "{estimated_prompt_tokens} prompt tokens and "
-                    "{estimated_completion_tokens} completion tokens{price}, "
-                    "{estimated_seconds} s. No request was sent.",
-                    model=report.result.model,
-                    dataset=report.result.dataset,
-                    images=count["images"],
-                    requests=count["requests"],
-                    estimated_prompt_tokens=count["estimated_prompt_tokens"],
-                    estimated_completion_tokens=count["estimated_completion_tokens"],
-                    price=price,
-                    estimated_seconds=count["estimated_seconds"],
-                )
-            )
-
-
-def with_flags(config: Any, args: argparse.Namespace) -> Any:
+def _with_flags(config: Any, args: argparse.Namespace) -> Any:
     """Override the config's settings with the command line's."""
     flags = {"limit": args.limit, "skip_existing": args.skip_existing or None, "dry_run": args.dry_run or None}
+    given = {key: value for key, value in flags.items() if value is not None}
     inner = config.eval_config
-    inner = inner.model_copy(
-        update={"eval": inner.eval.model_copy(update={key: value for key, value in flags.items() if value is not None})}
-    )
-    update = {"eval_config": inner} | ({"work_dir": args.work_dir} if args.work_dir else {})
-    return config.model_copy(update=update)
+    inner = inner.model_copy(update={"eval": inner.eval.model_copy(update=given)})
+    return config.model_copy(update={"eval_config": inner} | ({"work_dir": args.work_dir} if args.work_dir else {}))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from eyechart.io.stopwatch import JobClock, duration
@@ -16,7 +16,6 @@ from eyechart.messages import UserMessage
 if TYPE_CHECKING:
     from eyechart.results import Result
     from eyechart.run import JobReport
-    from eyechart.types import Metric
 
 
 MOST = 200
@@ -25,6 +24,12 @@ TEXT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10", "recall_at_1", "recall_a
 USUAL_LANGUAGE = "en"
 WORTH_SAYING = 5.0
 """Remaining seconds below which no estimate is shown."""
+
+
+MARGIN = "  "
+HEADS = ("metric", "value", "95 % interval", "chance", "best", "n", "lost: wrong - right", "")
+IF_ANY = (4, 6)
+"""Columns that are omitted if empty."""
 
 
 def job_line(report: JobReport, jobs: JobClock) -> str:
@@ -63,36 +68,28 @@ def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
         console.print(line, style="" if line.startswith("  ") else "bold")
     if quiet:
         return
-    if len(done) > len(results):
-        more = len(done) - len(results)
-        write_message(
-            UserMessage(
-                "and {n} more results: `eyechart build` and `eyechart report` show all results of a folder\n", n=more
-            ),
-            sys.stdout,
-        )
-    for note in dict.fromkeys(_notes(results)):
+    if more := len(done) - len(results):
+        text = "and {n} more results: `eyechart build` and `eyechart report` show all results of a folder\n"
+        write_message(text, sys.stdout, n=more)
+    notes = (
+        UserMessage("note on {name}: {reason}", name=result.dataset, reason=notice["message"])
+        for result in results
+        for notice in result.notices
+    )
+    for note in dict.fromkeys(notes):
         for line in wrap(visible(translate(note)), width):
             console.print(line, style="yellow")
-    outputs = dict.fromkeys(report.job.output for report in done if report.job)
-    write_message(_where(list(outputs)), sys.stderr)
-
-
-def _where(outputs: Sequence[Path]) -> UserMessage:
-    command = report_command(outputs)
-    if len(outputs) == 1:
-        return UserMessage("The result is {path}. To see it: `{command}`\n", path=outputs[0], command=command)
-    folders = ", ".join(dict.fromkeys(f"{output.parent}/" for output in outputs))
-    text = "{n} results are in {folders}. To see them: `{command}`\n"
-    return UserMessage(text, n=len(outputs), folders=folders, command=command)
-
-
-def report_command(outputs: Sequence[Path]) -> str:
-    """Return the `report` command for results: of their folders, or of the files in the working folder."""
+    outputs = list(dict.fromkeys(report.job.output for report in done if report.job))
     folders = list(dict.fromkeys(f"{output.parent}/" for output in outputs))
-    if folders == ["./"] and len(outputs) <= 3:
-        return shlex.join(["eyechart", "report", *map(str, outputs), "-o", "report.html"])
-    return shlex.join(["eyechart", "report", *folders, "-o", "report.html"])
+    # A few results in the working folder are named one by one.
+    sources = map(str, outputs) if folders == ["./"] and len(outputs) <= 3 else folders
+    command = shlex.join(["eyechart", "report", *sources, "-o", "report.html"])
+    if len(outputs) == 1:
+        text = "The result is {path}. To see it: `{command}`\n"
+        write_message(text, sys.stderr, path=outputs[0], command=command)
+    else:
+        text = "{n} results are in {folders}. To see them: `{command}`\n"
+        write_message(text, sys.stderr, n=len(outputs), folders=", ".join(folders), command=command)
 
 
 def show_profiles(results: Sequence[Result]) -> None:
@@ -116,18 +113,18 @@ def result_lines(results: Sequence[Result], width: int | None = None) -> list[st
     from eyechart.report.result_table import AS_WRONG, lost_samples
     from eyechart.results.views import level, with_unit
 
-    shown = [(result, _brief(result)) for result in results]
-    rows = []
-    for result, metrics in shown:
+    counts, rows = [], []
+    for result in results:
+        chosen = TEXT_METRICS if result.task == "text_retrieval" else ()
+        metrics = {name: result.values[name] for name in chosen if name in result.values} or result.values
+        counts.append(len(metrics))
         fewer = ", ".join(translate(text) for text in lost_samples(result) if not text.startswith(AS_WRONG))
         for name, metric in metrics.items():
             interval = "" if metric.low is None else f"{level(metric, metric.low)} - {level(metric, metric.high)}"
             n = result.counts.get("scored", "") if metric.n is None else metric.n
-            lost = (
-                ""
-                if metric.best_case is None
-                else f"{level(metric, metric.worst_case)} - {level(metric, metric.best_case)}"
-            )
+            lost = ""
+            if metric.best_case is not None:
+                lost = f"{level(metric, metric.worst_case)} - {level(metric, metric.best_case)}"
             levels = (level(metric, metric.chance), level(metric, metric.best))
             rows.append((name, with_unit(metric), interval, *levels, str(n), lost, fewer))
     used = [i for i in range(len(HEADS)) if i not in IF_ANY or any(row[i] for row in rows)]
@@ -137,31 +134,13 @@ def result_lines(results: Sequence[Result], width: int | None = None) -> list[st
     head, *laid_out = lay_out(columns, [[row[i] for i in used] for row in rows], inner)
     left = iter(laid_out)
     lines = [f"{MARGIN}{line}" for line in head]
-    for result, metrics in shown:
+    for result, count in zip(results, counts, strict=True):
         lines += wrap(visible(_heading(result)), width, indent=MARGIN)
-        lines += [f"{MARGIN}{line}" for _ in metrics for line in next(left)]
+        lines += [f"{MARGIN}{line}" for row in islice(left, count) for line in row]
         lines += [line for text in judge_lines(result) for line in wrap(f"{MARGIN}{translate(text)}", width)]
     return lines
-
-
-MARGIN = "  "
-HEADS = ("metric", "value", "95 % interval", "chance", "best", "n", "lost: wrong - right", "")
-IF_ANY = (4, 6)
-"""Columns that are omitted if empty."""
 
 
 def _heading(result: Result) -> str:
     pretrained = "" if result.pretrained in ("", result.model) else f" {result.pretrained}"
     return one_line(f"{result.model}{pretrained} on {result.dataset} ({result.language}, {result.task})")
-
-
-def _brief(result: Result) -> Mapping[str, Metric]:
-    """Return the metrics to show: the main ones of text retrieval, otherwise all."""
-    chosen = [name for name in TEXT_METRICS if name in result.values] if result.task == "text_retrieval" else []
-    return {name: result.values[name] for name in chosen} or result.values
-
-
-def _notes(results: Sequence[Result]) -> Iterator[str]:
-    for result in results:
-        for notice in result.notices:
-            yield UserMessage("note on {name}: {reason}", name=result.dataset, reason=notice["message"])

@@ -8,7 +8,6 @@ import sys
 from eyechart.cli.report import add_page_arguments, payload_of
 from eyechart.cli.result_arguments import FOLDER, named_or_default
 from eyechart.io.terminal import write_message
-from eyechart.messages import UserMessage
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
             "Cannot use port {port} ({reason}).", advice="Try --port 0.", port=args.port, reason=error.strerror
         ) from error
     address = f"http://{HOST}:{server.server_port}/"
-    write_message(UserMessage("{address}  (stop with Ctrl-C)\n", address=address), sys.stdout)
+    write_message("{address}  (stop with Ctrl-C)\n", sys.stdout, address=address)
     if not args.no_browser:
         webbrowser.open(address)
     try:

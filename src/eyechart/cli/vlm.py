@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from eyechart.errors import UsageError
@@ -79,23 +79,18 @@ def _convert(args: argparse.Namespace) -> str:
         raise UsageError(
             "{path} would overwrite its source.", advice="Choose another name: {--output} FILE.tsv", path=output
         )
-    asked = Conversion(
-        args.source, output, args.images, args.split, _columns(args.column), args.answers, args.keep_images
-    )
-    made = convert(asked)
+    columns = {}
+    for pair in args.column:
+        ours, mark, theirs = pair.partition("=")
+        if not ours or not mark:
+            raise UsageError(
+                "--column {pair!r} is not OURS=THEIRS.", advice="For example: --column question=their_name", pair=pair
+            )
+        columns[ours] = theirs
+    made = convert(Conversion(args.source, output, args.images, args.split, columns, args.answers, args.keep_images))
     taken = ", ".join(f"{ours} from {' and '.join(theirs)}" for ours, theirs in made.taken.items() if [ours] != theirs)
     note = f"{visible(taken)}\n" if taken else ""
     return f"{made.rows} rows of {KINDS[made.dataset_class]} -> {output}\n{note}"
-
-
-def _columns(given: Sequence[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in given]
-    bad = next((text for text, (ours, mark, _) in zip(given, pairs, strict=True) if not mark or not ours), None)
-    if bad is not None:
-        raise UsageError(
-            "--column {pair!r} is not OURS=THEIRS.", advice="For example: --column question=their_name", pair=bad
-        )
-    return {ours: theirs for ours, _, theirs in pairs}
 
 
 TOOLS: dict[str, Callable[[argparse.Namespace], str]] = {"circular": _circular, "convert": _convert}

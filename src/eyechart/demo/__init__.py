@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 
+HERE = Path(__file__).parent
 MODELS = {"eyechart-tiny": "model", "eyechart-tiny-int8": "model-int8"}
 """The embedded models and their folders; the second is the first in eight bits."""
 
 
 def model_folder(name: str = "eyechart-tiny") -> Path:
     """Return the folder of an embedded model."""
-    return _here() / MODELS[name]
+    return HERE / MODELS[name]
 
 
 def data_folder(name: str) -> Path:
     """Return the folder of a demo dataset: ``garments`` or ``scenes``."""
-    return _here() / "data" / name
-
-
-def _here() -> Path:
-    return Path(str(resources.files(__name__)))
+    return HERE / "data" / name

@@ -30,14 +30,14 @@ def _too_much() -> TooMuchError:
 
 def read_json(text: str) -> Any:
     """Parse JSON; ValueError if it is invalid or exceeds the limits."""
-    value = parse_json(text, _each_once)
-    _check(value, _in_value)
+
+    def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        _check_names([name for name, _ in pairs])
+        return dict(pairs)
+
+    value = parse_json(text, each_once)
+    _check(value)
     return value
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    _check_names([name for name, _ in pairs])
-    return dict(pairs)
 
 
 def _check_names(names: list[str]) -> None:
@@ -54,7 +54,7 @@ def read_yaml(text: str) -> Any:
         node = loader.get_single_node()
         if node is None:
             return None
-        _check(node, _in_node)  # aliases in merge keys are counted, too
+        _check(node)  # aliases in merge keys are counted, too
         return loader.construct_document(node)
     finally:
         loader.dispose()
@@ -81,26 +81,25 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-def _in_node(node: yaml.Node) -> Sequence[Any]:
-    if isinstance(node, yaml.MappingNode):
-        return [part for pair in node.value for part in pair]
-    return node.value if isinstance(node, yaml.SequenceNode) else ()
-
-
-def _in_value(value: Any) -> Sequence[Any]:
+def _inside(value: Any) -> Sequence[Any]:
+    """Return the parts of a YAML node or of a parsed value."""
+    if isinstance(value, yaml.MappingNode):
+        return [part for pair in value.value for part in pair]
+    if isinstance(value, yaml.SequenceNode):
+        return list(value.value)
     if isinstance(value, dict):
         return [*value.keys(), *value.values()]
     return value if isinstance(value, list) else ()
 
 
-def _check(root: Any, inside: Callable[[Any], Sequence[Any]]) -> None:
+def _check(root: Any) -> None:
     """Reject aliases that expand too far: nine lines can hold a billion values, or themselves."""
     too_much = (MAX_VALUES + 1, MAX_DEPTH + 1)
     known: dict[int, tuple[int, int]] = {}
 
     def weigh(value: Any, depth: int) -> tuple[int, int]:
         """Return the number of expanded values and their depth."""
-        inner = inside(value)
+        inner = _inside(value)
         if not inner:
             return 1, 0
         if depth > MAX_DEPTH:

@@ -35,9 +35,12 @@ State = list[int]
 """Size, modification time, status change time, inode and device of a file."""
 
 
+_new_digest = functools.partial(hashlib.blake2b, digest_size=DIGEST_SIZE)
+
+
 def digest_bytes(data: bytes) -> bytes:
     """Return the 16-byte BLAKE2b digest that is the key of content in the stores."""
-    return hashlib.blake2b(data, digest_size=DIGEST_SIZE).digest()
+    return _new_digest(data).digest()
 
 
 def file_digest(path: Path) -> bytes:
@@ -46,12 +49,23 @@ def file_digest(path: Path) -> bytes:
     Raises:
         DataError: If it cannot be read.
     """
-    return _books(cache_root()).digest(path)
+    try:
+        state = file_state(path)
+        found = known_digest(path, state)
+        if found is None:
+            with path.open("rb") as stream:
+                found = hashlib.file_digest(stream, _new_digest).digest()
+            keep_digest(path, state, found)
+    except OSError as error:
+        raise DataError("Cannot read {path} ({reason}).", path=path, reason=error.strerror) from error
+    return found
 
 
 def known_digest(path: Path, state: State) -> bytes | None:
     """Return the cached digest of a file in this state; None if the file would have to be read."""
-    return _books(cache_root()).known(path, state)
+    folder, name = _split(path)
+    known = _books(cache_root()).book(folder).get(name)
+    return bytes.fromhex(known[1]) if known is not None and known[0] == state else None
 
 
 def read_digested(path: Path) -> tuple[bytes, bytes]:
@@ -69,12 +83,16 @@ def read_digested(path: Path) -> tuple[bytes, bytes]:
 
 def keep_digest(path: Path, state: State, digest: bytes) -> None:
     """Cache the digest of a file whose reading began in this state, unless the file changed meanwhile."""
-    _books(cache_root()).keep(path, state, digest)
+    if file_state(path) == state and is_settled(state):
+        books = _books(cache_root())
+        folder, name = _split(path)
+        books.book(folder)[name] = (state, digest.hex())
+        books.changed.add(folder)
 
 
 def files_digest(files: Iterable[Path], root: Path) -> str:
     """Return one digest of the names (relative to ``root``) and contents of files, independent of their order."""
-    state = hashlib.blake2b(digest_size=DIGEST_SIZE)
+    state = _new_digest()
     for path in sorted(files):
         state.update(os.path.relpath(path, root).encode("utf-8", "surrogateescape") + b"\0" + file_digest(path))
     return state.hexdigest()
@@ -82,55 +100,39 @@ def files_digest(files: Iterable[Path], root: Path) -> str:
 
 def remember_digests() -> None:
     """Save new digests for the next run."""
-    _books(cache_root()).save()
+    books = _books(cache_root())
+    for folder in sorted(books.changed):
+        body = {"form": _FORM, "folder": folder, "files": books.book(folder)}
+        write_cached(books.file(folder), json.dumps(body, ensure_ascii=True).encode())
+    books.changed.clear()
 
 
-class DigestBooks:
+class _DigestBooks:
     """Cache of digests and file states, one JSON file per folder."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
+        self.changed: set[str] = set()
         self._books: dict[str, dict[str, tuple[State, str]]] = {}
-        self._changed: set[str] = set()
 
-    def digest(self, path: Path) -> bytes:
-        """Return the digest of a file, reading it if it is not cached in its present state."""
+    def book(self, folder: str) -> dict[str, tuple[State, str]]:
+        """Return state and digest by name of file; empty if the cache is damaged or of another version."""
+        if folder in self._books:
+            return self._books[folder]
+        found = {}
         try:
-            state = file_state(path)
-            found = self.known(path, state)
-            if found is None:
-                found = _read(path)
-                self.keep(path, state, found)
-        except OSError as error:
-            raise DataError("Cannot read {path} ({reason}).", path=path, reason=error.strerror) from error
-        return found
+            body = json.loads(self.file(folder).read_bytes())
+            if body["form"] == _FORM and body["folder"] == folder:
+                found = {
+                    name: ([int(n) for n in state], bytes.fromhex(digest).hex())
+                    for name, (state, digest) in body["files"].items()
+                }
+        except (OSError, *DAMAGED):
+            pass
+        return self._books.setdefault(folder, found)  # several threads may read images
 
-    def known(self, path: Path, state: State) -> bytes | None:
-        """Return the cached digest of a file in this state."""
-        folder, name = _split(path)
-        known = self._book(folder).get(name)
-        return bytes.fromhex(known[1]) if known is not None and known[0] == state else None
-
-    def keep(self, path: Path, state: State, digest: bytes) -> None:
-        """Cache a digest if the file is still in the state in which reading began."""
-        if file_state(path) == state and is_settled(state):
-            folder, name = _split(path)
-            self._book(folder)[name] = (state, digest.hex())
-            self._changed.add(folder)
-
-    def save(self) -> None:
-        """Write the folders that have changed."""
-        for folder in sorted(self._changed):
-            body = {"form": _FORM, "folder": folder, "files": self._books[folder]}
-            write_cached(self._file(folder), json.dumps(body, ensure_ascii=True).encode())
-        self._changed.clear()
-
-    def _book(self, folder: str) -> dict[str, tuple[State, str]]:
-        if folder not in self._books:
-            self._books.setdefault(folder, _load(self._file(folder), folder))  # several threads may read images
-        return self._books[folder]
-
-    def _file(self, folder: str) -> Path:
+    def file(self, folder: str) -> Path:
+        """Return the cache file of a folder."""
         return self.place / f"{digest_bytes(os.fsencode(folder)).hex()}.json"
 
 
@@ -139,8 +141,8 @@ def _split(path: Path) -> tuple[str, str]:
 
 
 @cache
-def _books(root: Path) -> DigestBooks:
-    return DigestBooks(root / "digests")
+def _books(root: Path) -> _DigestBooks:
+    return _DigestBooks(root / "digests")
 
 
 class DigestedStream:
@@ -150,7 +152,7 @@ class DigestedStream:
         self.path = path
         self._state = file_state(path)
         self._stream = path.open("rb")
-        self._digest = hashlib.blake2b(digest_size=DIGEST_SIZE)
+        self._digest = _new_digest()
         self._reached = 0
 
     def __enter__(self) -> Self:
@@ -197,28 +199,6 @@ def is_settled(state: State) -> bool:
     return time.time_ns() - max(state[1], state[2]) > SETTLED
 
 
-def _read(path: Path) -> bytes:
-    digest = hashlib.blake2b(digest_size=DIGEST_SIZE)
-    with path.open("rb") as stream:
-        while block := stream.read(_BLOCK):
-            digest.update(block)
-    return digest.digest()
-
-
-def _load(path: Path, folder: str) -> dict[str, tuple[State, str]]:
-    """Read the cache of a folder; empty if it is damaged or of another version."""
-    try:
-        body = json.loads(path.read_bytes())
-        if body["form"] != _FORM or body["folder"] != folder:
-            return {}
-        return {
-            name: ([int(n) for n in state], bytes.fromhex(digest).hex())
-            for name, (state, digest) in body["files"].items()
-        }
-    except (OSError, *DAMAGED):
-        return {}
-
-
 # Digest of user code: of the module that defines an object, and of what it imports.
 #
 # Installed libraries and the standard library are excluded: their versions are recorded separately. The package of
@@ -238,7 +218,7 @@ def code_digest(obj: Any) -> str:
     start = _file_of(module) if module is not None else None
     if module is None or start is None:
         return secrets.token_hex(DIGEST_SIZE)
-    state = hashlib.blake2b(digest_size=DIGEST_SIZE)
+    state = _new_digest()
     state.update(f"{module.__name__}:{getattr(thing, '__qualname__', '')}".encode())
     for name, path in sorted(_own_modules(module.__name__, start).items()):
         state.update(f"\0{name}\0".encode() + digest_bytes(path.read_bytes()))
@@ -344,7 +324,7 @@ def _is_own(path: Path) -> bool:
     return not any(real.is_relative_to(folder) for folder in _installed())
 
 
-@functools.cache
+@cache
 def _installed() -> tuple[Path, ...]:
     """Return the folders of installed code: standard library, packages, and Eyechart."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")

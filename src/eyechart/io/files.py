@@ -137,11 +137,11 @@ def make_folder(path: Path, *, private: bool = False) -> Path:
 
 def open_plain(path: Path, mode: str, encoding: str | None = None) -> IO[Any]:
     """Open a file, refusing symbolic links, which may have been planted and can point anywhere."""
-    return open(path, mode, encoding=encoding, opener=_no_links)
 
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
-def _no_links(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    return open(path, mode, encoding=encoding, opener=opener)
 
 
 # File and sample names: one spelling on every machine, without control characters.
@@ -245,18 +245,18 @@ def offline_hub(*, wanted: bool) -> Iterator[None]:
     """Put the client, and all libraries that load models with it, into offline mode."""
     before = os.environ.get(OFFLINE)
     if wanted:
-        _set(OFFLINE, "1")
+        _set_offline("1")
     try:
         yield
     finally:
         if wanted:
-            _set(OFFLINE, before)
+            _set_offline(before)
 
 
-def _set(name: str, value: str | None) -> None:
-    """Set an environment variable, and the client's constant that was derived from it at import."""
-    os.environ.pop(name, None) if value is None else os.environ.update({name: value})
-    constants = sys.modules.get("huggingface_hub.constants")
+def _set_offline(value: str | None) -> None:
+    """Set the environment variable, and the client's constant that was derived from it at import."""
+    os.environ.pop(OFFLINE, None) if value is None else os.environ.update({OFFLINE: value})
+    constants: Any = sys.modules.get("huggingface_hub.constants")
     if constants is not None:
         said = value or os.environ.get("TRANSFORMERS_OFFLINE") or ""
-        setattr(constants, name, said.upper() in {"1", "ON", "YES", "TRUE"})
+        constants.HF_HUB_OFFLINE = said.upper() in {"1", "ON", "YES", "TRUE"}

@@ -9,6 +9,7 @@ import re
 import stat
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,31 +44,6 @@ def known_range(image: Image.Image, source: str) -> Image.Image:
     return image
 
 
-def eight_bits(image: Image.Image) -> Image.Image:
-    """Convert deep grey values to eight bits; any other image is returned unchanged.
-
-    Of 16 bits the upper eight are kept, as Pillow does with 16-bit colours. Floats are expected in the range 0 to 1.
-
-    Raises:
-        DataError: If the range of the values is unknown.
-    """
-    import numpy as np
-    from PIL import Image
-
-    if image.mode not in _DEEP and not image.mode.startswith("I;16"):
-        return image
-    values = np.asarray(image)
-    if values.dtype.kind == "f" and np.all((values >= 0) & (values <= 1)):
-        return Image.fromarray(np.rint(values * 255).astype(np.uint8))
-    if values.dtype.itemsize == 2:
-        return Image.fromarray((values >> 8).astype(np.uint8))
-    raise DataError(
-        "The image consists of {deep}: the value of white is unknown.",
-        advice="Save it with 8 or 16 bits per channel.",
-        deep=_DEEP[image.mode],
-    )
-
-
 # Completeness checks of encoded images: decoders silently fill missing data with zeros.
 
 
@@ -77,12 +53,6 @@ _EOI = 0xD9
 _LEAST, _SHARE = 64, 8
 """Trailing zeros that indicate damage in WebP or AVIF: at least this many bytes, and one byte in so many. Flat areas
 have few."""
-
-
-def damage_of(data: bytes, form: str) -> str:
-    """Return the damage of an encoded image that its decoder would not report; empty if it is complete."""
-    check = _CHECKS.get(form)
-    return check(data) if check else ""
 
 
 def _jpeg(data: bytes) -> str:
@@ -109,7 +79,13 @@ def _png(data: bytes) -> str:
 
 def _webp(data: bytes) -> str:
     """Check the end of the pixel data: WebP has neither a checksum nor an end marker."""
-    return next(filter(None, map(_tail, _webp_pixels(data))), "")
+    at, damage = 12, ""
+    while at + 8 <= len(data) and not damage:
+        size = int.from_bytes(data[at + 4 : at + 8], "little")
+        if data[at : at + 4] in (b"VP8 ", b"VP8L"):
+            damage = _tail(data[at + 8 : at + 8 + size])
+        at += 8 + size + size % 2
+    return damage
 
 
 def _avif(data: bytes) -> str:
@@ -130,16 +106,8 @@ def _tail(pixels: bytes) -> str:
     return ""
 
 
-def _webp_pixels(data: bytes) -> Iterator[bytes]:
-    at = 12
-    while at + 8 <= len(data):
-        size = int.from_bytes(data[at + 4 : at + 8], "little")
-        if data[at : at + 4] in (b"VP8 ", b"VP8L"):
-            yield data[at + 8 : at + 8 + size]
-        at += 8 + size + size % 2
-
-
 _CHECKS = {"JPEG": _jpeg, "MPO": _jpeg, "PNG": _png, "WEBP": _webp, "AVIF": _avif}
+"""Each returns the damage that the decoder of a format would not report; empty if there is none."""
 
 
 # Lazy references to encoded images: source, digest and safe decoding.
@@ -182,14 +150,8 @@ class ImageRef:
     def crop(self, left: int, upper: int, right: int, lower: int) -> ImageRef:
         """Refer to a crop of the image, applied on decoding."""
         if left >= right or upper >= lower or left < 0 or upper < 0:
-            raise DataError(
-                "{file}: the box ({a}, {b}, {c}, {d}) is empty or outside the image.",
-                file=self.source,
-                a=left,
-                b=upper,
-                c=right,
-                d=lower,
-            )
+            box = f"{left}, {upper}, {right}, {lower}"
+            raise DataError("{file}: the box ({box}) is empty or outside the image.", file=self.source, box=box)
         return replace(self, source=f"{self.source}[{left},{upper},{right},{lower}]", box=(left, upper, right, lower))
 
     def read(self) -> bytes:
@@ -228,7 +190,8 @@ class ImageRef:
 
     def digest(self) -> bytes:
         """Return the content digest, the key of the embedding store; an unchanged file is not read."""
-        return self._named(self.known or self._content_digest())
+        in_file = self.data is None and self.part is None
+        return self._named(self.known or (file_digest(self._file()) if in_file else digest_bytes(self.read())))
 
     def digest_unread(self, state: State) -> bytes | None:
         """Return the content digest if that needs no read.
@@ -251,10 +214,6 @@ class ImageRef:
     def _named(self, content: bytes) -> bytes:
         return digest_bytes(content + repr(self.box).encode()) if self.box else content
 
-    def _content_digest(self) -> bytes:
-        in_file = self.data is None and self.part is None
-        return file_digest(self._file()) if in_file else digest_bytes(self.read())
-
     def _file(self) -> Path:
         """Return the path, which must be a regular file within the size limit."""
         if self.path is None:
@@ -267,13 +226,7 @@ class ImageRef:
             raise DataError(
                 "{file}: not a regular file.", advice="Devices and pipes are not supported.", file=self.source
             )
-        if found.st_size > MAX_BYTES:
-            raise DataError(
-                "{file}: the image file has {n} bytes, more than the limit of {most}.",
-                file=self.source,
-                n=found.st_size,
-                most=MAX_BYTES,
-            )
+        _check_bytes(found.st_size, self.source)
         return self.path
 
     def _unreadable(self, error: OSError) -> DataError:
@@ -302,10 +255,26 @@ def read_part(path: Path, start: int, size: int) -> bytes:
 
 def decode_image(data: bytes, source: str) -> Image.Image:
     """Decode bytes to a fully loaded image; every failure becomes a `DataError` that names the source."""
-    try:
+    with _pillow_errors(source):
         image = open_image(data, source)
         image.load()
         return known_range(image, source)
+
+
+def image_size(data: bytes, source: str) -> tuple[int, int]:
+    """Read width and height from an image's header, with the checks of `decode_image`."""
+    with _pillow_errors(source):
+        return open_image(data, source).size
+
+
+_UNKNOWN_FORMAT = re.compile("cannot identify image file.*", re.DOTALL)
+"""Pillow's message, which ends with the address of a Python object."""
+
+
+@contextmanager
+def _pillow_errors(source: str) -> Iterator[None]:
+    try:
+        yield
     except DataError:
         raise
     except Exception as error:
@@ -314,35 +283,16 @@ def decode_image(data: bytes, source: str) -> Image.Image:
         raise DataError("{file}: cannot decode the image ({reason}).", file=source, reason=reason) from error
 
 
-_UNKNOWN_FORMAT = re.compile("cannot identify image file.*", re.DOTALL)
-"""Pillow's message, which ends with the address of a Python object."""
-
-
-def image_size(data: bytes, source: str) -> tuple[int, int]:
-    """Read width and height from an image's header, with the checks of `decode_image`."""
-    try:
-        return open_image(data, source).size
-    except DataError:
-        raise
-    except Exception as error:
-        raise DataError(
-            "{file}: not an image ({reason}).", file=source, reason=str(error) or type(error).__name__
-        ) from error
-
-
 def open_image(data: bytes, source: str) -> Image.Image:
     """Read an image's header and check its size and completeness before any pixel is decoded."""
     from PIL import Image
 
-    if len(data) > MAX_BYTES:
-        raise DataError(
-            "{file}: the image has {n} bytes, more than the limit of {most}.", file=source, n=len(data), most=MAX_BYTES
-        )
+    _check_bytes(len(data), source)
     Image.init()
     image = Image.open(io.BytesIO(data), formats=[name for name in FORMATS if name in Image.OPEN])
     _check_size(image.width, image.height, source)
-    damage = damage_of(data, str(image.format))
-    if damage:
+    check = _CHECKS.get(str(image.format))
+    if check and (damage := check(data)):
         raise DataError(
             "{file}: cannot decode the image ({reason}).",
             advice="Copy or download it again.",
@@ -350,6 +300,13 @@ def open_image(data: bytes, source: str) -> Image.Image:
             reason=damage,
         )
     return image
+
+
+def _check_bytes(count: int, source: str) -> None:
+    if count > MAX_BYTES:
+        raise DataError(
+            "{file}: the image has {n} bytes, more than the limit of {most}.", file=source, n=count, most=MAX_BYTES
+        )
 
 
 def _check_size(width: int, height: int, source: str) -> None:
@@ -381,11 +338,31 @@ def decode_rgb(ref: ImageRef) -> Image.Image:
 def to_rgb(image: Image.Image) -> Image.Image:
     """Convert an image to RGB before any transform, dropping transparency as webdataset and torchvision do.
 
+    Of 16 bits the upper eight are kept, as Pillow does with 16-bit colours. Floats are expected in the range 0 to 1.
+
     Raises:
         DataError: If its values have no known range.
     """
-    image = eight_bits(image)
+    if image.mode in _DEEP or image.mode.startswith("I;16"):
+        image = _eight_bits(image)
     if image.mode == "P" and "transparency" in image.info:
         # Same colours as a direct conversion, without Pillow's warning.
         image = image.convert("RGBA")
     return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Convert deep grey values to eight bits."""
+    import numpy as np
+    from PIL import Image
+
+    values = np.asarray(image)
+    if values.dtype.kind == "f" and np.all((values >= 0) & (values <= 1)):
+        return Image.fromarray(np.rint(values * 255).astype(np.uint8))
+    if values.dtype.itemsize == 2:
+        return Image.fromarray((values >> 8).astype(np.uint8))
+    raise DataError(
+        "The image consists of {deep}: the value of white is unknown.",
+        advice="Save it with 8 or 16 bits per channel.",
+        deep=_DEEP[image.mode],
+    )

@@ -9,9 +9,8 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO, TypeVar
 
@@ -58,49 +57,39 @@ def bar_each(items: Iterable[T], bar: Bar) -> Iterator[T]:
         yield item
 
 
-class _Silent:
-    def advance(self, count: int = 1) -> None:
-        """Do nothing."""
-
-
 class NoProgress:
     """Shows nothing: the default of the library, and ``--quiet``."""
 
     @contextmanager
     def step(self, name: str, total: int | None) -> Iterator[Bar]:  # noqa: ARG002 - the protocol's signature
         """Run the block without showing it."""
-        yield _Silent()
+        yield self
+
+    def advance(self, count: int = 1) -> None:
+        """Do nothing: it is its own bar."""
 
     def say(self, line: str) -> None:
         """Drop the line."""
 
 
-class _PlainBar:
-    def __init__(self, name: str, total: int | None, stream: TextIO) -> None:
-        self.name, self.total, self.stream = translate(name), total, stream
-        self.done = 0
-        self.start = self.last = time.monotonic()
+class _TimedBar:
+    """Counts items and is shown at intervals."""
+
+    def __init__(self, name: str, total: int | None, show: Callable[[_TimedBar], None], interval: float) -> None:
+        self.name, self.total, self.done = name, total, 0
+        self._show, self._interval = show, interval
+        self._start = self._last = time.monotonic()
 
     def advance(self, count: int = 1) -> None:
         self.done += count
         now = time.monotonic()
-        if now - self.last >= PLAIN_INTERVAL:
-            self.last = now
-            self.write(now)
+        if now - self._last >= self._interval:
+            self._last = now
+            self._show(self)
 
-    def write(self, now: float) -> None:
-        rate = self.done / max(now - self.start, 1e-9)
-        of = f"/{self.total}" if self.total else ""
-        left = (
-            [UserMessage("{time} left", time=duration((self.total - self.done) / rate))] if self.total and rate else []
-        )
-        line = join([f"{self.name}: {self.done}{of}", f"{rate:.1f}/s", *left], ", ")
-        write_message(UserMessage("{line}\n", line=line), self.stream)
-
-    def finish(self) -> None:
-        seconds = max(time.monotonic() - self.start, 1e-9)
-        took = f"in {duration(seconds)}, {self.done / seconds:.1f}/s"
-        write_message(UserMessage("{name}: {done} {took}\n", name=self.name, done=self.done, took=took), self.stream)
+    @property
+    def seconds(self) -> float:
+        return max(time.monotonic() - self._start, 1e-9)
 
 
 class PlainProgress:
@@ -112,13 +101,21 @@ class PlainProgress:
     @contextmanager
     def step(self, name: str, total: int | None) -> Iterator[Bar]:
         """Show the step as lines with count, rate and time left."""
-        bar = _PlainBar(name, total, self.stream)
+        bar = _TimedBar(translate(name), total, self._show, PLAIN_INTERVAL)
         yield bar
-        bar.finish()
+        took = f"in {duration(bar.seconds)}, {bar.done / bar.seconds:.1f}/s"
+        write_message("{name}: {done} {took}\n", self.stream, name=bar.name, done=bar.done, took=took)
+
+    def _show(self, bar: _TimedBar) -> None:
+        rate = bar.done / bar.seconds
+        parts = [f"{bar.name}: {bar.done}" + (f"/{bar.total}" if bar.total else ""), f"{rate:.1f}/s"]
+        if bar.total and rate:
+            parts.append(UserMessage("{time} left", time=duration((bar.total - bar.done) / rate)))
+        self.say(join(parts, ", "))
 
     def say(self, line: str) -> None:
         """Write the line."""
-        write_message(UserMessage("{line}\n", line=line), self.stream)
+        write_message("{line}\n", self.stream, line=line)
 
 
 class RichProgress:
@@ -137,19 +134,19 @@ class RichProgress:
 
         class State(rich.ProgressColumn):
             def render(self, task: rich.Task) -> Text:
-                return Text(task.fields.get("state", _state)(task), style="progress.data.speed")
+                return Text(task.fields["state"](task), style="progress.data.speed")
 
         columns = (
             rich.TextColumn("{task.description}", markup=False, table_column=Column(min_width=24, overflow="fold")),
             rich.BarColumn(bar_width=16),
             State(table_column=Column(no_wrap=True)),
         )
-        jobs = self.jobs
+        jobs = self.jobs if self.jobs is not None and self.jobs.total > 1 else None
         with rich.Progress(*columns, console=self.console) as progress:
-            task = progress.add_task(visible(translate(name)), total=total)
-            if jobs is not None and jobs.total > 1:
+            task = progress.add_task(visible(translate(name)), total=total, state=_step_state)
+            if jobs is not None:
                 every = progress.add_task(
-                    translate("all jobs"), total=jobs.total, completed=jobs.done, state=partial(_all, jobs)
+                    translate("all jobs"), total=jobs.total, completed=jobs.done, state=lambda _: _jobs_state(jobs)
                 )
 
             class Live:
@@ -160,7 +157,7 @@ class RichProgress:
                 yield Live()
                 progress.update(task, total=progress.tasks[0].completed)
             finally:
-                if jobs is not None and jobs.total > 1:
+                if jobs is not None:
                     progress.remove_task(every)
 
     def say(self, line: str) -> None:
@@ -169,7 +166,7 @@ class RichProgress:
             self.console.print(part, soft_wrap=True)
 
 
-def _state(task: Task) -> str:
+def _step_state(task: Task) -> str:
     if task.finished:
         return f"100 %  {task.completed:.0f} in {duration(task.finished_time or 0)}"
     rate = f"{task.speed or 0:.0f}/s"
@@ -180,18 +177,17 @@ def _state(task: Task) -> str:
     return f"{task.percentage:3.0f} %  {task.completed:.0f}/{task.total:.0f}  {rate}{left}"
 
 
-def _all(jobs: JobClock, _: object) -> str:
+def _jobs_state(jobs: JobClock) -> str:
     left = "" if jobs.left is None else UserMessage("about {time} left", time=duration(jobs.left))
     done = UserMessage("{done}/{total} done", done=jobs.done, total=jobs.total)
     return "  ".join(translate(text) for text in (done, left) if text)
 
 
-def choose_progress(*, quiet: bool, stream: TextIO | None = None, jobs: JobClock | None = None) -> Progress:
-    """Return the progress for a stream: none if quiet, bars on a terminal, lines otherwise."""
+def choose_progress(*, quiet: bool, jobs: JobClock | None = None) -> Progress:
+    """Return the progress for standard error: none if quiet, bars on a terminal, lines otherwise."""
     if quiet:
         return NoProgress()
-    target = stream or sys.stderr
-    return RichProgress(jobs) if target.isatty() else PlainProgress(target)
+    return RichProgress(jobs) if sys.stderr.isatty() else PlainProgress()
 
 
 # Progress as a file next to the results, so that ``eyechart serve`` can show runs of other processes.
@@ -233,7 +229,7 @@ class ProgressFile:
         with self.inner.step(name, total) as bar:
             yield _RecordedBar(self, bar, name, total)
         self.body["step"] = None
-        self._try_to_write()
+        self.write()
 
     def say(self, line: str) -> None:
         """Show one line between steps."""
@@ -242,24 +238,13 @@ class ProgressFile:
     def job_done(self, *, skipped: bool = False) -> None:
         """Count a finished job. Skipped ones are written at intervals: there may be thousands per second."""
         self.jobs.finish(skipped=skipped)
-        if skipped:
-            self._now_and_then()
-        else:
-            self._try_to_write()
+        self.write(at_intervals=skipped)
 
-    def update(self, step: dict[str, Any]) -> None:
-        """Set the state of the running step; written at most once a second."""
-        self.body["step"] = step
-        self._now_and_then()
-
-    def _now_and_then(self) -> None:
-        if time.monotonic() - self._written >= EVERY:
-            self._try_to_write()
-
-    def _try_to_write(self) -> None:
-        # A run must not fail because its progress cannot be written.
-        with suppress(OSError):
-            self._write()
+    def write(self, *, at_intervals: bool = False) -> None:
+        """Update the file, once a second if ``at_intervals``; a run does not fail because that is impossible."""
+        if not at_intervals or time.monotonic() - self._written >= EVERY:
+            with suppress(OSError):
+                self._write()
 
     def _write(self) -> None:
         self._written = time.monotonic()
@@ -277,7 +262,8 @@ class _RecordedBar:
         self.inner.advance(count)
         self.done += count
         rate = self.done / max(time.monotonic() - self.start, 1e-9)
-        self.file.update({"name": self.name, "done": self.done, "total": self.total, "rate": round(rate, 3)})
+        self.file.body["step"] = {"name": self.name, "done": self.done, "total": self.total, "rate": round(rate, 3)}
+        self.file.write(at_intervals=True)
 
 
 def read_progress(folder: Path) -> list[dict[str, Any]]:
@@ -313,56 +299,26 @@ class NotebookProgress:
     @contextmanager
     def step(self, name: str, total: int | None) -> Iterator[Bar]:
         """Show a bar while the block runs, then its duration."""
-        bar = _NotebookBar(self, name, total)
+        bar = _TimedBar(name, total, self._show, INTERVAL)
         self._lines.append("")
         try:
-            bar.show(done=False)
+            self._show(bar)
             yield bar
         finally:
-            bar.show(done=True)
+            self._show(bar, done=True)
 
     def say(self, line: str) -> None:
         """Add a line."""
         self._lines.append(f"<div>{html.escape(line)}</div>")
-        self._update()
-
-    def replace_last(self, line: str) -> None:
-        """Redraw the last bar."""
-        self._lines[-1] = line
-        self._update()
-
-    def _update(self) -> None:
         self._handle.update(self._html("".join(self._lines)))
 
-
-class _NotebookBar:
-    def __init__(self, progress: NotebookProgress, name: str, total: int | None) -> None:
-        self.progress, self.name, self.total = progress, name, total
-        self.count = 0
-        self.start = self.last = time.monotonic()
-
-    def advance(self, count: int = 1) -> None:
-        self.count += count
-        now = time.monotonic()
-        if now - self.last >= INTERVAL:
-            self.last = now
-            self.show(done=False)
-
-    def show(self, *, done: bool) -> None:
-        seconds = time.monotonic() - self.start
-        of = f" of {self.total}" if self.total else ""
-        most = self.total or (self.count if done else 0)
-        value = f' value="{self.count}" max="{most}"' if most else ""
-        self.progress.replace_last(
-            f"<div><progress{value}></progress> {html.escape(self.name)}: {self.count}{of}, {seconds:.1f} s</div>"
-        )
-
-
-def in_notebook() -> bool:
-    """Whether this is a Jupyter kernel, which shows output as HTML."""
-    ipython: Any = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and hasattr(shell, "kernel")
+    def _show(self, bar: _TimedBar, *, done: bool = False) -> None:
+        of = f" of {bar.total}" if bar.total else ""
+        most = bar.total or (bar.done if done else 0)
+        value = f' value="{bar.done}" max="{most}"' if most else ""
+        text = f"{html.escape(bar.name)}: {bar.done}{of}, {bar.seconds:.1f} s"
+        self._lines[-1] = f"<div><progress{value}></progress> {text}</div>"
+        self._handle.update(self._html("".join(self._lines)))
 
 
 def progress_of(wanted: bool | Progress | None) -> Progress:
@@ -371,7 +327,9 @@ def progress_of(wanted: bool | Progress | None) -> Progress:
         return NoProgress()
     if wanted is not None and wanted is not True:
         return wanted
-    if in_notebook():
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if hasattr(shell, "kernel"):  # Jupyter, which shows output as HTML
         return NotebookProgress()
     return RichProgress() if wanted or sys.stderr.isatty() else NoProgress()
 

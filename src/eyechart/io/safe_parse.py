@@ -86,14 +86,14 @@ def text_lines(
         stream.seek(0)
         named = check_encoding(encoding) if encoding else _marked(start)
         if not named and (wide := wide_encoding(start)):
-            raise _unmarked(kind, path, 1, wide, settable=settable)
+            raise _wrong_encoding(kind, path, 1, "", wide, settable=settable)
         # Lines can be split in bytes, except where a character has two of them.
         lines = io.TextIOWrapper(stream, named, newline="\n") if named else stream
         for number in count(1):
             try:
                 line = lines.readline(MAX_LINE + 1)
             except UnicodeError as error:
-                raise _undecodable(kind, path, number, f"{named.upper()} ({error})", "", settable=False) from error
+                raise _wrong_encoding(kind, path, number, f"{named.upper()} ({error})", "", settable=False) from error
             if not line:
                 return
             if len(line) > MAX_LINE:
@@ -130,28 +130,21 @@ def _marked(start: bytes) -> str:
 def wide_encoding(start: bytes) -> str:
     """Detect UTF-16 without a byte order mark: every other byte of plain letters is zero."""
     pairs = len(start) // 2
-    halves = [start[place : 2 * pairs : 2].count(0) for place in (0, 1)]
-    for zeros, others, name in ((halves[1], halves[0], "UTF-16LE"), (halves[0], halves[1], "UTF-16BE")):
+    even, odd = start[: 2 * pairs : 2].count(0), start[1 : 2 * pairs : 2].count(0)
+    for zeros, others, name in ((odd, even, "UTF-16LE"), (even, odd, "UTF-16BE")):
         if pairs and zeros * 4 >= pairs and others * 4 <= zeros:  # some characters have a zero low byte, such as U+4E00
             return name
     return ""
 
 
-def _unmarked(kind: type[EyechartError], path: Path, line: int, wide: str, *, settable: bool) -> EyechartError:
-    advice = UserMessage(
-        "Save it as UTF-8{wide}.",
-        wide=UserMessage(", or set {--encoding={wide}}", wide=wide.lower()) if settable else "",
-    )
-    return kind(
-        "{path}, line {line}: UTF-16 without a byte order mark, or not text.", advice=advice, path=path, line=line
-    )
-
-
-def _undecodable(
+def _wrong_encoding(
     kind: type[EyechartError], path: Path, line: int, what: str, likely: str, *, settable: bool
 ) -> EyechartError:
+    """Make the error of a line that is not ``what``; without it, the file is UTF-16 without a byte order mark."""
     setting = UserMessage(", or set {--encoding={likely}}", likely=likely.lower()) if settable and likely else ""
-    guess = f" It may be {likely}: iconv -f {likely} -t UTF-8" if likely else ""
+    if not what:
+        text = "{path}, line {line}: UTF-16 without a byte order mark, or not text."
+        return kind(text, advice="Save it as UTF-8{setting}.", path=path, line=line, setting=setting)
     return kind(
         "{path}, line {line}: not {what}.",
         advice="Save it as UTF-8{setting}.{guess}",
@@ -159,7 +152,7 @@ def _undecodable(
         line=line,
         what=what,
         setting=setting,
-        guess=guess,
+        guess=f" It may be {likely}: iconv -f {likely} -t UTF-8" if likely else "",
     )
 
 
@@ -218,15 +211,15 @@ def decode_text(
     """
     marked = _marked(data) if first == 1 else ""
     if not marked and (wide := wide_encoding(data[:_LOOKED_AT])):
-        raise _unmarked(kind, path, first, wide, settable=settable)
+        raise _wrong_encoding(kind, path, first, "", wide, settable=settable)
     try:
         text = data.decode(marked or "utf-8")
     except UnicodeDecodeError as error:
         line = first + data.count(b"\n", 0, error.start)
         name = f"{(marked or 'utf-8').upper()} ({error.reason})"
-        raise _undecodable(kind, path, line, name, likely_encoding(data), settable=settable) from error
+        raise _wrong_encoding(kind, path, line, name, likely_encoding(data), settable=settable) from error
     if text.count("\0") * 4 > len(text):
-        raise _unmarked(kind, path, first, "", settable=False)
+        raise _wrong_encoding(kind, path, first, "", "", settable=False)
     return text.removeprefix("\ufeff") if first == 1 else text
 
 
@@ -237,9 +230,8 @@ def likely_encoding(data: bytes) -> str:
             text = data.decode(codec)
         except UnicodeDecodeError:
             continue
-        if codec != "shift_jis" or any(
-            "\u3041" <= letter <= "\u30ff" for letter in text
-        ):  # Japanese text contains kana
+        # Japanese text contains kana.
+        if codec != "shift_jis" or any("\u3041" <= letter <= "\u30ff" for letter in text):
             return name
     return ""
 

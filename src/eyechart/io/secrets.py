@@ -115,12 +115,6 @@ class Secret:
     def __hash__(self) -> int:
         return hash(self._value)
 
-    def __copy__(self) -> Secret:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Secret:
-        return self
-
     def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
         return Secret, (self._value,)
 
@@ -133,18 +127,16 @@ def find_key(key: Secret | str | None = None, variable: str | None = None) -> Se
     if isinstance(key, Secret):
         return key
     if key:
-        return _checked(key, "the API key")
-    if variable:
-        if not os.environ.get(variable):
-            raise UsageError(
-                "The environment variable {name} is not set.",
-                advice="Set it to the API key, or name another variable.",
-                name=variable,
-            )
-        return _checked(os.environ[variable], f"the API key in {variable}")
-    for name in KEY_VARIABLES:
+        return _checked(key, "The API key")
+    for name in (variable,) if variable else KEY_VARIABLES:
         if os.environ.get(name):
-            return _checked(os.environ[name], f"the API key in {name}")
+            return _checked(os.environ[name], f"The API key in {name}")
+    if variable:
+        raise UsageError(
+            "The environment variable {name} is not set.",
+            advice="Set it to the API key, or name another variable.",
+            name=variable,
+        )
     return Secret(NO_KEY)
 
 
@@ -153,10 +145,9 @@ def _checked(key: str, what: str) -> Secret:
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise UsageError(
-            "{first}{what} is empty or contains a space, a line break or a non-ASCII character.",
+            "{what} is empty or contains a space, a line break or a non-ASCII character.",
             advice="Copy it again, without quotes and line breaks.",
-            first=what[0].upper(),
-            what=what[1:],
+            what=what,
         )
     return Secret(key)
 
@@ -251,9 +242,8 @@ def refuse_misplaced(settings: Mapping[Any, Any]) -> None:
             raise UsageError("{path} contains a user name or a password.", advice=ADVICE, path=path)
         if path.endswith("api_base") and QUERY.match(text):
             raise UsageError("{path} contains a query, which may be a key.", advice=ADVICE, path=path)
-        named = (
-            path.rpartition(".")[2].lower() in NAMES
-        )  # only in fields that are sent with requests and stored with results
+        # Only fields that are sent with requests and stored with results have such a name here.
+        named = path.rpartition(".")[2].lower() in NAMES
         if named or KEY_SHAPES.search(text) or any(_holds(text, key) for key in declared):
             raise UsageError("{path} contains what looks like an API key.", advice=ADVICE, path=path)
 

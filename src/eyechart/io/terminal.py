@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, TextIO
 
-from eyechart.messages import render
+from eyechart.messages import UserMessage, render
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,10 +110,13 @@ def wrap(text: str, width: int | None, indent: str = "") -> list[str]:
     return [*lines, line]
 
 
-def write_message(text: str, stream: TextIO) -> None:
-    """Write a message for people: translated, wrapped and with control characters escaped."""
+def write_message(text: str, stream: TextIO, /, **fields: object) -> None:
+    """Write a message for people: translated, wrapped and with control characters escaped.
+
+    With fields, the text is a template of `UserMessage`.
+    """
     width = width_of(stream)
-    lines = visible(translate(text)).split("\n")
+    lines = visible(translate(UserMessage(text, **fields) if fields else text)).split("\n")
     _write("\n".join(part for line in lines for part in wrap(line, width)), stream)
 
 

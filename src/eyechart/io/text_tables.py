@@ -6,6 +6,8 @@ import csv
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from types import SimpleNamespace
 from typing import Any, Literal, TypeVar
 
 from eyechart.io.terminal import text_width, translate, visible, wrap
@@ -45,20 +47,14 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     Any cell with a line break is quoted. With a line feed as line terminator, Python's writer leaves a lone carriage
     return unquoted, and readers then see two rows.
     """
-    writer = csv.writer(_Lines())  # it terminates lines with both, so it quotes both
-    lines = (str(writer.writerow(map(_cell, row))) for row in rows)
+    lines: list[str] = []
+    stream: Any = SimpleNamespace(write=lines.append)
+    writer = csv.writer(stream)  # it terminates lines with both, so it quotes both
+    for row in rows:
+        writer.writerow(
+            value if value is None or isinstance(value, int | float) else guarded(str(value)) for value in row
+        )
     return "".join(line.removesuffix("\r\n") + "\n" for line in lines)
-
-
-def _cell(value: Any) -> Any:
-    return value if value is None or isinstance(value, int | float) else guarded(str(value))
-
-
-class _Lines:
-    """Stream whose ``write`` returns the line."""
-
-    def write(self, line: str) -> str:
-        return line
 
 
 # Plain-text tables, fitted to a width without truncation.
@@ -109,18 +105,25 @@ def columns_of(
 
 def lay_out(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], width: int | None) -> list[list[str]]:
     """Return the lines of the header, translated, and of each row."""
-    clean = one_line if width is None else lambda cell: visible(one_line(cell))
-    cells = [[clean(translate(column.head)) for column in columns], *([clean(cell) for cell in row] for row in rows)]
+    heads = [translate(column.head) for column in columns]
+    cells = [[one_line(cell) for cell in row] for row in (heads, *rows)]
+    if width is not None:
+        cells = [[visible(cell) for cell in row] for row in cells]
     kept = list(range(len(columns)))
-    gone: list[int] = []
+    below: list[int] = []
     while (widths := _fit(columns, cells, kept, width)) is None:
-        gone.insert(0, next(i for i in reversed(kept) if columns[i].gives))
-        kept.remove(gone[0])
-    under = [i for i in gone if columns[i].gives == "below"]
-    return [
-        [*_row(columns, row, widths), *(_below(cells[0], row, under, width) if number else ())]
-        for number, row in enumerate(cells)
-    ]
+        gone = next(i for i in reversed(kept) if columns[i].gives)
+        kept.remove(gone)
+        if columns[gone].gives == "below":
+            below.insert(0, gone)
+    laid_out = []
+    for number, row in enumerate(cells):
+        lines = list(_row(columns, row, widths))
+        under = "; ".join(f"{cells[0][i]} {row[i]}".strip() for i in below if row[i])
+        if number and under:
+            lines += wrap(f"{2 * GAP}{under}", width)
+        laid_out.append(lines)
+    return laid_out
 
 
 def _fit(
@@ -152,14 +155,13 @@ def _row(columns: Sequence[TextColumn], row: Sequence[str], widths: dict[int, in
     if text_width(row[first]) > widths[first]:
         yield row[first]
         parts[first] = [""]
-    for line in range(max(map(len, parts.values()))):
-        padded = (
-            _pad(lines[line] if line < len(lines) else "", widths[i], right=columns[i].right)
-            for i, lines in parts.items()
-        )
-        text = GAP.join(padded).rstrip()
-        if text or line:
-            yield text
+    for cells in zip_longest(*parts.values(), fillvalue=""):
+        line = ""
+        for (i, width), cell in zip(widths.items(), cells, strict=True):
+            space = " " * (width - text_width(cell))
+            line += (space + cell if columns[i].right else cell + space) + GAP
+        if line := line.rstrip():
+            yield line
 
 
 def _pieces(line: str, width: int) -> Iterator[str]:
@@ -170,15 +172,3 @@ def _pieces(line: str, width: int) -> Iterator[str]:
         yield line[:at]
         line = line[at:]
     yield line
-
-
-def _pad(text: str, width: int, *, right: bool) -> str:
-    space = " " * (width - text_width(text))
-    return space + text if right else text + space
-
-
-def _below(heads: Sequence[str], row: Sequence[str], under: Sequence[int], width: int | None) -> Iterator[str]:
-    """Format the columns that were moved below the row."""
-    text = "; ".join(f"{heads[i]} {row[i]}".strip() for i in under if row[i])
-    if text:
-        yield from wrap(f"{2 * GAP}{text}", width)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import UnionType
 from typing import (
     TYPE_CHECKING,
@@ -108,8 +109,6 @@ class Settings:
     open: ClassVar[bool] = False
     """True if undeclared fields are accepted."""
     _fields: ClassVar[Mapping[str, Setting]] = {}
-    _types: ClassVar[Mapping[str, Any]]
-    _model: ClassVar[Any]
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -124,10 +123,13 @@ class Settings:
         cls._fields = found
 
     def __init__(self, **values: Any) -> None:
-        cls = type(self)
-        checked = _check(cls, values)
-        declared = {name: _instance(cls, name, getattr(checked, name)) for name in cls._fields}
-        self._fill(declared | (checked.model_extra or {}) | {"given": frozenset(checked.model_fields_set)})
+        checked = _validate(type(self), values)
+        found = {name: getattr(checked, name) for name in self._fields}
+        for name, kind in self.types().items():
+            if _is_settings(kind):
+                inner = found[name]
+                found[name] = kind(**{key: getattr(inner, key) for key in inner.model_fields_set})
+        self._fill(found | (checked.model_extra or {}) | {"given": frozenset(checked.model_fields_set)})
         self.check()
 
     def _fill(self, values: Mapping[str, Any]) -> None:
@@ -136,6 +138,14 @@ class Settings:
 
     def check(self) -> None:
         """Reject invalid combinations of values."""
+
+    def check_positive(self, *names: str) -> None:
+        """Reject numbers below 1 in some fields, which may be lists or None."""
+        for name in names:
+            value = getattr(self, name)
+            least = min(value, default=1) if isinstance(value, list) else value
+            if least is not None and least < 1:
+                raise UsageError("{--{flag}} must be 1 or more, not {n}.", flag=name, n=least)
 
     def replaced(self, **values: Any) -> Self:
         """Return a copy with some values replaced."""
@@ -154,24 +164,27 @@ class Settings:
         return cls._fields
 
     @classmethod
+    @cache
     def types(cls) -> Mapping[str, Any]:
         """Return the field types by name."""
-        if "_types" not in cls.__dict__:
-            hints = type_hints(cls)
-            cls._types = {name: hints[name] for name in cls._fields}
-        return cls._types
+        hints = type_hints(cls)
+        return {name: hints[name] for name in cls._fields}
 
     @classmethod
+    @cache
     def checker(cls) -> type[BaseModel]:
         """Return the pydantic model that validates values, created on first use."""
-        if "_model" not in cls.__dict__:
-            from pydantic import ConfigDict, create_model
+        from pydantic import ConfigDict, Field, create_model
 
-            config = ConfigDict(extra="allow" if cls.open else "forbid", protected_namespaces=())
-            fields: dict[str, Any] = {name: _model_field(cls.types()[name], one) for name, one in cls._fields.items()}
-            cls._model = create_model(cls.__name__, __config__=config, **fields)
-        found: type[BaseModel] = cls._model
-        return found
+        fields: dict[str, Any] = {}
+        for name, one in cls._fields.items():
+            kind = cls.types()[name]
+            if _is_settings(kind):
+                fields[name] = kind.checker(), Field(default_factory=kind.checker())
+            else:
+                fields[name] = kind, Field(default=one.default, description=one.help, **one.limits)
+        config = ConfigDict(extra="allow" if cls.open else "forbid", protected_namespaces=())
+        return create_model(cls.__name__, __config__=config, **fields)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable: {name}")
@@ -187,18 +200,10 @@ class Settings:
         return f"{type(self).__name__}({values})"
 
 
-_OWN = ("given", "group", "open", "_fields", "_types", "_model")
+_OWN = ("given", "group", "open", "_fields")
 
 
-def _model_field(kind: Any, one: Setting) -> tuple[Any, Any]:
-    from pydantic import Field
-
-    if _is_settings(kind):
-        return kind.checker(), Field(default_factory=kind.checker())
-    return kind, Field(default=one.default, description=one.help, **one.limits)
-
-
-def _check(cls: type[Settings], values: Mapping[str, Any]) -> BaseModel:
+def _validate(cls: type[Settings], values: Mapping[str, Any]) -> BaseModel:
     from pydantic import ValidationError
 
     try:
@@ -228,14 +233,6 @@ def _listed(cls: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _instance(cls: type[Settings], name: str, value: Any) -> Any:
-    """Convert the pydantic model of nested settings back to the settings."""
-    kind = cls.types()[name]
-    if not _is_settings(kind):
-        return value
-    return kind(**{key: getattr(value, key) for key in value.model_fields_set})
-
-
 def members(kind: Any) -> tuple[Any, ...]:
     """Return the members of a union without None, or the type itself."""
     parts = get_args(kind) if get_origin(kind) in (UnionType, Union) else (kind,)
@@ -247,20 +244,13 @@ def is_list(kind: Any) -> bool:
     return get_origin(kind) is list
 
 
-def choices_of(kind: Any) -> tuple[Any, ...] | None:
-    """Return the values of a Literal type; None for any other type."""
-    for part in members(kind):
-        if get_origin(part) is Literal:
-            return get_args(part)
-    return None
-
-
-def plain_type(kind: Any) -> type:
-    """Return int, float, bool, dict or str: how a command-line value of the type is parsed."""
+def command_line_type(kind: Any) -> tuple[type, tuple[Any, ...] | None]:
+    """Return how a command-line value is parsed (int, float, bool, dict or str), and the choices of a Literal."""
     if get_origin(kind) is dict:
-        return dict
+        return dict, None
+    choices = next((get_args(part) for part in members(kind) if get_origin(part) is Literal), None)
     parts = members(get_args(kind)[0] if is_list(kind) else kind)
-    return next((known for known in (bool, int, float) if known in parts), str)
+    return next((known for known in (bool, int, float) if known in parts), str), choices
 
 
 def explain(

@@ -30,6 +30,8 @@ from eyechart.settings.shared import (
 CUPL = "cupl_prompts.json"
 """CLIP_benchmark's CuPL file: class descriptions of ImageNet written by a language model."""
 Hub = Literal["huggingface", "modelscope"]
+PAIRS = ("model_options", "task_options")
+"""Settings that are tables in a file and KEY=VALUE on the command line."""
 
 
 class TableSettings(Settings):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 OWN: Final = "eyechart"
@@ -32,23 +32,18 @@ IMPLIED = {"internvl": "internvl"}
 
 def filled(values: Mapping[str, Any]) -> dict[str, Any]:
     """Fill in the preset's defaults for settings that are not given."""
-    preset = values.get("preset") or _implied(values)
+    preset = values.get("preset")
+    if not preset:
+        family = values.get("model_type")
+        if family is None:
+            named = [values.get(name) for name in ("pretrained_model", "model")]
+            texts = [text for names in named if isinstance(names, list | tuple) for text in names]
+            prefixes = {text[: text.find("_") + 1] for text in texts if isinstance(text, str)}
+            family = prefixes.pop().removesuffix("_") if len(prefixes) == 1 else None
+        preset = IMPLIED.get(str(family), OWN)
     defaults = PRESETS.get(preset, {})
     options = {**defaults.get("task_options", {}), **(values.get("task_options") or {})}
     return {**defaults, **values, "preset": preset, **({"task_options": options} if options else {})}
-
-
-def _implied(values: Mapping[str, Any]) -> str:
-    family = values.get("model_type")
-    if family is None:
-        named = [*_texts(values.get("pretrained_model")), *_texts(values.get("model"))]
-        families = {next((one for one in IMPLIED if name.startswith(f"{one}_")), None) for name in named}
-        family = families.pop() if len(families) == 1 else None
-    return IMPLIED.get(str(family), OWN)
-
-
-def _texts(value: object) -> Iterable[str]:
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []
 
 
 def changes(preset: str, settings: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:

@@ -41,13 +41,7 @@ class RerankerSettings(Settings):
 class BatchSettings(Settings):
     """Batch size."""
 
-    batch_size: int = setting(
-        64,
-        "images or texts per forward pass (default: 64)",
-        group=HOW,
-        common=True,
-        ge=1,
-    )
+    batch_size: int = setting(64, "images or texts per forward pass (default: 64)", group=HOW, common=True, ge=1)
 
 
 class SeedSettings(Settings):

@@ -170,11 +170,6 @@ class ProbeSettings(SeedSettings, MetricSettings, TaskSettings):
         """The training and the validation split."""
         return tuple(dict.fromkeys(filter(None, (self.train_split, self.val_split))))
 
-    @property
-    def draws_few(self) -> bool:
-        """Whether any probe is trained on a few-shot sample."""
-        return self.fewshot_k > 0 or bool(self.fewshot_curve)
-
     def check(self) -> None:
         """Reject values that leave no training data."""
         if self.val_split and self.val_proportion:
@@ -187,20 +182,11 @@ class ProbeSettings(SeedSettings, MetricSettings, TaskSettings):
             raise UsageError(
                 "{--fewshot_k} must be 1 or more, or -1 for all images, not {fewshot_k}.", fewshot_k=self.fewshot_k
             )
-        if self.fewshot_curve and min(self.fewshot_curve) < 1:
-            raise UsageError(
-                "{--fewshot_curve} must be 1 or more, not {fewshot_curve}.", fewshot_curve=min(self.fewshot_curve)
-            )
-        if self.fewshot_repeats < 1:
-            raise UsageError(
-                "{--fewshot_repeats} must be 1 or more, not {fewshot_repeats}.", fewshot_repeats=self.fewshot_repeats
-            )
-        if self.folds is not None:
-            self._check_folds(self.folds)
-
-    def _check_folds(self, folds: int) -> None:
-        if folds < 2:
-            raise UsageError("{--folds} must be 2 or more, not {folds}.", folds=folds)
+        self.check_positive("fewshot_curve", "fewshot_repeats")
+        if self.folds is None:
+            return
+        if self.folds < 2:
+            raise UsageError("{--folds} must be 2 or more, not {folds}.", folds=self.folds)
         for other in ("val_split", "fewshot_curve"):
             if getattr(self, other):
                 raise UsageError(
@@ -216,7 +202,7 @@ class ProbeSettings(SeedSettings, MetricSettings, TaskSettings):
             found["train_split"] = None
         if self.fewshot_curve:
             found["fewshot_curve"] = sorted(set(self.fewshot_curve))
-        if not self.draws_few:
+        if self.fewshot_k <= 0 and not self.fewshot_curve:
             found.pop("fewshot_repeats")
         return found
 
@@ -250,8 +236,7 @@ class KnnSettings(ProbeSettings):
     def check(self) -> None:
         """Reject fewer than one neighbour."""
         super().check()
-        if self.knn_k < 1:
-            raise UsageError("{--knn_k} must be 1 or more, not {knn_k}.", knn_k=self.knn_k)
+        self.check_positive("knn_k")
 
     def recorded(self) -> dict[str, Any]:
         """Leave out the validation set."""
@@ -270,8 +255,7 @@ class ZeroshotRetrievalSettings(RecallSettings, MetricSettings, TaskSettings):
 
     def check(self) -> None:
         """Reject cutoffs below 1."""
-        if min(self.recall_k, default=1) < 1:
-            raise UsageError("{--recall_k} must be 1 or more, not {recall_k}.", recall_k=min(self.recall_k))
+        self.check_positive("recall_k")
 
     def recorded(self) -> dict[str, Any]:
         """Add the cutoff of the dataset's main metric if that is a mean recall."""
@@ -414,9 +398,3 @@ def nested_settings(values: Mapping[str, Any]) -> dict[str, Any]:
             given = {name: getattr(given, name) for name in given.given}
         found["questions"] = {**given, **questions}
     return found
-
-
-def task_flag_types() -> dict[str, Any]:
-    """Return the types of `task_flags`."""
-    types = {name: kind for task in TASKS for name, kind in task.types().items()}
-    return {name: types[name] for name in task_flags()}

@@ -11,12 +11,12 @@ from typing import Any
 from eyechart.cli.flags.parser import CommandParser, HelpAll
 from eyechart.errors import UsageError
 from eyechart.messages import UserMessage
-from eyechart.settings.declare import Setting, Settings, choices_of, is_list, plain_type
-from eyechart.settings.evaluation import EVALUATION, CommandSettings
+from eyechart.settings.declare import Setting, Settings, command_line_type, is_list
+from eyechart.settings.evaluation import EVALUATION, PAIRS, CommandSettings
 from eyechart.settings.generation import QuestionSettings
 from eyechart.settings.presets import NOT_NUMBERS, PRESETS, filled
 from eyechart.settings.shared import TOP
-from eyechart.settings.tasks import nested_settings, task_flag_types, task_flags
+from eyechart.settings.tasks import TASKS, nested_settings, task_flags
 
 INSTEAD = {
     "model": ("pretrained_model",),
@@ -26,8 +26,6 @@ INSTEAD = {
 
 NAMING = {"dataset": {"dataset"}, "model": {"model", "pretrained", "pretrained_model"}}
 """Settings that name datasets and models."""
-PAIRS = ("model_options", "task_options")
-"""KEY=VALUE settings: the command line's are added to the config file's."""
 
 
 def complete(parser: CommandParser, given: dict[str, Any]) -> dict[str, Any]:
@@ -44,12 +42,10 @@ def complete(parser: CommandParser, given: dict[str, Any]) -> dict[str, Any]:
     if not words and not file:
         _check_lists(given, given)
         return given
-    below: dict[str, Any] = {}
-    if file:
-        from eyechart.cli.flags.eval_inputs import read_config
+    from eyechart.cli.flags.eval_inputs import read_config, sort_targets
 
-        below = read_config(parser, file)
-    said = _of_words(words, given, given.get("catalogue") or below.get("catalogue") or []) if words else {}
+    below = read_config(parser, file) if file else {}
+    said = sort_targets(words, given, given.get("catalogue") or below.get("catalogue") or [])
     _check_lists(given, {**below, **said, **given})
     if words and not {"dataset"} & {*said, *given, *below}:
         raise UsageError(
@@ -57,30 +53,13 @@ def complete(parser: CommandParser, given: dict[str, Any]) -> dict[str, Any]:
             advice="Add the name of a dataset or the path of an existing folder or table, or use {--dataset}.",
             words=", ".join(words),
         )
+    exclusive = [{action.dest for action in group._group_actions} for group in parser._mutually_exclusive_groups]
     for name in (*given, *said):
-        for other in (*INSTEAD.get(name, ()), *_exclusive(parser, name)):
+        for other in set(INSTEAD.get(name, ())).union(*(group - {name} for group in exclusive if name in group)):
             below.pop(other, None)
-    options = {
-        name: [*below.get(name, []), *given[name]] for name in PAIRS if name in given
-    }  # the last of a key counts
-    return below | said | given | options
-
-
-def _of_words(words: list[str], given: dict[str, Any], catalogue: list[str]) -> dict[str, Any]:
-    from eyechart.cli.flags.eval_inputs import sort_targets
-
-    said = sort_targets(words, catalogue)
-    for kind, names in said.items():
-        for flag in (kind, *(("pretrained_model",) if kind == "model" else ())):
-            if flag in given:
-                raise UsageError(
-                    "{names} and {--{flag}} both specify a {kind}.",
-                    advice="Use positional arguments or flags, not both.",
-                    names=" ".join(names),
-                    flag=flag,
-                    kind=kind,
-                )
-    return said
+    # Pairs of the command line are added to those of the file; the last of a key counts.
+    pairs = {name: [*below.get(name, []), *given[name]] for name in PAIRS if name in given}
+    return below | said | given | pairs
 
 
 def _check_lists(given: dict[str, Any], known: dict[str, Any]) -> None:
@@ -95,9 +74,11 @@ def _check_lists(given: dict[str, Any], known: dict[str, Any]) -> None:
     if not missing or not behind:
         return
     from eyechart.cli.flags.eval_inputs import kinds_of
+    from eyechart.datasets.catalogue import load_catalogue, user_files
 
+    catalogue = load_catalogue(user_files(given.get("catalogue") or []))
     for name, value in behind:
-        kind = next((kind for kind in kinds_of(value, given.get("catalogue") or []) if kind in missing), None)
+        kind = next((kind for kind in kinds_of(value, catalogue) if kind in missing), None)
         if kind:
             raise UsageError(
                 "{--{flag}} takes several values and consumed {word}, which is a known {kind}.",
@@ -108,12 +89,6 @@ def _check_lists(given: dict[str, Any], known: dict[str, Any]) -> None:
             )
 
 
-def _exclusive(parser: CommandParser, name: str) -> set[str]:
-    """Return the settings that are mutually exclusive with one."""
-    groups = [{action.dest for action in group._group_actions} for group in parser._mutually_exclusive_groups]
-    return set().union(*(group - {name} for group in groups if name in group))
-
-
 CLIP_BENCHMARK = "clip_benchmark"
 """Name of the command that applies CLIP_benchmark's defaults."""
 
@@ -121,17 +96,12 @@ CLIP_BENCHMARK = "clip_benchmark"
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return the given flags as values of `eyechart.config.Config`."""
     given = vars(args)
-    tables = {name: dict(given[name]) for name in ("model_options", "task_options") if name in given}
+    tables = {name: dict(given[name]) for name in PAIRS if name in given}
     values = nested_settings(given | tables)
     if args.program == CLIP_BENCHMARK:
         defaults = {**PRESETS[CLIP_BENCHMARK], **PRESETS[filled(values)["preset"]]}
         values = {name: defaults[name] for name in NOT_NUMBERS} | values
     return values
-
-
-def command_of(args: argparse.Namespace) -> CommandSettings:
-    """Return the settings of the command itself."""
-    return CommandSettings(**{name: value for name, value in vars(args).items() if name in CommandSettings.fields()})
 
 
 # The flags of ``eyechart eval``, derived from `eyechart.settings`.
@@ -144,6 +114,7 @@ EXAMPLES = (
     "MMBench_DEV_EN Qwen/Qwen2.5-VL-3B-Instruct --limit 100",
     "--config eval.yaml --dry-run",
 )
+SWITCHES: dict[str, Any] = {"on": "store_true", "off": "store_false", "both": argparse.BooleanOptionalAction}
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
 
@@ -154,7 +125,7 @@ def eval_settings() -> Iterator[tuple[str, Setting, Any]]:
     yield from ((name, one, kind) for name, one, kind in command if one.group == TOP)
     for owner in EVALUATION:
         yield from settings_in(owner)
-    types = task_flag_types()
+    types = {name: kind for task in TASKS for name, kind in task.types().items()}
     yield from ((name, one, types[name]) for name, one in task_flags().items())
     yield from ((name, one, kind) for name, one, kind in command if one.group != TOP)
     yield from settings_in(QuestionSettings)
@@ -206,33 +177,27 @@ def add_flags(group: Any, owner: type[Settings], names: Collection[str] = ()) ->
 
 def add_flag(group: Any, name: str, one: Setting, kind: Any, default: Any = argparse.SUPPRESS) -> None:
     """Add the flag of a setting; without a default, the namespace contains it only if it is given."""
-    said = {"dest": name, "default": default, "help": argparse.SUPPRESS if one.hidden else one.help}
     flags = (f"--{(one.flag_name or name).replace('_', '-')}", *one.flags)
     if one.switch == "off":
         flags = (f"--no-{name.replace('_', '-')}",)
-    form = {**said, **_form(one, kind), **({"metavar": one.metavar} if one.metavar else {})}
+    form: dict[str, Any] = {"dest": name, "default": default, "help": argparse.SUPPRESS if one.hidden else one.help}
+    if one.metavar:
+        form["metavar"] = one.metavar
+    read, choices = command_line_type(kind)
+    if read is bool and one.bare is None:
+        form["action"] = SWITCHES[one.switch]
+    elif read is not str:
+        form["type"] = {dict: option_of, bool: _flag}.get(read, read)
+    if choices is not None:
+        form["choices"] = [choice for choice in choices if choice or one.bare is None]
+    if one.bare is not None:
+        form |= {"nargs": argparse.OPTIONAL, "const": one.bare}
+    elif read is dict or is_list(kind) or one.per_dataset:
+        form["nargs"] = argparse.ONE_OR_MORE
     action = group.add_argument(*flags, **form)
     action.declared = one  # read by the help formatter and by config files
     for flag, (value, text) in one.constants.items():
         group.add_argument(flag, action="store_const", dest=name, const=value, default=default, help=text)
-
-
-def _form(one: Setting, kind: Any) -> dict[str, Any]:
-    read, choices = plain_type(kind), choices_of(kind)
-    several = {"nargs": argparse.ONE_OR_MORE}
-    if read is dict:
-        return {"type": option_of, **several}
-    if read is bool and one.bare is not None:
-        return {"type": _flag, "nargs": argparse.OPTIONAL, "const": one.bare}
-    if read is bool:
-        switches: dict[str, Any] = {"on": "store_true", "off": "store_false", "both": argparse.BooleanOptionalAction}
-        return {"action": switches[one.switch]}
-    found: dict[str, Any] = {} if read is str else {"type": read}
-    if choices is not None:
-        found["choices"] = [choice for choice in choices if choice or one.bare is None]
-    if one.bare is not None:
-        return {**found, "nargs": argparse.OPTIONAL, "const": one.bare}
-    return {**found, **(several if is_list(kind) or one.per_dataset else {})}
 
 
 def option_of(text: str) -> tuple[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,9 @@ from eyechart.models.registry import FAMILIES, OWN_GENERATORS
 from eyechart.models.resolve import CHECKPOINTS, HUB_ID, PREFIXES, collection_names, expand_collection, open_clip_names
 from eyechart.plugins import PYTHON
 from eyechart.settings.declare import Setting
+from eyechart.settings.evaluation import PAIRS
 from eyechart.settings.tasks import task_flags
 
-OPTIONS = ("model_options", "task_options")
-"""Settings that are tables in a file and KEY=VALUE on the command line."""
 QUESTIONS = "questions"
 """A nested table of flags, as in `Config`."""
 NOT_IN_FILES = frozenset({"help", "help_all", "config", "targets", "not", "negated"})
@@ -51,7 +50,7 @@ def read_config(parser: CommandParser, file: str) -> dict[str, Any]:
             )
         if value is None:
             continue
-        if flags[name].dest in seen - set(OPTIONS):
+        if flags[name].dest in seen - set(PAIRS):
             raise UsageError(
                 "{path} sets {name!r} twice.", advice="Check for an alias of the same setting.", path=path, name=name
             )
@@ -78,7 +77,7 @@ def _settings(content: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
         name = str(key).removeprefix("--").replace("-", "_")
         if name == QUESTIONS and isinstance(value, Mapping):
             yield from _settings(value)
-        elif name in OPTIONS and isinstance(value, Mapping):
+        elif name in PAIRS and isinstance(value, Mapping):
             own = {inner: one for inner, one in value.items() if name == "model_options" or inner not in task_flags()}
             yield from ((inner, one) for inner, one in value.items() if inner not in own)
             if own:
@@ -90,32 +89,24 @@ def _settings(content: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
 def _words(action: argparse.Action, name: str, value: Any, path: Path) -> list[str] | None:
     """Return a setting as command-line arguments; None if it has no such form and `Config` validates it."""
     flag = action.option_strings[0]
-    if isinstance(value, Mapping) or (isinstance(value, str) and action.nargs == 0 and _declared(action).words):
+    declared: Setting = getattr(action, "declared", Setting())
+    if isinstance(value, Mapping) or (isinstance(value, str) and action.nargs == 0 and declared.words):
         return None
     if action.nargs == 0:
-        return _switch(action, name, value, path)
+        if not isinstance(value, bool):
+            raise UsageError("{path}: {name} takes true or false.", path=path, name=name)
+        if isinstance(action, argparse.BooleanOptionalAction):
+            return [action.option_strings[0 if value else 1]]
+        # `xlsx: false` is the flag --no-xlsx, whose const is the value of the setting.
+        wanted = value == action.const if name == action.dest and isinstance(action.const, bool) else value
+        return [flag] if wanted else []
     if isinstance(value, list):
         if action.nargs not in LISTS:
             raise UsageError("{path}: {name} takes one value, not a list.", path=path, name=name)
         return [flag, *(str(_plain(item, action, name, path)) for item in value)] if value else []
-    if value is False and not _declared(action).default:
+    if value is False and not declared.default:
         return []
     return [f"{flag}={_plain(value, action, name, path)}"]
-
-
-def _declared(action: argparse.Action) -> Setting:
-    """Return the declaration that a flag is derived from."""
-    return getattr(action, "declared", Setting())
-
-
-def _switch(action: argparse.Action, name: str, value: Any, path: Path) -> list[str]:
-    if not isinstance(value, bool):
-        raise UsageError("{path}: {name} takes true or false.", path=path, name=name)
-    if isinstance(action, argparse.BooleanOptionalAction):
-        return [action.option_strings[0 if value else 1]]
-    # `xlsx: false` is the flag --no-xlsx, whose const is the value of the setting.
-    wanted = value == action.const if name == action.dest and isinstance(action.const, bool) else value
-    return [action.option_strings[0]] if wanted else []
 
 
 def _plain(value: Any, action: argparse.Action, name: str, path: Path) -> Any:
@@ -142,89 +133,72 @@ BY_FLAGS = "Specify which: {--dataset={word}} or {--model={word}}."
 BY_LIST = "Specify which: {--dataset={word}} or {--pretrained_model={word}}."
 
 
-def sort_targets(words: Sequence[str], catalogue_files: Sequence[str] = ()) -> dict[str, list[str]]:
+def sort_targets(words: Sequence[str], flags: Collection[str], catalogue_files: Sequence[str]) -> dict[str, list[str]]:
     """Sort positional arguments into values of ``dataset`` and ``model``; a setting without values is left out.
 
     Raises:
-        UsageError: If an argument could be both, or is neither.
+        UsageError: If an argument could be both, is neither, or repeats one of the given flags.
     """
     catalogue = load_catalogue(user_files(catalogue_files))
-    sorted_words: dict[str, list[str]] = {"dataset": [], "model": []}
+    found: dict[str, list[str]] = {}
     for word in words:
-        data, model = _is_data(word, catalogue), _is_model(word, catalogue)
-        if data and model:
+        kinds = kinds_of(word, catalogue)
+        if not kinds:
+            raise _unknown(word, catalogue)
+        if len(kinds) > 1:
             advice = BY_LIST if Path(word).is_file() else BY_FLAGS
             raise UsageError("{word} could be a dataset or a model.", advice=advice, word=word)
-        if not data and not model:
-            raise _unknown(word, catalogue)
-        # Shells complete the name of a folder with a slash, which is not part of a dataset's name.
-        sorted_words["dataset" if data else "model"] += [word.rstrip("/") or word] if data else _models(word)
-    return {kind: names for kind, names in sorted_words.items() if names}
+        names = [word]
+        if kinds == ["dataset"]:
+            # Shells complete the name of a folder with a slash, which is not part of a dataset's name.
+            names = [word.rstrip("/") or word]
+        elif (pairs := expand_collection(word)) is not None:
+            names = [f"{name}:{weights}" for name, weights in pairs]
+        found.setdefault(kinds[0], []).extend(names)
+    for flag, kind in {"dataset": "dataset", "model": "model", "pretrained_model": "model"}.items():
+        if flag in flags and kind in found:
+            raise UsageError(
+                "{names} and {--{flag}} both specify a {kind}.",
+                advice="Use positional arguments or flags, not both.",
+                names=" ".join(found[kind]),
+                flag=flag,
+                kind=kind,
+            )
+    return found
 
 
-def kinds_of(word: str, catalogue_files: Sequence[str] = ()) -> list[str]:
+def kinds_of(word: str, catalogue: Catalogue) -> list[str]:
     """Return what a word may name: ``dataset``, ``model``, both or neither."""
-    catalogue = load_catalogue(user_files(catalogue_files))
-    return ["dataset"] * _is_data(word, catalogue) + ["model"] * _is_model(word, catalogue)
-
-
-def _is_data(word: str, catalogue: Catalogue) -> bool:
     path = Path(word).expanduser()
-    if is_dataset(word, catalogue) or word.startswith(PYTHON):
-        return True
-    if path.is_dir():
-        return not _is_model_folder(path)
+    named = is_dataset(word, catalogue) or word.startswith(PYTHON)
     if path.is_file():
-        return not _is_model_file(path)
-    return find_questions(word) is not None
+        model_file = path.suffix in (".onnx", ".json", *CHECKPOINTS)
+        data, model = named or not model_file, model_file or path.suffix.lower() == ".txt"  # a list of either
+    elif path.is_dir() and any(families_in(path, role) for role in FAMILIES):
+        data, model = named, True
+    else:
+        data, model = named or path.is_dir() or find_questions(word) is not None, _is_model(word, catalogue)
+    return ["dataset"] * data + ["model"] * model
 
 
 def _is_model(word: str, catalogue: Catalogue) -> bool:
-    path = Path(word).expanduser()
-    if path.is_dir() and _is_model_folder(path):
-        return True
-    if path.is_file():
-        return _is_model_file(path) or path.suffix.lower() == ".txt"  # a list of datasets or models
+    """Whether a word that is not the path of a model may name one."""
     if word.startswith((PYTHON, *PREFIXES)) or word in MODELS or word in collection_names():
         return True
     name, colon, tag = word.partition(":")
     if colon and len(name) > 1 and tag and not tag.startswith("//"):
         return True
-    if word.replace("/", "-") in open_clip_names() or word in _registered():
+    plugins = (name for families in FAMILIES.values() for name in families.names() if name not in families.built_in)
+    if word.replace("/", "-") in open_clip_names() or word in (*plugins, *OWN_GENERATORS.names()):
         return True
-    return _is_hub_id(word, catalogue)
-
-
-def _is_hub_id(word: str, catalogue: Catalogue) -> bool:
-    """Whether a word is ``owner/name`` and neither a path below an existing folder nor a dataset."""
-    owner = word.partition("/")[0]
+    # A hub id is owner/name, and neither a path below an existing folder nor a dataset.
     return (
         HUB_ID.fullmatch(word) is not None
         and is_path(word, catalogue)
         and not is_dataset(word, catalogue)
-        and not Path(owner).exists()
+        and not Path(word.partition("/")[0]).exists()
         and Path(word).suffix.lower() not in TABLES
     )
-
-
-def _is_model_folder(folder: Path) -> bool:
-    return any(families_in(folder, role) for role in FAMILIES)
-
-
-def _is_model_file(path: Path) -> bool:
-    return path.suffix in (".onnx", ".json", *CHECKPOINTS)
-
-
-def _registered() -> list[str]:
-    """List the models that plugins register."""
-    plugins = (name for families in FAMILIES.values() for name in families.names() if name not in families.built_in)
-    return [*plugins, *OWN_GENERATORS.names()]
-
-
-def _models(word: str) -> list[str]:
-    """Expand a collection; any other model stays as it is."""
-    pairs = expand_collection(word)
-    return [word] if pairs is None else [f"{name}:{weights}" for name, weights in pairs]
 
 
 def _unknown(word: str, catalogue: Catalogue) -> UsageError:

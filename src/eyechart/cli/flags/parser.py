@@ -16,6 +16,10 @@ LISTS = (argparse.ONE_OR_MORE, argparse.ZERO_OR_MORE)
 Completion = Callable[["CommandParser", dict[str, Any]], dict[str, Any]]
 
 
+_NAMING = ("the following arguments are required: {names}", "not allowed with argument {names}")
+"""Messages of `argparse` that end with names of arguments."""
+
+
 class CommandParser(argparse.ArgumentParser):
     """Flags are declared and shown with hyphens; underscores, as in CLIP_benchmark, are accepted too."""
 
@@ -68,12 +72,19 @@ class CommandParser(argparse.ArgumentParser):
         try:
             return super().parse_known_args(self._spelled(words), namespace)
         except argparse.ArgumentError as error:
-            self.error(_message(error))
+            message = UserMessage(error.message)
+            for text in _NAMING:
+                beginning = text.removesuffix("{names}")
+                if error.message.startswith(beginning):
+                    message = UserMessage(text, names=error.message.removeprefix(beginning))
+            if error.argument_name is not None:
+                message = UserMessage("argument {name}: {message}", name=error.argument_name, message=message)
+            self.error(message)
 
     def error(self, message: str) -> NoReturn:
         """Print the error and a pointer to the help, and exit with 2."""
         text = "{program}: {where}{message}\nsee {program} --help\n"
-        write_message(UserMessage(text, program=self.prog, where=self._source, message=message), sys.stderr)
+        write_message(text, sys.stderr, program=self.prog, where=self._source, message=message)
         sys.exit(2)
 
     def format_help(self) -> str:
@@ -86,24 +97,20 @@ class CommandParser(argparse.ArgumentParser):
         head.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         head.add_text(self.description)
         for group in self._action_groups:
-            shown = [action for action in group._group_actions if everything or self._is_common(action)]
             groups.start_section(group.title)
             groups.add_text(group.description)
-            groups.add_arguments(shown)
+            for action in group._group_actions:
+                flags = action.option_strings
+                if everything or not flags or not self.common.isdisjoint(flags):
+                    groups.add_argument(action)
             groups.end_section()
         if not everything:
             text = "These are the common flags. All of them: {program} --help-all"
             groups.add_text(UserMessage(text, program=self.prog))
         examples = "".join(f"  {self.prog} {line}\n" for line in self.examples)
-        return (
-            head.format_help()
-            + (f"\n{translate('examples:')}\n{examples}" if examples else "")
-            + "\n"
-            + groups.format_help()
-        )
-
-    def _is_common(self, action: argparse.Action) -> bool:
-        return not action.option_strings or not self.common.isdisjoint(action.option_strings)
+        if examples:
+            examples = f"\n{translate('examples:')}\n{examples}"
+        return f"{head.format_help()}{examples}\n{groups.format_help()}"
 
     def _spelled(self, words: Iterable[str]) -> list[str]:
         """Spell known flags with hyphens; arguments after ``--`` stay as they are."""
@@ -168,10 +175,9 @@ class HelpAll(argparse.Action):
     def __init__(self, option_strings: Sequence[str], dest: str = argparse.SUPPRESS, **_: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help="show all flags and exit")
 
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+    def __call__(self, parser: Any, *_: Any) -> None:
         """Print the help and exit."""
-        text = parser.describe(everything=True) if isinstance(parser, CommandParser) else parser.format_help()
-        write_message(text, sys.stdout)
+        write_message(parser.describe(everything=True), sys.stdout)
         parser.exit()
 
 
@@ -210,7 +216,8 @@ class HelpFormatter(argparse.HelpFormatter):
 
     def _expand_help(self, action: argparse.Action) -> str:
         text = action.help if isinstance(action.help, UserMessage) else super()._expand_help(action)
-        default = _default_of(action)
+        declared = getattr(action, "declared", None)  # the setting that a flag is derived from
+        default = action.default if declared is None or action.default is not argparse.SUPPRESS else declared.default
         if action.nargs == 0 or default in (None, False, [], [""], "", argparse.SUPPRESS) or "(default: " in text:
             return translate(text)
         shown = " ".join(map(str, default)) if isinstance(default, list) else str(default)
@@ -220,25 +227,3 @@ class HelpFormatter(argparse.HelpFormatter):
         if action.nargs in LISTS:
             return "{} ...".format(*self._metavar_formatter(action, default_metavar)(1))
         return super()._format_args(action, default_metavar)
-
-
-def _default_of(action: argparse.Action) -> Any:
-    """Return the default of a flag, from argparse or from the setting it is derived from."""
-    declared = getattr(action, "declared", None)
-    return action.default if declared is None or action.default is not argparse.SUPPRESS else declared.default
-
-
-_NAMING = ("the following arguments are required: {names}", "not allowed with argument {names}")
-"""Messages of `argparse` that end with names of arguments."""
-
-
-def _message(error: argparse.ArgumentError) -> UserMessage:
-    """Convert an `argparse` error to a translatable message."""
-    message = UserMessage(error.message)
-    for text in _NAMING:
-        beginning = text.removesuffix("{names}")
-        if error.message.startswith(beginning):
-            message = UserMessage(text, names=error.message.removeprefix(beginning))
-    if error.argument_name is None:
-        return message
-    return UserMessage("argument {name}: {message}", name=error.argument_name, message=message)
