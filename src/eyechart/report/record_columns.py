@@ -22,7 +22,7 @@ from eyechart.io.files import cache_root, write_atomic
 from eyechart.io.safe_parse import DAMAGED, Objects
 from eyechart.results import Result
 from eyechart.results.files import record_blocks, records_file
-from eyechart.results.job_results import BADNESS
+from eyechart.results.job_results import badness
 from eyechart.types import MeanOf, RecordForm
 
 Ints = NDArray[np.int64]
@@ -144,11 +144,11 @@ class _RecordsReader:
         for position, thumbnail in enumerate(_column(block, "thumbnail", None), start):
             if thumbnail and len(self.thumbnails) < MAX_THUMBNAILS:
                 self.thumbnails[position] = str(thumbnail)
-        if badness_of := BADNESS.get(self.form):
+        if self.form not in ("", "question"):  # questions are not ordered
             wrong: Sequence[int] = range(len(block))
             if "rank" in _NUMBERS.get(self.form, ()):  # most are right, and need not be looked at
                 wrong = [i for i, rank in enumerate(_column(block, "rank", None)) if rank != 1]
-            found = ((badness_of(block[i]), -(start + i), block[i]) for i in wrong)
+            found = ((badness(block[i]), -(start + i), block[i]) for i in wrong)
             self.worst = heapq.nlargest(self.keep, chain(self.worst, (one for one in found if one[0] > 0)))
 
     def columns(self) -> RecordColumns:

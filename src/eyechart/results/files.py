@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -54,35 +53,28 @@ def parse_documents(text: str, path: Path) -> Documents:
         return Documents((parse_json(text),), by_line="\n" not in text.strip())
     except ValueError as error:
         whole = error
-    bodies, damaged = [], []
+    bodies: dict[object, Mapping[str, Any]] = {}
+    damaged = []
     for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                body = parse_json(line)
-                if not isinstance(body, dict):
-                    raise ValueError("not an object")  # noqa: TRY004 - one kind of error for all damaged lines
-                bodies.append(body)
-            except ValueError as error:
-                damaged.append(
-                    UserMessage(
-                        "{path}, line {number}: not valid JSON ({reason}).", path=path, number=number, reason=error
-                    )
-                )
+        if not line.strip():
+            continue
+        try:
+            body = parse_json(line)
+            if not isinstance(body, dict):
+                raise ValueError("not an object")  # noqa: TRY004 - one kind of error for all damaged lines
+        except ValueError as error:
+            message = "{path}, line {number}: not valid JSON ({reason})."
+            damaged.append(UserMessage(message, path=path, number=number, reason=error))
+            continue
+        # A later line of ours replaces the earlier one; other tools' lines are all kept.
+        key: object = identity_of(body) if "checksum" in body else number
+        bodies.pop(key, None)
+        bodies[key] = body
     if not bodies:
         raise ResultError(
             "{path} is not valid JSON ({reason}).", advice=HALF_WRITTEN, path=path, reason=whole
         ) from whole
-    return Documents(tuple(_current(bodies)), tuple(damaged))
-
-
-def _current(bodies: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
-    """Drop results of ours that a later line replaces; other tools' lines are all kept."""
-    found: dict[object, Mapping[str, Any]] = {}
-    for body in bodies:
-        key: object = identity_of(body) if "checksum" in body else id(body)
-        found.pop(key, None)
-        found[key] = body
-    return found.values()
+    return Documents(tuple(bodies.values()), tuple(damaged))
 
 
 def read_documents(path: Path) -> Documents:
@@ -196,16 +188,9 @@ def record_blocks(result: ResultFields) -> Iterator[Objects]:
     Raises:
         ResultError: Before the first block, if the records are missing or were modified.
     """
-    path = _checked_records(result)
-    if path is not None:
-        yield from object_blocks(path, ResultError)
-
-
-def _checked_records(result: ResultFields) -> Path | None:
-    """Return the path of a result's records after verifying their digest."""
     path = records_file(result)
     if path is None:
-        return None
+        return
     try:
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -223,12 +208,7 @@ def _checked_records(result: ResultFields) -> Path | None:
             path=path,
             result_path=result.path,
         )
-    return path
-
-
-def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Stream a JSON-lines file; an invalid line is an error with its line number."""
-    return chain.from_iterable(object_blocks(path, ResultError))
+    yield from object_blocks(path, ResultError)
 
 
 def append_line(path: Path, line: bytes) -> None:
