@@ -63,8 +63,9 @@ def parse_documents(text: str, path: Path) -> Documents:
             if not isinstance(body, dict):
                 raise ValueError("not an object")  # noqa: TRY004 - one kind of error for all damaged lines
         except ValueError as error:
-            message = "{path}, line {number}: not valid JSON ({reason})."
-            damaged.append(UserMessage(message, path=path, number=number, reason=error))
+            damaged.append(
+                UserMessage("{path}, line {number}: not valid JSON ({reason}).", path=path, number=number, reason=error)
+            )
             continue
         # A later line of ours replaces the earlier one; other tools' lines are all kept.
         key: object = identity_of(body) if "checksum" in body else number

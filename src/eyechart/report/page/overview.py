@@ -140,7 +140,7 @@ def describe_benchmark(table: ResultTable, b: int, marks: Mapping[tuple[int, str
     """Return the description of a benchmark and of its metrics."""
     benchmark = table.benchmarks[b]
     results = table.by_benchmark[b].values()
-    metrics = table.metrics_of(b)
+    metrics = table.metrics[b]
     columns = [Column(b, metric) for metric in metrics]
     return {
         "dataset": cut(benchmark.dataset, 500),
@@ -165,7 +165,7 @@ def describe_benchmark(table: ResultTable, b: int, marks: Mapping[tuple[int, str
 def describe_result(table: ResultTable, m: int, b: int) -> list[Any]:
     """Return a result as a row: model, benchmark, values, low ends, high ends, warnings, lost samples, differences."""
     result = table.cells[m, b].result
-    found = [result.values.get(metric) for metric in table.metrics_of(b)]
+    found = [result.values.get(metric) for metric in table.metrics[b]]
     return [
         m,
         b,

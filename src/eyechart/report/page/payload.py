@@ -345,7 +345,7 @@ def choose_pairs(table: ResultTable) -> list[tuple[int, int]]:
 def _add_benchmark(table: ResultTable, benchmark: int, cache: RecordsCache, parts: _PageParts, limits: Limits) -> None:
     """Read one benchmark's records once and derive everything from them."""
     primary = [Column(benchmark, metric) for metric in table.primary[benchmark]]
-    for metric in table.metrics_of(benchmark):
+    for metric in table.metrics[benchmark]:
         parts.marks[benchmark, metric] = _marks(table, Column(benchmark, metric), cache)
     parts.suite.add(primary, cache)
     comparable = cache.comparable(primary[0]) if primary else {}
