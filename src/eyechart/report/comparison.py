@@ -18,7 +18,6 @@ from eyechart.report.paired_records import (
     PairedOutcome,
     RecordsCache,
     align,
-    count_left_out,
     differences,
     in_common,
     paired_test,
@@ -156,12 +155,11 @@ def _by_means(sides: Sequence[Side]) -> Paired | None:
 def _by_function(sides: Sequence[Side]) -> Paired | None:
     (metric, a), (other, b) = sides
     function = FUNCTIONS.get(metric.function)
-    ids, (of_a, of_b) = in_common([a.ids, b.ids])
+    ids, (of_a, of_b), left_out = in_common([a.ids, b.ids])
     if function is None or other.function != metric.function or not ids:
         return None
     first, second, present = a.scores[of_a], b.scores[of_b], a.present[of_a]
     test = function.compare(first, second, present)
-    left_out = count_left_out([a.ids, b.ids], ids)
     return function.value(first, present), function.value(second, present), test, left_out
 
 
@@ -170,7 +168,10 @@ def _refuse_different(
 ) -> None:
     """Raise if the results are not comparable, naming the aspects that differ."""
     if not shared:
-        names = [_benchmark_names(table, row) for row in (first, second)]
+        names = []
+        for row in (first, second):
+            own = [table.benchmarks[b].label for m, b in sorted(table.cells) if m == row]
+            names.append(", ".join(own[:3]) + (", ..." if len(own) > 3 else ""))
         raise UsageError(
             "{first} and {second} have no benchmark in common: {a} against {b}.",
             advice="Dataset, task and language must be the same.",
@@ -188,20 +189,13 @@ def _refuse_different(
             every.update(dict.fromkeys(aspects))
     if found:
         flag = "--allow-different " + " ".join(f"'{name}'" if " " in name else name for name in every)
-        joined = "\n  ".join(found)
-        fixed = not UNPAIRABLE.isdisjoint(every)
         raise UsageError(
             "These results cannot be compared because they differ in\n  {joined}",
-            advice="Run both with the same data and settings."
-            if fixed
-            else UserMessage("Run both with the same data and settings, or allow the differences: {flag}", flag=flag),
-            joined=joined,
+            advice=UserMessage("Run both with the same data and settings, or allow the differences: {flag}", flag=flag)
+            if UNPAIRABLE.isdisjoint(every)
+            else "Run both with the same data and settings.",
+            joined="\n  ".join(found),
         )
-
-
-def _benchmark_names(table: ResultTable, row: int) -> str:
-    names = [table.benchmarks[b].label for m, b in sorted(table.cells) if m == row]
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 # Separability of models: ties with the best of a column, rank intervals over a suite.
