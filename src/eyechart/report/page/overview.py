@@ -136,7 +136,7 @@ def describe_model(table: ResultTable, row: int) -> dict[str, Any]:
     }
 
 
-def describe_benchmark(table: ResultTable, b: int, marks: Mapping[tuple[int, str], Any]) -> dict[str, Any]:
+def describe_benchmark(table: ResultTable, b: int) -> dict[str, Any]:
     """Return the description of a benchmark and of its metrics."""
     benchmark = table.benchmarks[b]
     results = table.by_benchmark[b].values()
@@ -158,7 +158,6 @@ def describe_benchmark(table: ResultTable, b: int, marks: Mapping[tuple[int, str
         "percent": [table.in_per_cent(column) for column in columns],
         "chance": [short(table.known(column, "chance"), 6) for column in columns],
         "reachable": [short(table.known(column, "best"), 6) for column in columns],
-        "marks": [marks.get((b, metric), {}) for metric in metrics],
     }
 
 
