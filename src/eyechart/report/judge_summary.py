@@ -15,8 +15,24 @@ from eyechart.results.views import level, spent_lines, with_unit
 
 def judge_lines(result: Result) -> list[str]:
     """Describe the judges' individual scores, their agreement, and the usage of model and judges."""
+    audit, people = result.details.get("judge", {}), result.details.get("people", {})
+    lines: list[str] = []
     try:
-        return [*_audit_lines(result), *map(one_line, spent_lines(result.details))]
+        judges = audit.get("judges", {})
+        for name, judge in judges.items():
+            metric = next((metric for metric in result.primary if metric in judge["numbers"]), "")
+            own: list[str] = []
+            if len(judges) > 1 and metric:
+                own.append(with_unit(result.values[metric], judge["numbers"][metric]))
+            if "self_consistency" in judge:
+                own.append(UserMessage("self-consistency {value}", value=_agreement(judge["self_consistency"])))
+            if name in people:
+                own.append(UserMessage("agreement with people {value}", value=_agreement(people[name]["kappa"])))
+            if own:
+                lines.append(UserMessage("judge {name}: {numbers}", name=one_line(name), numbers=join(own, ", ")))
+        if "alpha" in audit:
+            lines.append(UserMessage("judges agree: alpha {value}", value=_agreement(audit["alpha"])))
+        return [*lines, *map(one_line, spent_lines(result.details))]
     except DAMAGED:
         return ["the judge details are damaged"]
 
@@ -65,26 +81,6 @@ def judge_table(result: Result) -> JudgeTable | None:
         return JudgeTable(int(audit["judged"]), source, header, tuple(rows), tuple(together))
     except DAMAGED:
         return None
-
-
-def _audit_lines(result: Result) -> list[str]:
-    audit, people = result.details.get("judge", {}), result.details.get("people", {})
-    judges = audit.get("judges", {})
-    lines: list[str] = []
-    for name, judge in judges.items():
-        metric = next((metric for metric in result.primary if metric in judge["numbers"]), "")
-        own: list[str] = []
-        if len(judges) > 1 and metric:
-            own.append(with_unit(result.values[metric], judge["numbers"][metric]))
-        if "self_consistency" in judge:
-            own.append(UserMessage("self-consistency {value}", value=_agreement(judge["self_consistency"])))
-        if name in people:
-            own.append(UserMessage("agreement with people {value}", value=_agreement(people[name]["kappa"])))
-        if own:
-            lines.append(UserMessage("judge {name}: {numbers}", name=one_line(name), numbers=join(own, ", ")))
-    if "alpha" in audit:
-        lines.append(UserMessage("judges agree: alpha {value}", value=_agreement(audit["alpha"])))
-    return lines
 
 
 def _agreement(found: Mapping[str, Any]) -> str:

@@ -77,7 +77,13 @@ def load_results(arguments: Argument | Sequence[Argument]) -> LoadedResults:
             seen.add(file.resolve())
             try:
                 results, damaged = read_any(file)
-                found += [LoadedResult(_sharing(result, names), origin, str(argument)) for result, origin in results]
+                for result, origin in results:
+                    # The class names of a dataset take most of the memory: results share them.
+                    own = result.details.get("classnames")
+                    known = names.setdefault(result.dataset, own)
+                    shared = {**result.details, "classnames": known}
+                    one = replace(result, details=shared) if own and own == known else result
+                    found.append(LoadedResult(one, origin, str(argument)))
                 skipped += [SkippedFile(file, reason) for reason in damaged]
             except ResultError as error:
                 if not path.is_dir():
@@ -92,13 +98,6 @@ def load_results(arguments: Argument | Sequence[Argument]) -> LoadedResults:
             n=len(skipped),
         )
     return LoadedResults(tuple(found), tuple(skipped))
-
-
-def _sharing(result: Result, names: dict[str, object]) -> Result:
-    """Share the class names of a dataset between results, as they take most of the memory."""
-    own = result.details.get("classnames")
-    known = names.setdefault(result.dataset, own)
-    return replace(result, details={**result.details, "classnames": known}) if own and own == known else result
 
 
 def read_any(path: Path) -> FileResults:
@@ -133,19 +132,12 @@ def result_files(path: Path) -> Iterator[Path]:
         raise UsageError(
             "There is no file or folder {path}.", advice="Pass result files, or folders of them.", path=path
         )
-    if path.is_file():
-        if not _is_part(path):
-            yield path
-        return
-    for file in sorted(path.rglob("*")):
-        if file.suffix.lower() in _READERS and file.is_file() and not _is_part(file):
+    listed = [path] if path.is_file() else (file for file in sorted(path.rglob("*")) if file.suffix.lower() in _READERS)
+    for file in listed:
+        # Files that belong to a result rather than being one: ``out/*`` in a shell matches those, too.
+        lines = file.suffix == ".jsonl" and (file.stem.endswith(".records") or file.with_suffix(".json").exists())
+        if file.is_file() and not lines and not file.name.startswith((TEMPORARY, PROGRESS_PREFIX)):
             yield file
-
-
-def _is_part(file: Path) -> bool:
-    """Whether a file belongs to a result rather than being one (``out/*`` in a shell matches those, too)."""
-    lines = file.suffix == ".jsonl" and (file.stem.endswith(".records") or file.with_suffix(".json").exists())
-    return lines or file.name.startswith((TEMPORARY, PROGRESS_PREFIX))
 
 
 def _read_json(path: Path, text: str) -> FileResults:
@@ -281,8 +273,7 @@ def _from_mteb(body: Mapping[str, Any], path: Path) -> Result:
     kept = {key: math.fsum(row[key] for row in rows) / len(rows) for key in names}
     if len(rows) > 1 and "main_score" in kept:
         kept |= {f"{row.get('hf_subset')}|main_score": row["main_score"] for row in rows}
-    revision_folder = path.parent
-    model = revision_folder.parent.name.removeprefix("eval__").replace("__", "/")
+    model = path.parent.parent.name.removeprefix("eval__").replace("__", "/")  # above the folder of the revision
     data = {"split": split, "main_metric": "main_score"}
     return _result(body["task_name"], model, "mteb", kept, path, data=data)
 
@@ -317,9 +308,11 @@ def _from_vlm_table(rows: Sequence[Row], path: Path) -> Result:
             value = _number(text)
             if value is not None:
                 metrics[f"{part}|{column}" if part else column] = value
+    # Per cent become fractions; tables of points (MME goes up to 2000) are left unchanged.
+    scale = 100.0 if 1 < max(metrics.values(), default=0.0) <= 100 else 1.0
+    fractions = {key: value / scale for key, value in metrics.items()}
     model, dataset = _vlm_names(path)
-    data = {"split": split} if split else {}
-    return _result(dataset, model, "vlmevalkit", _as_fractions(metrics), path, data=data)
+    return _result(dataset, model, "vlmevalkit", fractions, path, data={"split": split} if split else {})
 
 
 def _vlm_names(path: Path) -> tuple[str, str]:
@@ -330,13 +323,6 @@ def _vlm_names(path: Path) -> tuple[str, str]:
             return folder.name, stem[len(folder.name) + 1 :]
     model, _, dataset = stem.partition("_")
     return (model, dataset) if dataset else ("", stem)
-
-
-def _as_fractions(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Convert per cent to fractions. Tables of points (MME goes up to 2000) are left unchanged."""
-    largest = max(metrics.values(), default=0.0)
-    scale = 100.0 if 1 < largest <= 100 else 1.0
-    return {key: value / scale for key, value in metrics.items()}
 
 
 def _number(text: object) -> float | None:

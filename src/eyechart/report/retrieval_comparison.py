@@ -122,7 +122,7 @@ def compare(dataset: str, routes: Sequence[Route], ks: Sequence[int]) -> Retriev
     order = sorted(routes, key=lambda route: [-hits(route, k).mean() for k in preferred])
     best = hits(order[0], main)
     tests = [stats.paired_test(hits(route, main), best, cluster).p_value for route in order[1:]]
-    corrected = [float(p) for p in stats.holm(tests)] if tests else []
+    corrected = map(float, stats.holm(tests)) if tests else ()
     rows = [
         Row(
             route=route,
@@ -150,22 +150,17 @@ def as_markdown(table: RetrievalComparison, missing: int = 0) -> str:
     )
     lines = [about, "", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for row in table.rows:
-        cells = [_share(row.hits[k], row.intervals[k]) for k in table.ks]
-        behind = ["", ""] if row.p_value is None else [shown(-row.difference), _probability(row.p_value)]
-        lines.append(
-            f"| {' | '.join([row.route.kind, one_line(row.route.model).replace('|', '/'), *cells, *behind])} |"
-        )
+        cells = [row.route.kind, one_line(row.route.model).replace("|", "/")]
+        for k in table.ks:
+            interval = row.intervals[k]
+            ends = f"{shown(interval.low)} - {shown(interval.high)}" if interval else "too few"
+            cells.append(f"{shown(row.hits[k])} ({ends})")
+        p = row.p_value
+        cells += ["", ""] if p is None else [shown(-row.difference), f"{p:.3f}" if p >= 0.0005 else "< 0.001"]
+        lines.append(f"| {' | '.join(cells)} |")
     if missing:
         lines += ["", UserMessage("Failed routes that are not shown: {missing}.", missing=missing)]
     return "\n".join(lines) + "\n"
-
-
-def _share(value: float, interval: stats.Interval | None) -> str:
-    return f"{shown(value)} ({f'{shown(interval.low)} - {shown(interval.high)}' if interval else 'too few'})"
-
-
-def _probability(p: float) -> str:
-    return f"{p:.3f}" if p >= 0.0005 else "< 0.001"
 
 
 def as_csv(table: RetrievalComparison) -> str:

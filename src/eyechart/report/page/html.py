@@ -87,7 +87,8 @@ def write_report(
 
 def make_page(payload: Payload, *, live: bool = False) -> bytes:
     """Render the page. A live page may query its own server, and only that one, for progress."""
-    style, script = _read("page.css"), _script()
+    body = "\n".join(_read(f"{name}.js") for name in SCRIPTS)
+    style, script = _read("page.css"), f'(() => {{\n"use strict";\n{body}\n}})();'
     policy = "; ".join(
         [
             "default-src 'none'",
@@ -118,11 +119,6 @@ def make_page(payload: Payload, *, live: bool = False) -> bytes:
     for name, text in parts.items():
         page = page.replace(f"<!--{name}-->", text, 1)
     return page.encode()
-
-
-def _script() -> str:
-    body = "\n".join(_read(f"{name}.js") for name in SCRIPTS)
-    return f'(() => {{\n"use strict";\n{body}\n}})();'
 
 
 def _read(name: str) -> str:
