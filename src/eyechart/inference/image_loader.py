@@ -62,13 +62,11 @@ class _Item(NamedTuple):
 
 
 class _LoadedBatch(NamedTuple):
-    """A batch as returned by a worker."""
+    """An `ImageBatch` as returned by a worker: a tuple, whose tensor can be pinned."""
 
-    numbers: list[int]
-    """Numbers of the prepared items."""
+    keys: list[bytes]
     pixels: Any
-    errors: dict[int, EyechartError]
-    """Errors of the other items by number."""
+    failures: list[tuple[str, EyechartError]]
     seconds: dict[str, float]
 
 
@@ -85,16 +83,16 @@ class _WorkerImages:
         from torch.utils.data import get_worker_info
 
         place, watch = 2 * get_worker_info().id, Stopwatch()
-        images: dict[int, Any] = {}
-        errors: dict[int, EyechartError] = {}
+        keys, images, failures = [], [], []
         for item in items:
             self.current[place : place + 2] = [os.getpid(), item.number]
             try:
-                images[item.number] = np.ascontiguousarray(self.work.run(item.key, item.image, watch))
+                images.append(np.ascontiguousarray(self.work.run(item.key, item.image, watch)))
+                keys.append(item.key)
             except EyechartError as error:
-                errors[item.number] = error
+                failures.append((item.name, error))
             self.current[place + 1] = -1
-        return _LoadedBatch(list(images), stack(list(images.values())), errors, watch.taken())
+        return _LoadedBatch(keys, stack(images), failures, watch.taken())
 
 
 def _to_tensor(batch: _LoadedBatch) -> _LoadedBatch:
@@ -215,15 +213,15 @@ class LoaderBatches:
         watch.add("wait", time.perf_counter() - start - (watch.taken().get("read", 0.0) - read))
         if batch is None:
             return None
-        items = {item.number: item for item in self.pending.popleft()}
+        self.pending.popleft()
         for phase, seconds in batch.seconds.items():
             watch.add(phase, seconds)
         failures = []
-        for number, error in batch.errors.items():
+        for name, error in batch.failures:
             if not isinstance(error, DataError):
                 raise error
-            failures.append((items[number].name, error))
-        return ImageBatch([items[number].key for number in batch.numbers], batch.pixels, failures)
+            failures.append((name, error))
+        return ImageBatch(batch.keys, batch.pixels, failures)
 
     def _item_batches(self, items: Iterator[_Item]) -> Iterator[list[_Item]]:
         """Yield batches not delivered by an earlier loader, then new ones."""

@@ -20,6 +20,7 @@ from eyechart.results import IDENTITY, Result, parse_documents, result_from_dict
 
 OURS = "eyechart"
 PUBLISHED = "published"
+SUFFIXES = (".csv", ".json", ".jsonl")
 FileResults = tuple[list[tuple[Result, str]], tuple[str, ...]]
 """Results with the tools that wrote them, and messages about unreadable lines."""
 
@@ -106,21 +107,26 @@ def read_any(path: Path) -> FileResults:
     Raises:
         ResultError: If it is not a result file of a known format.
     """
-    reader = _READERS.get(path.suffix.lower())
-    if reader is None:
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
         raise ResultError(
             "{path} is not a result file.",
             advice="Supported file types: {names}.",
             path=path,
-            names=", ".join(sorted(_READERS)),
+            names=", ".join(SUFFIXES),
         )
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:  # keeps line ends inside cells
-            results, damaged = reader(path, stream.read())
+            text = stream.read()
     except OSError as error:
         raise ResultError("Cannot read {path} ({reason}).", path=path, reason=error.strerror) from error
     except UnicodeDecodeError as error:
         raise ResultError("{path} is not a text file ({reason}).", path=path, reason=error.reason) from error
+    if suffix == ".csv":
+        results, damaged = _read_csv(path, text), tuple[str, ...]()
+    else:  # one JSON object, or several, one per line
+        found = parse_documents(text, path)
+        results, damaged = [_from_object(body, path) for body in found.bodies], found.damaged
     if not results:
         raise ResultError("{path} contains no results.", path=path)
     return results, damaged
@@ -132,18 +138,12 @@ def result_files(path: Path) -> Iterator[Path]:
         raise UsageError(
             "There is no file or folder {path}.", advice="Pass result files, or folders of them.", path=path
         )
-    listed = [path] if path.is_file() else (file for file in sorted(path.rglob("*")) if file.suffix.lower() in _READERS)
+    listed = [path] if path.is_file() else (file for file in sorted(path.rglob("*")) if file.suffix.lower() in SUFFIXES)
     for file in listed:
         # Files that belong to a result rather than being one: ``out/*`` in a shell matches those, too.
         lines = file.suffix == ".jsonl" and (file.stem.endswith(".records") or file.with_suffix(".json").exists())
         if file.is_file() and not lines and not file.name.startswith((TEMPORARY, PROGRESS_PREFIX)):
             yield file
-
-
-def _read_json(path: Path, text: str) -> FileResults:
-    """Read one JSON object, or several, one per line."""
-    found = parse_documents(text, path)
-    return [_from_object(body, path) for body in found.bodies], found.damaged
 
 
 def _from_object(body: Any, path: Path) -> tuple[Result, str]:
@@ -168,20 +168,13 @@ def _from_object(body: Any, path: Path) -> tuple[Result, str]:
     )
 
 
-_READERS: dict[str, Callable[[Path, str], FileResults]] = {
-    ".json": _read_json,
-    ".jsonl": _read_json,
-    ".csv": lambda path, text: (read_peer_csv(path, text), ()),
-}
-
-
 # Results of other tools: the tables of CLIP_benchmark and VLMEvalKit, the JSON of EvalScope and MTEB.
 
 
 Row = Mapping[str, str]
 
 
-def read_peer_csv(path: Path, text: str) -> list[tuple[Result, str]]:
+def _read_csv(path: Path, text: str) -> list[tuple[Result, str]]:
     """Read a table of results: one written by ``build``, or one of VLMEvalKit's, recognised by its file name."""
     try:
         rows = _table_rows(text)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eyechart.errors import ResultError
-from eyechart.io.safe_parse import DAMAGED, is_number, plain
+from eyechart.io.safe_parse import is_number, plain
 from eyechart.types import Fact, MeanOf, Metric, digest_json
 
 LOWER_IS_BETTER = re.compile(r"(ece|adaptive_ece|nll|brier|accuracy_variance|.*_median_rank)(_worst_.*)?")
@@ -60,7 +59,8 @@ def values_of(numbers: Mapping[str, float], body: Mapping[str, Any]) -> dict[str
     primary = _primary(numbers, (body.get("data") or {}).get("main_metric"))
     found = {}
     for name, value in numbers.items():
-        low, high = (None, None) if intervals.get(name) is None else intervals[name]
+        ends: Any = (None, None) if intervals.get(name) is None else intervals[name]
+        low, high = ends
         bounded = is_number(low) and is_number(high)
         found[name] = Metric(
             value,
@@ -197,21 +197,8 @@ def identity_of(body: Mapping[str, Any]) -> tuple[str, ...]:
 def fields_of(body: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Return the fields of a result from the JSON object of a result file: ours, or another tool's.
 
-    Unknown keys are kept in ``extra``.
-
-    Raises:
-        ResultError: If a part has an unexpected type.
+    Unknown keys are kept in ``extra``. A part of an unexpected type raises one of `eyechart.io.safe_parse.DAMAGED`.
     """
-    try:
-        return _fields(body, path)
-    except DAMAGED as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else error
-        raise ResultError(
-            "{path} is damaged: {reason}.", advice="Regenerate it, or leave it out.", path=path, reason=what
-        ) from error
-
-
-def _fields(body: Mapping[str, Any], path: Path) -> dict[str, Any]:
     wrong = [
         key for key in (*_MAPPINGS, *_TABLE, "metric_values", "facts") if not isinstance(body.get(key, {}), Mapping)
     ]

@@ -17,6 +17,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -152,25 +153,20 @@ def _retire(output: Path, digest: str) -> None:
 
     Otherwise a run that is killed between the two files would leave a result next to the records of another run.
     """
-    try:
+    with suppress(ResultError):  # no file, or a damaged one: no result names the records
         found = read_documents(output)
-    except ResultError:
-        return  # no file, or a damaged one: no result names the records
-    if len(found.bodies) > 1 or found.damaged or not is_result(found.bodies[0]):
-        return
-    records = found.bodies[0].get("records")
-    if isinstance(records, dict) and records.get("sha256", digest) != digest:
-        output.unlink(missing_ok=True)
+        if len(found.bodies) == 1 and not found.damaged and is_result(found.bodies[0]):
+            records = found.bodies[0].get("records")
+            if isinstance(records, dict) and records.get("sha256", digest) != digest:
+                output.unlink(missing_ok=True)
 
 
 def _records_of_line(output: Path, identity: tuple[str, ...]) -> Path | None:
     """Return the records file of the line that another line is about to replace."""
-    try:
-        body = find_body(output, identity) or {}
-    except ResultError:
-        return None
-    info = body.get("records")
-    return _in_folder(output, info) if isinstance(info, dict) else None
+    with suppress(ResultError):
+        info = (find_body(output, identity) or {}).get("records")
+        return _in_folder(output, info) if isinstance(info, dict) else None
+    return None
 
 
 def _in_folder(path: Path, info: Mapping[str, Any]) -> Path | None:

@@ -304,21 +304,9 @@ def make_result(
 ) -> Result:
     """Build the result of a finished job.
 
-    Args:
-        job: The job.
-        info: Its dataset.
-        fingerprint: Fingerprint of the samples that were read.
-        other_splits: Fingerprints of further splits, such as the training split.
-        card: Card of the model; None if it was never loaded and is not known.
-        outcome: Metrics and records.
-        counts: Number of samples listed, scored and failed.
-        notices: What to know about the numbers.
-        failures: Samples that could not be scored, with reasons.
-        profile: Seconds by phase.
-        measures: What the task measures, in a word.
-        records: Form of the records.
-        identity: Cache-key parts of the job: settings, model, data and code at its start.
-        known: Further circumstances: device, throughput, API usage.
+    ``fingerprint`` and ``other_splits`` identify the samples that were read; ``identity`` holds the cache-key parts of
+    the job (settings, model, data and code), ``profile`` the seconds by phase, and ``known`` further circumstances such
+    as the device. ``card`` is None if the model was never loaded and is not known.
     """
     metrics, quoted = outcome.metrics, job.dataset.options.get("metric")
     if quoted in metrics:  # the catalogue quotes one metric for this dataset: the only primary one

@@ -20,17 +20,6 @@ from eyechart.report.result_table import Column, ResultTable, benchmark_of
 from eyechart.results import Result, result_from_dict
 from eyechart.results.views import is_fraction
 
-__all__ = [
-    "Publication",
-    "PublishedTable",
-    "load_publication",
-    "load_reference",
-    "names",
-    "published_tables",
-    "why_not_comparable",
-]
-
-
 # Loading of the sets of published numbers that ship with the package.
 #
 # A set is ``NAME.json`` or ``NAME.json.xz`` next to this file: ``title``, ``source``, ``date`` (of the copy),
