@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
@@ -129,40 +129,36 @@ class Pipeline:
     """Why threads prepared the images although loader workers were requested."""
 
     def embed_images(self, samples: Iterable[KeyedSample], table: VectorTable, bar: Bar) -> list[Failure]:
-        """Store the vectors of images; return the images that could not be decoded.
+        """Store the vectors of images, each key once, in the table of the loaded model's card.
 
-        Args:
-            samples: Keys and samples, each key once.
-            table: The table of the loaded model's card.
-            bar: Progress.
+        Returns:
+            The images that could not be decoded.
         """
         failures: list[Failure] = []
         buffer = _Buffer(table, self.watch)
         encoder = self.model.load()
         check = getattr(encoder, "precision_check", None)
-        try:
-            with closing(self._batches(encoder, samples)) as batches:
-                for batch in batches:
-                    for name, error in batch.failures:
-                        if self.on_error == "fail":
-                            raise DataError(
-                                "{name}: {reason}",
-                                advice="Repair or remove the image, or skip it with {--on_error=skip}.",
-                                name=name,
-                                reason=error.message,
-                            ) from error
-                        failures.append(Failure(name, error.message))
-                    if batch.keys:
-                        with self.watch.phase("encode images"):
-                            vectors = self.backoff.run(encoder.encode_images, batch.pixels)
-                            if check is not None and check.due:
-                                check.see(batch.pixels, vectors)
-                        buffer.add(batch.keys, vectors)
-                    done = len(batch.keys) + len(batch.failures)
-                    self.encoded += done
-                    bar.advance(done)
-        finally:
-            buffer.flush()  # also after an interrupt: encoded vectors are kept
+        with ExitStack() as last:
+            last.callback(buffer.flush)  # also after an interrupt: encoded vectors are kept
+            for batch in last.enter_context(closing(self._batches(encoder, samples))):
+                for name, error in batch.failures:
+                    if self.on_error == "fail":
+                        raise DataError(
+                            "{name}: {reason}",
+                            advice="Repair or remove the image, or skip it with {--on_error=skip}.",
+                            name=name,
+                            reason=error.message,
+                        ) from error
+                    failures.append(Failure(name, error.message))
+                if batch.keys:
+                    with self.watch.phase("encode images"):
+                        vectors = self.backoff.run(encoder.encode_images, batch.pixels)
+                        if check is not None and check.due:
+                            check.see(batch.pixels, vectors)
+                    buffer.add(batch.keys, vectors)
+                done = len(batch.keys) + len(batch.failures)
+                self.encoded += done
+                bar.advance(done)
         return failures
 
     def _batches(self, encoder: Any, samples: Iterable[KeyedSample]) -> Generator[ImageBatch]:
@@ -182,14 +178,15 @@ class Pipeline:
 
     def notices(self) -> list[Notice]:
         """Report a reduced batch size, and requested loader workers that were not started."""
-        if not self.no_loader:
-            return self.backoff.notices()
-        message = UserMessage(
-            "Images were decoded by threads instead of {n} processes: {reason}.",
-            n=self.options.decode_processes,
-            reason=self.no_loader,
-        )
-        return [Notice("decode_threads", 1, message), *self.backoff.notices()]
+        found = self.backoff.notices()
+        if self.no_loader:
+            message = UserMessage(
+                "Images were decoded by threads instead of {n} processes: {reason}.",
+                n=self.options.decode_processes,
+                reason=self.no_loader,
+            )
+            found.insert(0, Notice("decode_threads", 1, message))
+        return found
 
     def embed_texts(
         self,

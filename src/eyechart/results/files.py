@@ -106,11 +106,8 @@ def write_files(
 ) -> dict[str, Any]:
     """Write the records, then the result that refers to them; each file appears whole or not at all.
 
-    Args:
-        result: The result.
-        records: One per sample.
-        output: The result's own file; or, with ``place``, a file to which the result is appended as a line.
-        place: The path that the result would have on its own: its records are named after it.
+    With ``place``, the path that the result would have on its own, the result is appended to the output as a line, and
+    its records are named after that path.
 
     Returns:
         The JSON object of the result.

@@ -140,7 +140,7 @@ def describe(result: Result) -> dict[str, Any]:
         "counts": dict(result.counts),
         "job": dict(result.job),
         "judges": [cut(line) for line in judge_lines(result)],
-        "audit": (table := judge_table(result)) and asdict(table),
+        "audit": judge_table(result),
         "notices": [{"count": n.get("count"), "message": cut(n.get("message", ""))} for n in result.notices],
         "failures": [{"id": cut(f.get("id", "")), "reason": cut(f.get("reason", ""))} for f in result.failures[:200]],
         "failed": len(result.failures),
