@@ -127,14 +127,14 @@ def compare_column(table: ResultTable, column: Column, pair: tuple[int, int], ca
         if aligned is None:
             return None
         first, second = aligned.values
-        values, left_out = [float(first.mean()), float(second.mean())], aligned.left_out
+        values, left_out = (float(first.mean()), float(second.mean())), aligned.left_out
         test = paired_test(first, second, aligned.units)
     elif function and other.function == metric.function:
         ids, (of_a, of_b), left_out = in_common([a.ids, b.ids])
         if not ids:
             return None
         first, second, present = a.scores[of_a], b.scores[of_b], a.present[of_a]
-        values = [function.value(scores, present) for scores in (first, second)]
+        values = function.value(first, present), function.value(second, present)
         test = function.compare(first, second, present)
     else:
         return None
