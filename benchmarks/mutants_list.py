@@ -73,7 +73,7 @@ MUTANTS = [
     Mutant(
         "build: the catalogue's metric is not primary",
         "results/job_results.py",
-        "primary=name == named)",
+        "primary=name == quoted)",
         "primary=metric.primary)",
         "tests/tasks/test_metric_values.py tests/results/test_results.py tests/report/test_build.py",
     ),

@@ -15,7 +15,7 @@ from eyechart.manifest import Manifest
 from eyechart.messages import UserMessage
 from eyechart.models.family import Remote
 from eyechart.models.registry import family_of
-from eyechart.results.job_results import JobOutcome, check_complete, check_owner, is_done, make_result, with_thumbnails
+from eyechart.results.job_results import check_complete, check_owner, is_done, make_result, with_thumbnails
 from eyechart.results.result import Result, write_result
 from eyechart.session import Session, Stored
 from eyechart.tasks.base import Prediction, TaskContext
@@ -157,22 +157,20 @@ def run_job(job: Job, session: Session) -> Result:
     if model.model.loaded and not loaded_before:
         watch.add("load", model.model.load_seconds)
     result = make_result(
-        JobOutcome(
-            job=job,
-            info=manifest.info,
-            fingerprint=manifest.fingerprint,
-            other_splits={name: session.manifest(job, name).fingerprint for name in settings.splits},
-            card=model.model.known_card,
-            outcome=outcome,
-            counts=_counts(manifest, prediction),
-            notices=(*job.notes, *manifest.notices, *model.notices(), *outcome.notices),
-            failures=[asdict(failure) for failure in (*manifest.failures, *prediction.failures)],
-            profile=watch.seconds() | {"total": round(time.perf_counter() - start, 4)},
-            measures=task.measures or task.name.replace("_", " "),
-            records=task.record_form(manifest.info.kind),
-            identity=session.identity(job, task),  # now: a hub model's identity is known once it is loaded
-            known=_runtime_facts(model, watch),
-        )
+        job=job,
+        info=manifest.info,
+        fingerprint=manifest.fingerprint,
+        other_splits={name: session.manifest(job, name).fingerprint for name in settings.splits},
+        card=model.model.known_card,
+        outcome=outcome,
+        counts=_counts(manifest, prediction),
+        notices=(*job.notes, *manifest.notices, *model.notices(), *outcome.notices),
+        failures=[asdict(failure) for failure in (*manifest.failures, *prediction.failures)],
+        profile=watch.seconds() | {"total": round(time.perf_counter() - start, 4)},
+        measures=task.measures or task.name.replace("_", " "),
+        records=task.record_form(manifest.info.kind),
+        identity=session.identity(job, task),  # now: a hub model's identity is known once it is loaded
+        known=_runtime_facts(model, watch),
     )
     records = with_thumbnails(outcome.records, manifest.samples(), job.thumbnails)
     return write_result(result, records, job.output, place=job.place if job.append else None)
@@ -181,8 +179,8 @@ def run_job(job: Job, session: Session) -> Result:
 def _runtime_facts(model: Stored, watch: Stopwatch) -> dict[str, Any]:
     known: dict[str, Any] = {"device": model.model.device}
     seconds = watch.seconds().get("encode images")
-    if isinstance(model, CachedEncoder) and model.encoded and seconds:
-        known["throughput"] = round(model.encoded / seconds, 2)
+    if isinstance(model, CachedEncoder) and model.pipeline.encoded and seconds:
+        known["throughput"] = round(model.pipeline.encoded / seconds, 2)
     return known
 
 

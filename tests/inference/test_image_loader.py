@@ -168,6 +168,7 @@ def left_behind():
     """List the processes and semaphores that stay; the resource tracker removes some a moment after a process died."""
     until = time.monotonic() + PATIENCE
     while True:
+        gc.collect()
         semaphores = Path("/dev/shm").glob(f"*{PREFIX.strip('/')}-*")  # noqa: S108 - only listed
         left = [*semaphores, *multiprocessing.active_children()]
         if not left or time.monotonic() > until:
@@ -232,7 +233,6 @@ def test_a_broken_image_ends_the_run_with_the_same_words_and_nothing_is_left(tmp
             embed(tmp_path / str(processes), seeing(), samples, processes=processes)
         said.append(str(caught.value))
         del caught  # it knows where it was raised, and what was there
-        gc.collect()
         assert not left_behind()
 
     assert said[0] == said[1]

@@ -129,7 +129,7 @@ def test_every_further_model_reads_once_more(layout, tmp_path, passes):
     assert 1 <= one < 1.1
     assert 1 <= other < 1.1
     assert passes() < 0.01
-    assert (first.encoded, second.encoded) == (N, N)
+    assert (first.pipeline.encoded, second.pipeline.encoded) == (N, N)
     assert np.array_equal(again.vectors, vectors.vectors)
 
 

@@ -52,15 +52,16 @@ def test_judges_stand_side_by_side_in_a_table():
 
     table = judge_table(result_with(judge=audit, people={"b": {"kappa": ALPHA}}))
 
-    assert (table.judged, table.prompt, table.header[:3]) == (12, "eyechart", ("judge", "accuracy", "unreadable"))
-    assert table.rows == (
+    assert (table["judged"], table["prompt"]) == (12, "eyechart")
+    assert table["header"][:3] == ["judge", "accuracy", "unreadable"]
+    assert table["rows"] == [
         ("a", "40.00", "2", "0.80 (0.60 - 0.90), n 12", ""),
         ("b", "50.00", "0", "", "0.80 (0.60 - 0.90), n 12"),
-    )
-    assert table.together == (
+    ]
+    assert table["together"] == [
         "all: alpha 0.80 (0.60 - 0.90), n 12",
         "a and b: kappa unknown (all verdicts are the same)",
-    )
+    ]
     assert judge_table(result_with()) is None
 
 

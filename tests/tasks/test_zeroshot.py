@@ -10,7 +10,7 @@ from eyechart.errors import DataError, UsageError
 from eyechart.inference.embeddings import CachedEncoder
 from eyechart.manifest import read_manifest
 from eyechart.metrics.vectors import unit
-from eyechart.report.paired_records import precision_of_all
+from eyechart.report.paired_records import FUNCTIONS
 from eyechart.store.vector_store import EmbeddingStore
 from eyechart.tasks.base import TaskContext
 from eyechart.tasks.text_classifiers import check_template, class_texts, class_vectors, fill, load_mean_classifier
@@ -124,7 +124,9 @@ class TestClassification:
         theirs = outcome.metrics["mean_average_precision"]
         precisions = outcome.details["per_class_ap"].values()
         assert theirs.value == pytest.approx(sum(precisions) / 4)
-        assert theirs.value == pytest.approx(precision_of_all(*matrices(outcome)))
+        assert theirs.value == pytest.approx(
+            FUNCTIONS["mean_average_precision_of_all_classes"].value(*matrices(outcome))
+        )
         assert (theirs.low, theirs.high, theirs.chance) == pytest.approx(
             (0.75 * ours.low, 0.75 * ours.high, 0.75 * ours.chance)
         )

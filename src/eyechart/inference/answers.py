@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -60,9 +61,13 @@ class CachedGenerator:
         """Return the ids of prompts without a stored answer, without loading the generator."""
         if self.model.known_card is None and not self.model.remote:
             return [prompt.id for prompt in prompts]
-        table = self.table
+        table, missing = self.table, []
         table.refresh()
-        return [prompt.id for prompt in prompts if not _is_stored(table, prompt)]
+        for prompt in prompts:
+            with suppress(DataError):  # an unreadable image is never sent
+                if table.get(prompt_key(prompt.messages, temperature=prompt.temperature)) is None:
+                    missing.append(prompt.id)
+        return missing
 
     def notices(self) -> list[Notice]:
         """Return the notes of the model and the number of damaged answers."""
@@ -96,39 +101,28 @@ class CachedGenerator:
         sorter = _Sorter(self, table, prompts, repeat)
         missing = sorter.missing()
         first = next(missing, None)
-        prompts = chain([first], missing) if first is not None else ()
-        expected = self.card.fingerprint
-        for key, answer in _generate(self.model, expected, prompts, sorter.keep) if prompts else ():
-            if sorter.lost:
-                raise sorter.lost[0]  # answers can no longer be stored: stop spending
-            sorter.answers[key] = answer
-            yield sorter.names[key][0], answer
-            yield from sorter.at_once()
+        if first is not None:
+            for key, answer in self._generate(chain([first], missing), sorter.keep):
+                if sorter.lost:
+                    raise sorter.lost[0]  # answers can no longer be stored: stop spending
+                sorter.answers[key] = answer
+                yield sorter.names[key][0], answer
+                yield from sorter.at_once()
         yield from sorter.at_once()
         for key, names in sorter.names.items():
             yield from ((name, sorter.answers[key]) for name in names[1:])
 
-
-def _is_stored(table: Responses, prompt: Prompt) -> bool:
-    try:
-        return table.get(prompt_key(prompt.messages, temperature=prompt.temperature)) is not None
-    except DataError:  # an unreadable image is never sent
-        return True
-
-
-def _generate(
-    model: LazyModel, expected: str, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None]
-) -> Iterator[tuple[str, Answer]]:
-    """Generate in batches if the generator supports it, else one prompt after the other."""
-    generator = model.load(expected)
-    if isinstance(generator, BatchGenerator):
-        yield from generator.generate_many(prompts, keep)
-        return
-    for prompt in prompts:
-        answer = generator.generate(prompt.messages)
-        if not answer.error:
-            keep(prompt.id, answer)
-        yield prompt.id, answer
+    def _generate(self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None]) -> Iterator[tuple[str, Answer]]:
+        """Generate in batches if the generator supports it, else one prompt after the other."""
+        generator = self.model.load(self.card.fingerprint)
+        if isinstance(generator, BatchGenerator):
+            yield from generator.generate_many(prompts, keep)
+            return
+        for prompt in prompts:
+            answer = generator.generate(prompt.messages)
+            if not answer.error:
+                keep(prompt.id, answer)
+            yield prompt.id, answer
 
 
 def _with_image_bytes(message: Message) -> Message:
@@ -151,8 +145,13 @@ class _Sorter:
 
     def missing(self) -> Iterator[Prompt]:
         for prompt in self.prompts:
+            messages = prompt.messages
             try:
-                key, messages = self._resolve(prompt)
+                key = prompt_key(messages, self.repeat, prompt.temperature)
+                if key not in self.names and self.table.get(key) is None:
+                    # The key of a new prompt is computed from the bytes that are sent.
+                    messages = tuple(map(_with_image_bytes, messages))
+                    key = prompt_key(messages, self.repeat, prompt.temperature)
             except DataError as error:
                 self._ready.append((prompt.id, Answer("", error=error.message, finish_reason=UNREAD)))
                 continue
@@ -165,14 +164,6 @@ class _Sorter:
                 self.owner.generated += 1
                 self.names[key] = [prompt.id]
                 yield replace(prompt, id=key, messages=messages)
-
-    def _resolve(self, prompt: Prompt) -> tuple[str, tuple[Message, ...]]:
-        """Return the key and content of a prompt; the key of a new prompt is computed from the bytes that are sent."""
-        key = prompt_key(prompt.messages, self.repeat, prompt.temperature)
-        if key in self.names or self.table.get(key) is not None:
-            return key, prompt.messages
-        messages = tuple(_with_image_bytes(message) for message in prompt.messages)
-        return prompt_key(messages, self.repeat, prompt.temperature), messages
 
     def keep(self, key: str, answer: Answer) -> None:
         try:

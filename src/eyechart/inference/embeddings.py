@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +20,6 @@ from eyechart.models.lazy_model import LazyModel
 from eyechart.models.towers.precision import precision_notices
 from eyechart.store.vector_store import Digests, EmbeddingStore, VectorTable, text_digests
 from eyechart.types import DEFAULT_ENCODING, EncodeOptions, ModelCard, Notice, OnError, Sample
-
-Wanted = TypeVar("Wanted", bound=Sized)
-
 
 ROUNDED = ("image", "text")
 """Roles with a half-precision table; the table of truncated texts has none."""
@@ -52,8 +48,6 @@ class CachedEncoder:
         self.watch = watch or Stopwatch()
         self.pipeline = Pipeline(model, options, on_error, self.watch)
         self._truncated = 0
-        self.encoded = 0
-        """Images that were missing from the store and were encoded."""
         self._given: str | None = None
         """Fingerprint of the model whose vectors were returned; vectors of two models are never mixed."""
         self._size: int | None = None
@@ -85,20 +79,22 @@ class CachedEncoder:
         here = {key: sample for key, sample in samples if sample.image and sample.image.within_reach()}
         if len(here) < len(samples):
             self._embed(read(), {key for key, _ in samples})
-            return
-        wanted = self._settled(lambda: self._missing(here))
-        if wanted:
+        elif wanted := self._missing(here, load=True):
             found = ((key, sample) for key, sample in here.items() if key in wanted)
             with self.progress.step("images", len(wanted)) as bar:
                 self.pipeline.embed_images(found, self._table(), bar)
 
-    def _missing(self, keys: Iterable[bytes]) -> set[bytes]:
+    def _missing(self, keys: Iterable[bytes], *, load: bool = False) -> set[bytes]:
         listed = list(keys)
         digests = np.frombuffer(b"".join(listed), np.uint8).reshape(len(listed), -1)
-        return {listed[i] for i in np.flatnonzero(self._absent("image", digests))}
+        return {listed[i] for i in np.flatnonzero(self._absent("image", digests, load=load))}
 
-    def _absent(self, role: str, keys: Digests) -> NDArray[np.bool_]:
-        """Return a mask of the vectors to compute; vectors stored in full precision are rounded instead."""
+    def _absent(self, role: str, keys: Digests, *, load: bool = False) -> NDArray[np.bool_]:
+        """Return a mask of the vectors to compute; vectors stored in full precision are rounded instead.
+
+        With ``load``, the model is loaded if there are any, and they are looked up again under its current card. A
+        cached card may be outdated: new vectors are neither stored under it nor mixed with vectors returned under it.
+        """
         absent = self._table(role).missing(keys)
         if self.options.half and absent.any():
             full = self.store.table(self.card.fingerprint, role)
@@ -107,6 +103,11 @@ class CachedEncoder:
                 rows = keys[known[start : start + FLUSH_ROWS]]
                 self._table(role).add(rows, full.get(rows))
             absent[known] = False
+        if role == "text":
+            absent |= self._table("text-cut").missing(keys)
+        if load and absent.any():
+            self.model.load(self._given)
+            return self._absent(role, keys)
         return absent
 
     def images(self, listed: Manifest | DatasetScan) -> EmbeddedSamples:
@@ -145,20 +146,8 @@ class CachedEncoder:
     def _table(self, role: str = "image") -> VectorTable:
         return self.store.table(self.card.fingerprint, role, half=self.options.half and role in ROUNDED)
 
-    def _settled(self, missing: Callable[[], Wanted]) -> Wanted:
-        """Find missing vectors; if there are any, load the model and look again under its current card.
-
-        A cached card may be outdated: new vectors are neither stored under it nor mixed with vectors returned under it.
-        """
-        found = missing()
-        if not found:
-            return found
-        self.model.load(self._given)
-        return missing()
-
     def _embed(self, manifest: Manifest, keys: set[bytes]) -> list[Failure]:
-        wanted = self._settled(lambda: self._missing(keys))
-        self.encoded += len(wanted)
+        wanted = self._missing(keys, load=True)
         if not wanted:
             return []
         with self.progress.step(UserMessage("images of {name}", name=manifest.info.name), len(wanted)) as bar:
@@ -170,28 +159,37 @@ class CachedEncoder:
         An image that fails to decode has no vector afterwards; `_embed` reports it.
         """
         with self.progress.step(UserMessage("images of {name}", name=reading.info.name), len(reading)) as bar:
-            missing = missing_as_read(reading.samples(), self._missing, bar)
+            missing = self._missing_as_read(reading, bar)
             with self.watch.phase("read"):
                 first = next(missing, None)
             if first is None:
                 return
             self.model.load(self._given)  # its current card may name another table: look there for the first image, too
             again = [first] if self._missing([first[0]]) else []
-            self.pipeline.embed_images(self._counted(chain(again, missing)), self._table(), bar)
+            self.pipeline.embed_images(chain(again, missing), self._table(), bar)
 
-    def _counted(self, samples: Iterable[KeyedSample]) -> Iterator[KeyedSample]:
-        for listed in samples:
-            self.encoded += 1
-            yield listed
+    def _missing_as_read(self, reading: DatasetScan, bar: Bar) -> Iterator[KeyedSample]:
+        """Yield the first sample of each image without a vector, in order, with the bytes its key was computed from.
+
+        The bar advances by the samples that are not yielded.
+        """
+        seen: set[bytes] = set()
+        for some in _groups(reading.samples()):
+            fresh: dict[bytes, Sample] = {}
+            for key, sample in some:
+                if sample.image is not None and key not in seen:
+                    fresh.setdefault(key, sample)
+            seen.update(fresh)
+            wanted = self._missing(fresh) if fresh else set()
+            bar.advance(len(some) - len(wanted))
+            yield from ((key, sample) for key, sample in fresh.items() if key in wanted)
 
     def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Embed texts in the given order, each distinct one once."""
         distinct = list(dict.fromkeys(texts))
         keys = text_digests(distinct, language)
-        missing = self._settled(
-            lambda: list(np.flatnonzero(self._absent("text", keys) | self._table("text-cut").missing(keys)))
-        )
-        if missing:
+        missing = np.flatnonzero(self._absent("text", keys, load=True))
+        if len(missing):
             with self.progress.step("texts", len(missing)) as bar:
                 texts_left = [distinct[i] for i in missing]
                 sinks = self._table("text"), self._table("text-cut")
@@ -206,11 +204,10 @@ class CachedEncoder:
         """Return the notes of the model, the number of truncated texts and of damaged parts, and batch notices."""
         found = [Notice("model_note", 1, note) for note in self.card.notes] + precision_notices(self.card)
         if self._truncated:
-            length = self.card.context_length
             message = UserMessage(
                 "{truncated} texts exceed the context length of {length} tokens and were truncated.",
                 truncated=self._truncated,
-                length=length,
+                length=self.card.context_length,
             )
             found.append(Notice("truncated_texts", self._truncated, message))
         parts = [part for role in ("image", "text", "text-cut") for part in self._table(role).damaged]
@@ -248,28 +245,6 @@ def _with_copies(manifest: Manifest, kept: np.ndarray, failures: list[Failure]) 
     if gone:
         raise DataError("{first}: missing when the dataset was read a second time.", advice="Run again.", first=gone[0])
     return [Failure(name, by_key[key]) for name, key in lost.items()]
-
-
-def missing_as_read(
-    samples: Iterable[KeyedSample], missing: Callable[[Iterable[bytes]], set[bytes]], bar: Bar
-) -> Iterator[KeyedSample]:
-    """Yield the first sample of each image without a vector, in order, with the bytes its key was computed from.
-
-    Args:
-        samples: All samples of a dataset, as they are read.
-        missing: Returns the keys without a vector.
-        bar: Counts samples that are not yielded.
-    """
-    seen: set[bytes] = set()
-    for some in _groups(samples):
-        fresh: dict[bytes, Sample] = {}
-        for key, sample in some:
-            if sample.image is not None and key not in seen:
-                fresh.setdefault(key, sample)
-        seen.update(fresh)
-        wanted = missing(fresh) if fresh else set()
-        bar.advance(len(some) - len(wanted))
-        yield from ((key, sample) for key, sample in fresh.items() if key in wanted)
 
 
 def _groups(samples: Iterable[KeyedSample]) -> Iterator[list[KeyedSample]]:

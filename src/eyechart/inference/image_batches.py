@@ -32,20 +32,16 @@ AHEAD_BYTES = 256 * 1024 * 1024
 
 @dataclass
 class ImageBatch:
-    """Prepared images with the keys of their vectors, and the failed images of the same batch."""
+    """Prepared images with the keys of their vectors, and the failed images of the same batch.
+
+    The next batch may reuse the memory of the pixels.
+    """
 
     keys: list[bytes] = field(default_factory=list)
     pixels: Any = None
-    """One array or tensor, or a list if the images have several shapes; None if the batch is empty."""
+    """One array or tensor, or a list if the images have several shapes; empty or None without images."""
     failures: list[tuple[str, DataError]] = field(default_factory=list)
     """Sample ids with the errors of their images."""
-    release: Callable[[], None] = lambda: None
-    """Called when the pixels are no longer needed."""
-
-    @property
-    def samples(self) -> int:
-        """Number of samples, failed ones included."""
-        return len(self.keys) + len(self.failures)
 
 
 @dataclass(frozen=True)
@@ -115,14 +111,6 @@ class BatchRows:
         """Copy the image into its row and return the row; return the image itself if it does not fit."""
         if number is None or not isinstance(image, np.ndarray) or image.dtype.hasobject:
             return image
-        array = self._allocated_for(image)
-        if (array.shape[1:], array.dtype) != (image.shape, image.dtype):
-            return image
-        row: NDArray[Any] = array[number]
-        row[...] = image
-        return row
-
-    def _allocated_for(self, image: NDArray[Any]) -> NDArray[Any]:
         with self._allocating:
             if self._array is None:
                 try:
@@ -130,7 +118,11 @@ class BatchRows:
                 except MemoryError:
                     # Images of many megapixels that the transform does not resize: single ones may still fit.
                     self._array = np.empty(0, np.uint8)
-            return self._array
+        if (self._array.shape[1:], self._array.dtype) != (image.shape, image.dtype):
+            return image
+        row: NDArray[Any] = self._array[number]
+        row[...] = image
+        return row
 
     def batch(self, numbers: Sequence[int | None], images: Sequence[NDArray[Any]]) -> Any:
         """Return the images as one array, without a copy if they are adjacent rows; a list if their shapes differ."""
@@ -166,50 +158,46 @@ class ThreadBatches:
     def batches(self, samples: Iterable[KeyedSample]) -> Generator[ImageBatch]:
         """Yield batches in the order of the samples; a failed image does not reduce the batch size."""
         rows = BatchRows(ROW_BATCHES * self.batch_size)
-        keys: list[bytes] = []
+        batch = ImageBatch()
         numbers: list[int | None] = []
         images: list[NDArray[Any]] = []
-        failures: list[tuple[str, DataError]] = []
-
-        def collected() -> ImageBatch:
-            used = numbers.copy()
-            batch = ImageBatch(
-                keys.copy(),
-                rows.batch(used, images) if images else None,
-                failures.copy(),
-                release=lambda: rows.give_back(used),
-            )
-            for part in (keys, numbers, images, failures):
-                part.clear()
-            return batch
-
         with closing(self._prepared(samples, rows)) as prepared:
             for key, name, row, future in prepared:
                 with self.watch.phase("wait"):
                     error = future.exception()
                 if isinstance(error, DataError):
                     rows.give_back([row])
-                    failures.append((name, error))
-                else:
-                    images.append(future.result())
-                    keys.append(key)
-                    numbers.append(row)
-                if len(keys) == self.batch_size:
-                    yield collected()
-            if keys or failures:
-                yield collected()
+                    batch.failures.append((name, error))
+                    continue
+                images.append(future.result())
+                batch.keys.append(key)
+                numbers.append(row)
+                if len(images) == self.batch_size:
+                    batch.pixels = rows.batch(numbers, images)
+                    images.clear()  # frees those that have no row
+                    yield batch
+                    rows.give_back(numbers)
+                    batch, numbers = ImageBatch(), []
+        if images:
+            batch.pixels = rows.batch(numbers, images)
+        if batch.keys or batch.failures:
+            yield batch
 
     def _prepared(
         self, samples: Iterable[KeyedSample], rows: BatchRows
     ) -> Generator[tuple[bytes, str, int | None, Future[NDArray[Any]]]]:
         """Yield samples in order, each with its row and the future of its image."""
+
+        def prepare(key: bytes, image: ImageRef, row: int | None) -> NDArray[Any]:
+            return rows.fill(row, self.work.run(key, image, self.watch))
+
         with ThreadPoolExecutor(max(1, self.threads), thread_name_prefix="decode") as pool:
             waiting: deque[tuple[bytes, str, int | None, Future[NDArray[Any]], int]] = deque()
             held = 0
             try:
                 for key, sample in self.watch.each("read", samples):
                     row, size = rows.take(), bytes_held(sample)
-                    future = pool.submit(self._one, key, sample.need_image(), row, rows)
+                    future = pool.submit(prepare, key, sample.need_image(), row)
                     # Not the sample, which would keep the encoded bytes in memory after decoding.
                     waiting.append((key, sample.id, row, future, size))
                     held += size
@@ -221,6 +209,3 @@ class ThreadBatches:
             finally:
                 for *_, future, _ in waiting:
                     future.cancel()
-
-    def _one(self, key: bytes, image: ImageRef, row: int | None, rows: BatchRows) -> NDArray[Any]:
-        return rows.fill(row, self.work.run(key, image, self.watch))

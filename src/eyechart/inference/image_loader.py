@@ -62,54 +62,43 @@ class _Item(NamedTuple):
 
 
 class _LoadedBatch(NamedTuple):
-    """A batch as returned by a worker."""
+    """An `ImageBatch` as returned by a worker: a tuple, whose tensor can be pinned."""
 
-    numbers: list[int]
-    """Numbers of the prepared items."""
+    keys: list[bytes]
     pixels: Any
-    errors: dict[int, EyechartError]
-    """Errors of the other items by number."""
+    failures: list[tuple[str, EyechartError]]
     seconds: dict[str, float]
 
 
 @dataclass
 class _WorkerImages:
-    """The loader's dataset; its index is the item itself."""
+    """The loader's dataset; an index is a batch of items."""
 
     work: ImageWork
     current: Any
     """Shared with the parent: for each worker its process id and the number of its current item, or -1."""
     pillow: tuple[Any, ...]
 
-    def __getitem__(self, item: _Item) -> tuple[int, Any, dict[str, float]]:
+    def __getitem__(self, items: list[_Item]) -> _LoadedBatch:
         from torch.utils.data import get_worker_info
 
         place, watch = 2 * get_worker_info().id, Stopwatch()
-        self.current[place : place + 2] = [os.getpid(), item.number]
-        try:
-            found: Any = self.work.run(item.key, item.image, watch)
-        except EyechartError as error:
-            found = error
-        self.current[place + 1] = -1
-        return item.number, found, watch.taken()
+        keys, images, failures = [], [], []
+        for item in items:
+            self.current[place : place + 2] = [os.getpid(), item.number]
+            try:
+                images.append(np.ascontiguousarray(self.work.run(item.key, item.image, watch)))
+                keys.append(item.key)
+            except EyechartError as error:
+                failures.append((item.name, error))
+            self.current[place + 1] = -1
+        return _LoadedBatch(keys, stack(images), failures, watch.taken())
 
 
-def _collate(items: list[tuple[int, Any, dict[str, float]]]) -> _LoadedBatch:
-    """Stack the images of a batch into one tensor if they have the same shape."""
+def _to_tensor(batch: _LoadedBatch) -> _LoadedBatch:
     import torch
 
-    good = [(number, found) for number, found, _ in items if not isinstance(found, EyechartError)]
-    pixels = stack([np.ascontiguousarray(image) for _, image in good]) if good else None
-    watch = Stopwatch()
-    for _, _, seconds in items:
-        for phase, taken in seconds.items():
-            watch.add(phase, taken)
-    return _LoadedBatch(
-        [number for number, _ in good],
-        torch.from_numpy(pixels) if isinstance(pixels, np.ndarray) else pixels,
-        {number: found for number, found, _ in items if isinstance(found, EyechartError)},
-        watch.taken(),
-    )
+    return batch._replace(pixels=torch.from_numpy(batch.pixels)) if isinstance(batch.pixels, np.ndarray) else batch
 
 
 def _start_worker(_: int) -> None:
@@ -119,13 +108,12 @@ def _start_worker(_: int) -> None:
 
     ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS, filters = get_worker_info().dataset.pillow
     warnings.resetwarnings()
+
+    def pattern(known: Any) -> str:
+        return str(getattr(known, "pattern", known) or "")
+
     for action, message, category, module, line in reversed(filters):
-        warnings.filterwarnings(action, _pattern(message), category, _pattern(module), line)
-
-
-def _pattern(known: Any) -> str:
-    """Return the regular expression of a warnings filter."""
-    return str(getattr(known, "pattern", known) or "")
+        warnings.filterwarnings(action, pattern(message), category, pattern(module), line)
 
 
 @dataclass
@@ -146,7 +134,11 @@ class LoaderBatches:
             ModelError: If workers keep dying.
         """
         read = enumerate(self.threads.watch.each("read", samples))
-        items = (_Item(number, key, sample.id, _reference(sample)) for number, (key, sample) in read)
+        # An image that a worker can read from its file is sent without its bytes.
+        items = (
+            _Item(number, key, sample.id, (image := sample.need_image()).elsewhere() or image)
+            for number, (key, sample) in read
+        )
         for death in range(MAX_DEATHS + 1):
             current = get_context("spawn").RawArray("q", 2 * self.workers)
             died = yield from self._until_death(items, current)
@@ -160,7 +152,15 @@ class LoaderBatches:
                 return
             lost = [item for batch in self.pending for item in batch if item.number in numbers]
             self.pending = deque([item for item in batch if item.number not in numbers] for batch in self.pending)
-            yield ImageBatch(failures=[(item.name, _death(item)) for item in lost])
+            batch = ImageBatch()
+            for item in lost:
+                error = DataError(
+                    "{source}: the process decoding the image died.",
+                    advice="It may have run out of memory. Try {--decode_processes=0}.",
+                    source=item.image.source,
+                )
+                batch.failures.append((item.name, error))
+            yield batch
             if death == MAX_DEATHS:
                 where = UserMessage(", the last one at {source}", source=lost[0].image.source) if lost else ""
                 raise ModelError(
@@ -172,13 +172,16 @@ class LoaderBatches:
 
     def _until_death(self, items: Iterator[_Item], current: Any) -> Generator[ImageBatch, None, bool]:
         """Yield batches until all are done or a worker dies; return whether one died."""
+        from PIL import Image, ImageFile
         from torch.utils.data import DataLoader
 
+        pillow = ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS, list(warnings.filters)
         loader = DataLoader(
-            _WorkerImages(self.threads.work, current, _pillow_settings()),
-            batch_sampler=self._item_batches(items),
+            _WorkerImages(self.threads.work, current, pillow),
+            sampler=self._item_batches(items),
+            batch_size=None,  # the sampler yields whole batches
             num_workers=self.workers,
-            collate_fn=_collate,
+            collate_fn=_to_tensor,
             pin_memory=self.pin_memory,
             prefetch_factor=PREFETCH,
             worker_init_fn=_start_worker,
@@ -200,15 +203,25 @@ class LoaderBatches:
                 return True
             if batch is None:
                 return False
-            yield self._batch(batch)
+            yield batch
 
-    def _next(self, loaded: Iterator[_LoadedBatch]) -> _LoadedBatch | None:
+    def _next(self, loaded: Iterator[_LoadedBatch]) -> ImageBatch | None:
         """Wait for the next batch; time spent reading the dataset in the sampler counts as "read"."""
         watch = self.threads.watch
         start, read = time.perf_counter(), watch.taken().get("read", 0.0)
         batch = next(loaded, None)
         watch.add("wait", time.perf_counter() - start - (watch.taken().get("read", 0.0) - read))
-        return batch
+        if batch is None:
+            return None
+        self.pending.popleft()
+        for phase, seconds in batch.seconds.items():
+            watch.add(phase, seconds)
+        failures = []
+        for name, error in batch.failures:
+            if not isinstance(error, DataError):
+                raise error
+            failures.append((name, error))
+        return ImageBatch(batch.keys, batch.pixels, failures)
 
     def _item_batches(self, items: Iterator[_Item]) -> Iterator[list[_Item]]:
         """Yield batches not delivered by an earlier loader, then new ones."""
@@ -218,17 +231,6 @@ class LoaderBatches:
             if batch:
                 self.pending.append(batch)
                 yield batch
-
-    def _batch(self, loaded: _LoadedBatch) -> ImageBatch:
-        listed = {item.number: item for item in self.pending.popleft()}
-        for phase, seconds in loaded.seconds.items():
-            self.threads.watch.add(phase, seconds)
-        failures = []
-        for number, error in loaded.errors.items():
-            if not isinstance(error, DataError):
-                raise error
-            failures.append((listed[number].name, error))
-        return ImageBatch([listed[number].key for number in loaded.numbers], loaded.pixels, failures)
 
 
 def _numbers_of_dead(current: Any, patience: float = 0.0) -> set[int]:
@@ -241,18 +243,6 @@ def _numbers_of_dead(current: Any, patience: float = 0.0) -> set[int]:
         if dead or time.monotonic() >= until:
             return dead
         time.sleep(0.05)
-
-
-def _reference(sample: Sample) -> ImageRef:
-    """Refer to an image by file if a worker can read it, else keep its bytes."""
-    image = sample.need_image()
-    return image.elsewhere() or image
-
-
-def _pillow_settings() -> tuple[Any, ...]:
-    from PIL import Image, ImageFile
-
-    return ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS, list(warnings.filters)
 
 
 @contextmanager
@@ -272,14 +262,6 @@ def _without_torch_signal_handler() -> Iterator[None]:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL if from_torch else before)
 
 
-def _death(item: _Item) -> DataError:
-    return DataError(
-        "{source}: the process decoding the image died.",
-        advice="It may have run out of memory. Try {--decode_processes=0}.",
-        source=item.image.source,
-    )
-
-
 def loader_workers(encoder: Any, work: ImageWork, options: EncodeOptions) -> tuple[int, str]:
     """Return the number of loader workers to start, and the reason if requested ones cannot be used.
 
@@ -291,9 +273,9 @@ def loader_workers(encoder: Any, work: ImageWork, options: EncodeOptions) -> tup
     obstacle = _obstacle(encoder, work, options, wanted or MAX_WORKERS)
     if wanted is not None:
         return (0, obstacle) if obstacle else (wanted, "")
-    cores = usable_cores()
-    plenty = cores >= MIN_CORES and options.workers >= MIN_THREADS
-    return (min(cores - 1, MAX_WORKERS) if plenty and not obstacle else 0), ""
+    if obstacle or options.workers < MIN_THREADS or (cores := usable_cores()) < MIN_CORES:
+        return 0, ""
+    return min(cores - 1, MAX_WORKERS), ""
 
 
 def _obstacle(encoder: Any, work: ImageWork, options: EncodeOptions, workers: int) -> str:

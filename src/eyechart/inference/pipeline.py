@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from eyechart.manifest import Failure
 from eyechart.messages import UserMessage
 from eyechart.models.lazy_model import LazyModel
 from eyechart.models.towers.torch_tools import empty_cache
-from eyechart.store.vector_store import Digests, Vectors
+from eyechart.store.vector_store import Vectors, VectorTable
 from eyechart.types import EncodeOptions, Notice, OnError
 
 FLUSH_ROWS = 4096
@@ -33,22 +33,14 @@ LOADER_AFTER = 16
 """Batches prepared by threads before loader workers start by default: starting them takes seconds."""
 
 
-class Sink(Protocol):
-    """Accepts vectors: a table of the store."""
-
-    def add(self, digests: Digests, vectors: Vectors) -> None:
-        """Store vectors under their keys."""
-
-
 @dataclass
 class _Buffer:
     """Vectors waiting to be stored."""
 
-    table: Sink
+    table: VectorTable
     watch: Stopwatch
     keys: list[bytes] = field(default_factory=list)
     vectors: list[NDArray[np.float32]] = field(default_factory=list)
-    rows: int = 0
     since: float = field(default_factory=time.monotonic)
 
     def add(self, keys: list[bytes], vectors: NDArray[np.float32]) -> None:
@@ -63,8 +55,7 @@ class _Buffer:
             )
         self.keys += keys
         self.vectors.append(vectors)
-        self.rows += len(keys)
-        if self.rows >= FLUSH_ROWS or time.monotonic() - self.since > FLUSH_SECONDS:
+        if len(self.keys) >= FLUSH_ROWS or time.monotonic() - self.since > FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
@@ -72,7 +63,7 @@ class _Buffer:
             digests = np.frombuffer(b"".join(self.keys), np.uint8).reshape(len(self.keys), -1)
             with self.watch.phase("store"):
                 self.table.add(digests, np.concatenate(self.vectors))
-        self.keys, self.vectors, self.rows, self.since = [], [], 0, time.monotonic()
+        self.keys, self.vectors, self.since = [], [], time.monotonic()
 
 
 class BatchBackoff:
@@ -94,24 +85,21 @@ class BatchBackoff:
                 parts.append(np.array(encode(part), np.float32))
             except (OutOfMemoryError, MemoryError) as error:
                 failed = str(error) or type(error).__name__
-            if failed:
-                # Outside `except`: there, the traceback keeps the activations of the failed pass in memory.
-                self._shrink(len(part), len(items), failed)
-            else:
+            if not failed:
                 done += len(part)
+                continue
+            # Outside `except`: there, the traceback keeps the activations of the failed pass in memory.
+            if len(part) == 1:
+                raise ModelError(
+                    "A single input does not fit into memory ({reason}).",
+                    advice="Use a smaller model, {--precision=fp16} on a GPU, or another {--device}.",
+                    reason=failed,
+                )
+            self.requested = max(self.requested, len(items))
+            self.size = len(part) // 2
+            gc.collect()
+            empty_cache()
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def _shrink(self, size: int, requested: int, reason: str) -> None:
-        if size == 1:
-            raise ModelError(
-                "A single input does not fit into memory ({reason}).",
-                advice="Use a smaller model, {--precision=fp16} on a GPU, or another {--device}.",
-                reason=reason,
-            )
-        self.requested = max(self.requested, requested)
-        self.size = size // 2
-        gc.collect()
-        empty_cache()
 
     def notices(self) -> list[Notice]:
         """Report a reduced batch size."""
@@ -135,16 +123,16 @@ class Pipeline:
     """Raise at an image that cannot be decoded, or record it."""
     watch: Stopwatch
     backoff: BatchBackoff = field(default_factory=BatchBackoff)
+    encoded: int = 0
+    """Images that went through the pipeline."""
     no_loader: str = ""
     """Why threads prepared the images although loader workers were requested."""
 
-    def embed_images(self, samples: Iterable[KeyedSample], table: Sink, bar: Bar) -> list[Failure]:
-        """Store the vectors of images; return the images that could not be decoded.
+    def embed_images(self, samples: Iterable[KeyedSample], table: VectorTable, bar: Bar) -> list[Failure]:
+        """Store the vectors of images, each key once, in the table of the loaded model's card.
 
-        Args:
-            samples: Keys and samples, each key once.
-            table: The table of the loaded model's card.
-            bar: Progress.
+        Returns:
+            The images that could not be decoded.
         """
         failures: list[Failure] = []
         buffer = _Buffer(table, self.watch)
@@ -153,15 +141,24 @@ class Pipeline:
         with ExitStack() as last:
             last.callback(buffer.flush)  # also after an interrupt: encoded vectors are kept
             for batch in last.enter_context(closing(self._batches(encoder, samples))):
-                failures += [self._failure(name, error) for name, error in batch.failures]
+                for name, error in batch.failures:
+                    if self.on_error == "fail":
+                        raise DataError(
+                            "{name}: {reason}",
+                            advice="Repair or remove the image, or skip it with {--on_error=skip}.",
+                            name=name,
+                            reason=error.message,
+                        ) from error
+                    failures.append(Failure(name, error.message))
                 if batch.keys:
                     with self.watch.phase("encode images"):
                         vectors = self.backoff.run(encoder.encode_images, batch.pixels)
                         if check is not None and check.due:
                             check.see(batch.pixels, vectors)
                     buffer.add(batch.keys, vectors)
-                bar.advance(batch.samples)
-                batch.release()
+                done = len(batch.keys) + len(batch.failures)
+                self.encoded += done
+                bar.advance(done)
         return failures
 
     def _batches(self, encoder: Any, samples: Iterable[KeyedSample]) -> Generator[ImageBatch]:
@@ -179,33 +176,23 @@ class Pipeline:
         else:
             yield from threads.batches(left)
 
-    def _failure(self, name: str, error: DataError) -> Failure:
-        """Record the error of an image, or raise it."""
-        if self.on_error == "fail":
-            raise DataError(
-                "{name}: {reason}",
-                advice="Repair or remove the image, or skip it with {--on_error=skip}.",
-                name=name,
-                reason=error.message,
-            ) from error
-        return Failure(name, error.message)
-
     def notices(self) -> list[Notice]:
         """Report a reduced batch size, and requested loader workers that were not started."""
-        if not self.no_loader:
-            return self.backoff.notices()
-        message = UserMessage(
-            "Images were decoded by threads instead of {n} processes: {reason}.",
-            n=self.options.decode_processes,
-            reason=self.no_loader,
-        )
-        return [Notice("decode_threads", 1, message), *self.backoff.notices()]
+        found = self.backoff.notices()
+        if self.no_loader:
+            message = UserMessage(
+                "Images were decoded by threads instead of {n} processes: {reason}.",
+                n=self.options.decode_processes,
+                reason=self.no_loader,
+            )
+            found.insert(0, Notice("decode_threads", 1, message))
+        return found
 
     def embed_texts(
         self,
         texts: list[str],
         keys: NDArray[np.uint8],
-        tables: tuple[Sink, Sink],
+        tables: tuple[VectorTable, VectorTable],
         language: str,
         bar: Bar,
     ) -> None:
@@ -217,7 +204,7 @@ class Pipeline:
         encoder = self.model.load()
         size = self.options.batch_size
         order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
-        vectors, cuts = (_Buffer(table, self.watch) for table in tables)
+        vectors, cuts = _Buffer(tables[0], self.watch), _Buffer(tables[1], self.watch)
         try:
             for start in range(0, len(order), size):
                 chosen = [texts[i] for i in order[start : start + size]]

@@ -19,7 +19,7 @@ from eyechart.metrics.vectors import Ints, Vectors, float_array, unit
 from eyechart.outputs import place_of
 from eyechart.python_api.arguments import ARGUMENTS, collect
 from eyechart.results.files import unsaved_folder
-from eyechart.results.job_results import JobOutcome, check_owner, make_result
+from eyechart.results.job_results import check_owner, make_result
 from eyechart.results.result import Result, write_result
 from eyechart.tasks.base import Prediction, Task, drop_constant_embeddings
 from eyechart.tasks.caption_search import RetrievalPrediction
@@ -286,26 +286,24 @@ def _result(
     fingerprint = digest_json([info.kind, targets])
     total = round(time.perf_counter() - start, 4)
     result = make_result(
-        JobOutcome(
-            job=job,
-            info=info,
-            fingerprint=fingerprint,
-            other_splits={},
-            card=None,
-            outcome=outcome,
-            counts={"listed": len(targets), "scored": len(targets), "failed": 0},
-            notices=outcome.notices,
-            failures=(),
-            profile={"score": total, "total": total},
-            measures=task.measures,
-            records=task.record_form(info.kind),
-            # The model that produced the vectors is unknown.
-            identity={
-                "settings": job.digest,
-                "model": None,
-                "data": fingerprint,
-                "code": digest_json([__version__, task.name, task.version, ""]),
-            },
-        )
+        job=job,
+        info=info,
+        fingerprint=fingerprint,
+        other_splits={},
+        card=None,
+        outcome=outcome,
+        counts={"listed": len(targets), "scored": len(targets), "failed": 0},
+        notices=outcome.notices,
+        failures=(),
+        profile={"score": total, "total": total},
+        measures=task.measures,
+        records=task.record_form(info.kind),
+        # The model that produced the vectors is unknown.
+        identity={
+            "settings": job.digest,
+            "model": None,
+            "data": fingerprint,
+            "code": digest_json([__version__, task.name, task.version, ""]),
+        },
     )
     return write_result(result, outcome.records, job.output)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 from eyechart.io.terminal import translate, wrap
@@ -24,7 +25,6 @@ COLUMNS = columns_of(
 
 def comparison_text(table: ResultTable, comparison: PairwiseComparison, width: int | None = None) -> str:
     """Lay out one comparison, in per cent and percentage points."""
-    rows = lay_out(COLUMNS, [_row(table, line) for line in comparison.lines], width)
     notes = [
         *_notes(comparison.lines),
         *(
@@ -36,9 +36,9 @@ def comparison_text(table: ResultTable, comparison: PairwiseComparison, width: i
         f"A = {one_line(table.models[comparison.first].label)}",
         f"B = {one_line(table.models[comparison.second].label)}",
         "",
-        *(line for row in rows for line in row),
+        *chain.from_iterable(lay_out(COLUMNS, [_row(table, line) for line in comparison.lines], width)),
         "",
-        *(line for note in notes for line in wrap(translate(note), width)),
+        *_wrapped(notes, width),
     ]
     return "\n".join(lines) + "\n"
 
@@ -61,19 +61,25 @@ def ranking_text(table: ResultTable, ranking: SuiteRanking, width: int | None = 
         for b, name in enumerate(table.benchmarks)
         if b not in ranking.benchmarks
     ]
-    note = (
-        ["", *wrap(translate(UserMessage("Not in these ranks: {names}.", names=one_line(", ".join(left)))), width)]
-        if left
-        else []
-    )
+    notes = ["", UserMessage("Not in these ranks: {names}.", names=one_line(", ".join(left)))] if left else []
     laid_out = lay_out(columns_of("rank", "mean", "model", right=("mean",), wraps=True), rows, width)
-    return "\n".join([*wrap(translate(head), width), "", *(line for row in laid_out for line in row), *note]) + "\n"
+    lines = [*_wrapped([head, ""], width), *chain.from_iterable(laid_out), *_wrapped(notes, width)]
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(texts: Iterable[str], width: int | None) -> list[str]:
+    """Translate texts and break them into lines."""
+    return [line for text in texts for line in wrap(translate(text), width)]
+
+
+def _scale(table: ResultTable, column: Column) -> int:
+    return 100 if table.in_per_cent(column) else 1
 
 
 def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
     paired = line.paired
     column = Column(table.benchmarks.index(line.benchmark), line.metric)
-    scale = 100 if table.in_per_cent(column) else 1
+    scale = _scale(table, column)
     return (
         line.benchmark.label,
         metric_label(table, column),
@@ -130,43 +136,39 @@ OPEN = "~"
 
 def position_text(table: ResultTable, position: LeaderboardPosition, width: int | None = None) -> str:
     """Lay out the ranks of one model in one publication."""
-    publication = position.publication
     rows: list[tuple[str, ...]] = []
+    notes: list[str] = []
     for line in position.lines:
-        column = Column(line.benchmark, line.metric)
-        scale = 100 if table.in_per_cent(column) else 1
-        rows.append((table.benchmarks[line.benchmark].label, metric_label(table, column), *_cells(line.rank, scale)))
+        column, label = Column(line.benchmark, line.metric), table.benchmarks[line.benchmark].label
+        rows.append((label, metric_label(table, column), *_cells(line.rank, _scale(table, column))))
+        if line.rank.published is not None:
+            value = _scale(table, column) * line.rank.published
+            notes.append(UserMessage("{name}: published for these weights: {value:.2f}", name=label, value=value))
     if position.overall:
         rows.append((f"mean of {position.averaged}", "", *_cells(position.overall, 100)))
+    if any(OPEN in row for row in rows):
+        notes.insert(0, "~: rounding or your interval leaves the rank open; (from-to) is the range.")
+    notes += [UserMessage("not ranked: {name}", name=one_line(text)) for text in position.left_out]
+    if position.parameters is None:
+        compared = "{n} published models"
+    elif position.unknown_size:
+        compared = "{n} published models of at most {size:,.1f} M parameters; {unknown} of unknown size left out"
+    else:
+        compared = "{n} published models of at most {size:,.1f} M parameters"
+    size = (position.parameters or 0) / 1e6
     heads = [
         UserMessage(
             "{model} among {title}, copied {date}:",
             model=one_line(table.models[position.model].label),
-            title=publication.title,
-            date=publication.date,
+            title=position.publication.title,
+            date=position.publication.date,
         ),
-        _compared(position),
+        UserMessage(compared, n=position.compared, size=size, unknown=position.unknown_size),
+        "",
     ]
     laid_out = lay_out(POSITION_COLUMNS, rows, width) if position.compared and rows else []
-    lines = [
-        *(line for head in heads for line in wrap(translate(head), width)),
-        "",
-        *(line for row in laid_out for line in row),
-        *(line for note in _position_notes(table, position) for line in wrap(translate(note), width)),
-    ]
+    lines = [*_wrapped(heads, width), *chain.from_iterable(laid_out), *_wrapped(["", *notes] if notes else [], width)]
     return "\n".join(lines) + "\n"
-
-
-def _compared(position: LeaderboardPosition) -> UserMessage:
-    """Describe the published models compared with."""
-    if position.parameters is None:
-        text = "{n} published models"
-    elif position.unknown_size:
-        text = "{n} published models of at most {size:,.1f} M parameters; {unknown} of unknown size left out"
-    else:
-        text = "{n} published models of at most {size:,.1f} M parameters"
-    size = (position.parameters or 0) / 1e6
-    return UserMessage(text, n=position.compared, size=size, unknown=position.unknown_size)
 
 
 def positions_text(table: ResultTable, found: Sequence[LeaderboardPosition], width: int | None = None) -> str:
@@ -197,21 +199,3 @@ def _cells(rank: PublishedRank, scale: int) -> tuple[str, ...]:
     best = "" if rank.best is None else f"{scale * rank.best:.2f}"
     text, mark = (str(rank.rank), "") if rank.low == rank.high else (f"{rank.rank} ({rank.low}-{rank.high})", OPEN)
     return f"{scale * rank.value:.2f}", best, text, mark, str(rank.among)
-
-
-def _position_notes(table: ResultTable, position: LeaderboardPosition) -> list[str]:
-    ranks = [line.rank for line in position.lines] + ([position.overall] if position.overall else [])
-    notes: list[str] = [""]
-    if any(rank.low != rank.high for rank in ranks):
-        notes.append("~: rounding or your interval leaves the rank open; (from-to) is the range.")
-    for line in position.lines:
-        if line.rank.published is not None:
-            scale = 100 if table.in_per_cent(Column(line.benchmark, line.metric)) else 1
-            label = table.benchmarks[line.benchmark].label
-            notes.append(
-                UserMessage(
-                    "{name}: published for these weights: {value:.2f}", name=label, value=scale * line.rank.published
-                )
-            )
-    notes += [UserMessage("not ranked: {name}", name=one_line(text)) for text in position.left_out]
-    return notes if len(notes) > 1 else []

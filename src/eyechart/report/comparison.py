@@ -18,16 +18,14 @@ from eyechart.report.paired_records import (
     PairedOutcome,
     RecordsCache,
     align,
-    count_left_out,
     differences,
     in_common,
     paired_test,
     rows_of,
 )
-from eyechart.report.record_columns import Floats, RecordColumns, numbered
+from eyechart.report.record_columns import Floats, numbered
 from eyechart.report.result_table import BenchmarkColumn, Column, ResultTable, lost_samples
 from eyechart.stats import holm, not_separable_from_best, rank_intervals
-from eyechart.types import Metric
 
 NOT_SEPARABLE = "not separable"
 
@@ -76,15 +74,10 @@ def compare(
     allow: Collection[str] = (),
     cache: RecordsCache | None = None,
 ) -> PairwiseComparison:
-    """Compare two rows of a table on every benchmark that both have.
+    """Compare two rows of a table, the baseline first, on every benchmark that both have.
 
-    Args:
-        table: The results.
-        first: Row of the baseline.
-        second: Row of the other model.
-        metric: Compare this metric only; by default each benchmark's primary ones.
-        allow: Aspects (see `eyechart.report.paired_records.ASPECTS`) that may differ on purpose.
-        cache: Cache of records that were already read.
+    By default each benchmark's primary metrics are compared. ``allow`` lists aspects that may differ on purpose (see
+    `eyechart.report.paired_records.ASPECTS`).
 
     Raises:
         UsageError: If dataset, split, prompts, judge or task version differ, or nothing can be compared.
@@ -125,44 +118,36 @@ def compare_column(table: ResultTable, column: Column, pair: tuple[int, int], ca
     found = table.metrics_in(column)
     records = {model: cache.columns(model, column.benchmark) for model in pair}
     sides = [(found[model], columns) for model, columns in records.items() if columns and model in found]
-    paired = (_by_means(sides) or _by_function(sides)) if len(sides) == len(pair) else None
-    if paired is None:
+    if len(sides) < len(pair):
+        return None
+    (metric, a), (other, b) = sides
+    function = FUNCTIONS.get(metric.function)
+    if metric.mean_of and other.mean_of:
+        aligned = align([rows_of(a, metric.mean_of), rows_of(b, other.mean_of)])
+        if aligned is None:
+            return None
+        first, second = aligned.values
+        values, left_out = (float(first.mean()), float(second.mean())), aligned.left_out
+        test = paired_test(first, second, aligned.units)
+    elif function and other.function == metric.function:
+        ids, (of_a, of_b), left_out = in_common([a.ids, b.ids])
+        if not ids:
+            return None
+        first, second, present = a.scores[of_a], b.scores[of_b], a.present[of_a]
+        values = function.value(first, present), function.value(second, present)
+        test = function.compare(first, second, present)
+    else:
         return None
     fewer = [", ".join(lost_samples(table.cells[model, column.benchmark].result)) for model in pair]
     return Difference(
         table.benchmarks[column.benchmark],
         column.metric,
-        *paired,
+        *values,
+        test,
+        left_out,
         lower_is_better=table.lower_is_better(column),
         fewer=(fewer[0], fewer[1]),
     )
-
-
-Side = tuple[Metric, RecordColumns]
-Paired = tuple[float, float, PairedOutcome, int]
-"""Both values on the common samples, the test, and the number of samples that are not common."""
-
-
-def _by_means(sides: Sequence[Side]) -> Paired | None:
-    rows = [rows_of(columns, metric.mean_of) for metric, columns in sides if metric.mean_of]
-    aligned = align(rows) if len(rows) == len(sides) else None
-    if aligned is None:
-        return None
-    first, second = aligned.values
-    test = paired_test(first, second, aligned.units)
-    return float(first.mean()), float(second.mean()), test, aligned.left_out
-
-
-def _by_function(sides: Sequence[Side]) -> Paired | None:
-    (metric, a), (other, b) = sides
-    function = FUNCTIONS.get(metric.function)
-    ids, (of_a, of_b) = in_common([a.ids, b.ids])
-    if function is None or other.function != metric.function or not ids:
-        return None
-    first, second, present = a.scores[of_a], b.scores[of_b], a.present[of_a]
-    test = function.compare(first, second, present)
-    left_out = count_left_out([a.ids, b.ids], ids)
-    return function.value(first, present), function.value(second, present), test, left_out
 
 
 def _refuse_different(
@@ -170,7 +155,10 @@ def _refuse_different(
 ) -> None:
     """Raise if the results are not comparable, naming the aspects that differ."""
     if not shared:
-        names = [_benchmark_names(table, row) for row in (first, second)]
+        names = []
+        for row in (first, second):
+            own = [table.benchmarks[b].label for m, b in sorted(table.cells) if m == row]
+            names.append(", ".join(own[:3]) + (", ..." if len(own) > 3 else ""))
         raise UsageError(
             "{first} and {second} have no benchmark in common: {a} against {b}.",
             advice="Dataset, task and language must be the same.",
@@ -188,20 +176,13 @@ def _refuse_different(
             every.update(dict.fromkeys(aspects))
     if found:
         flag = "--allow-different " + " ".join(f"'{name}'" if " " in name else name for name in every)
-        joined = "\n  ".join(found)
-        fixed = not UNPAIRABLE.isdisjoint(every)
         raise UsageError(
             "These results cannot be compared because they differ in\n  {joined}",
-            advice="Run both with the same data and settings."
-            if fixed
-            else UserMessage("Run both with the same data and settings, or allow the differences: {flag}", flag=flag),
-            joined=joined,
+            advice=UserMessage("Run both with the same data and settings, or allow the differences: {flag}", flag=flag)
+            if UNPAIRABLE.isdisjoint(every)
+            else "Run both with the same data and settings.",
+            joined="\n  ".join(found),
         )
-
-
-def _benchmark_names(table: ResultTable, row: int) -> str:
-    names = [table.benchmarks[b].label for m, b in sorted(table.cells) if m == row]
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 # Separability of models: ties with the best of a column, rank intervals over a suite.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from eyechart.io.safe_parse import DAMAGED
@@ -15,29 +14,35 @@ from eyechart.results.views import level, spent_lines, with_unit
 
 def judge_lines(result: Result) -> list[str]:
     """Describe the judges' individual scores, their agreement, and the usage of model and judges."""
+    audit, people = result.details.get("judge", {}), result.details.get("people", {})
+    lines: list[str] = []
     try:
-        return [*_audit_lines(result), *map(one_line, spent_lines(result.details))]
+        judges = audit.get("judges", {})
+        for name, judge in judges.items():
+            metric = next((metric for metric in result.primary if metric in judge["numbers"]), "")
+            own: list[str] = []
+            if len(judges) > 1 and metric:
+                own.append(with_unit(result.values[metric], judge["numbers"][metric]))
+            if "self_consistency" in judge:
+                own.append(UserMessage("self-consistency {value}", value=_agreement(judge["self_consistency"])))
+            if name in people:
+                own.append(UserMessage("agreement with people {value}", value=_agreement(people[name]["kappa"])))
+            if own:
+                lines.append(UserMessage("judge {name}: {numbers}", name=one_line(name), numbers=join(own, ", ")))
+        if "alpha" in audit:
+            lines.append(UserMessage("judges agree: alpha {value}", value=_agreement(audit["alpha"])))
+        return [*lines, *map(one_line, spent_lines(result.details))]
     except DAMAGED:
         return ["the judge details are damaged"]
 
 
-@dataclass(frozen=True)
-class JudgeTable:
-    """The judges of a result in a table, as text."""
+def judge_table(result: Result) -> dict[str, Any] | None:
+    """Lay out the audit of a result's judges as text; None without judges, or if the file is damaged.
 
-    judged: int
-    """Answers sent to the judges; rules decided the others."""
-    prompt: str
-    """Origin of the judge prompt."""
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    """One row per judge: its name, the primary metric by its verdicts alone, unreadable verdicts, and its agreement."""
-    together: tuple[str, ...]
-    """Agreement of all judges, and of each pair."""
-
-
-def judge_table(result: Result) -> JudgeTable | None:
-    """Lay out the audit of a result's judges; None without judges, or if the file is damaged."""
+    ``judged`` is the number of answers sent to the judges, as rules decided the others. A row holds a judge's name, the
+    primary metric by its verdicts alone, its unreadable verdicts and its agreement with itself and with people;
+    ``together`` is the agreement of all judges and of each pair.
+    """
     audit, people = result.details.get("judge"), result.details.get("people", {})
     if not audit:
         return None
@@ -60,31 +65,15 @@ def judge_table(result: Result) -> JudgeTable | None:
             first, second = map(one_line, pair["judges"])
             text = "{first} and {second}: kappa {value}"
             together.append(UserMessage(text, first=first, second=second, value=_agreement(pair)))
-        header = ("judge", metric, "unreadable", "self-consistency (alpha)", "with people (kappa)")
-        source = one_line(str(audit.get("prompt", {}).get("source", "")))
-        return JudgeTable(int(audit["judged"]), source, header, tuple(rows), tuple(together))
+        return {
+            "judged": int(audit["judged"]),
+            "prompt": one_line(str(audit.get("prompt", {}).get("source", ""))),
+            "header": ["judge", metric, "unreadable", "self-consistency (alpha)", "with people (kappa)"],
+            "rows": rows,
+            "together": together,
+        }
     except DAMAGED:
         return None
-
-
-def _audit_lines(result: Result) -> list[str]:
-    audit, people = result.details.get("judge", {}), result.details.get("people", {})
-    judges = audit.get("judges", {})
-    lines: list[str] = []
-    for name, judge in judges.items():
-        metric = next((metric for metric in result.primary if metric in judge["numbers"]), "")
-        own: list[str] = []
-        if len(judges) > 1 and metric:
-            own.append(with_unit(result.values[metric], judge["numbers"][metric]))
-        if "self_consistency" in judge:
-            own.append(UserMessage("self-consistency {value}", value=_agreement(judge["self_consistency"])))
-        if name in people:
-            own.append(UserMessage("agreement with people {value}", value=_agreement(people[name]["kappa"])))
-        if own:
-            lines.append(UserMessage("judge {name}: {numbers}", name=one_line(name), numbers=join(own, ", ")))
-    if "alpha" in audit:
-        lines.append(UserMessage("judges agree: alpha {value}", value=_agreement(audit["alpha"])))
-    return lines
 
 
 def _agreement(found: Mapping[str, Any]) -> str:

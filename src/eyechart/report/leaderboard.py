@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from eyechart.io.safe_parse import is_number
 from eyechart.report.loader import PUBLISHED, LoadedResult
@@ -62,8 +63,7 @@ class LeaderboardPosition:
     """Benchmarks of both that are not comparable."""
 
 
-@dataclass(frozen=True)
-class _Number:
+class _Number(NamedTuple):
     """A number with its interval, negated if lower is better."""
 
     value: float
@@ -83,16 +83,21 @@ def published_positions(
 def leaderboard_positions(table: ResultTable, publications: Sequence[Publication]) -> list[LeaderboardPosition]:
     """Rank each unpublished model in each publication that shares a benchmark with it."""
     own = [m for m, model in enumerate(table.models) if model.origin != PUBLISHED]
-    sizes = _sizes(table)
+    cards = ((row, item.result.model_card) for (row, _), item in table.cells.items())
+    sizes = {row: float(card["parameters"]) for row, card in cards if is_number(card.get("parameters"))}
     found = (_position(table, m, publication, sizes) for publication in publications for m in own)
     return [position for position in found if position.lines or position.left_out]
 
 
+ROUNDED = 5_000
+"""Published sizes are rounded to 0.01 million parameters."""
+
+
 def _position(table: ResultTable, m: int, publication: Publication, sizes: Mapping[int, float]) -> LeaderboardPosition:
     rows = sorted({row for (row, _), item in table.cells.items() if publication.holds(item) and row != m})
-    mine, unit = sizes.get(m), publication.half_unit
-    compared = [row for row in rows if mine is None or sizes.get(row, math.inf) <= mine + _ROUNDED]
-    lines, left_out, numbers = [], [], []
+    mine = sizes.get(m)
+    compared = [row for row in rows if mine is None or sizes.get(row, math.inf) <= mine + ROUNDED]
+    lines, left_out, averaged = [], [], []
     for b, results in table.by_benchmark.items():
         theirs = {row: results[row] for row in rows if row in results}
         if m not in results or not theirs:
@@ -102,30 +107,33 @@ def _position(table: ResultTable, m: int, publication: Publication, sizes: Mappi
         if not metrics:
             left_out.append(f"{table.benchmarks[b].label}: {reason or 'no metric in common'}")
             continue
-        ranked = {row: result for row, result in theirs.items() if row in compared}
-        parts = [_numbers(name, results[m], ranked, unit) for name in metrics]
-        lines += [
-            BenchmarkRank(b, name, _rank(table, m, own, others, sign))
-            for name, (own, others, sign) in zip(metrics, parts, strict=True)
-        ]
-        if all(table.in_per_cent(Column(b, name)) and part[2] > 0 for name, part in zip(metrics, parts, strict=True)):
-            numbers.append(_mean(parts))
-    overall = _overall(table, m, numbers) if len(numbers) > 1 else None
+        parts = []
+        for name in metrics:
+            metric = results[m].values[name]
+            sign, unit = -1.0 if metric.lower_is_better else 1.0, publication.half_unit
+            ends = [sign * (metric.value if end is None else end) for end in (metric.low, metric.high)]
+            part = {m: _Number(sign * metric.value, min(ends), max(ends))}
+            for row in (row for row in compared if row in theirs):
+                value = sign * theirs[row].values[name].value
+                part[row] = _Number(value, value - unit, value + unit)
+            parts.append(part)
+            lines.append(BenchmarkRank(b, name, _rank(table, m, part, sign)))
+        columns = [Column(b, name) for name in metrics]
+        if all(
+            table.in_per_cent(column) and not results[m].values[column.metric].lower_is_better for column in columns
+        ):
+            averaged.append(_average(parts))  # the metrics share samples, so the ends of their intervals are averaged
+    overall = None
+    if len(averaged) > 1 and len(means := _average(averaged)) > 1:
+        # Errors of different benchmarks are independent.
+        value, own, n = means[m].value, [part[m] for part in averaged], len(averaged)
+        down = math.sqrt(math.fsum((x.value - x.low) ** 2 for x in own)) / n
+        up = math.sqrt(math.fsum((x.high - x.value) ** 2 for x in own)) / n
+        overall = _rank(table, m, means | {m: _Number(value, value - down, value + up)})
     unknown = 0 if mine is None else sum(row not in sizes for row in rows)
     return LeaderboardPosition(
-        m, publication, mine, len(compared), unknown, tuple(lines), overall, len(numbers), tuple(left_out)
+        m, publication, mine, len(compared), unknown, tuple(lines), overall, len(averaged), tuple(left_out)
     )
-
-
-_ROUNDED = 5_000
-"""Published sizes are rounded to 0.01 million parameters."""
-_Part = tuple[_Number, Mapping[int, _Number], float]
-
-
-def _sizes(table: ResultTable) -> dict[int, float]:
-    """Return the number of parameters of each model that reports it."""
-    cards = ((row, item.result.model_card) for (row, _), item in table.cells.items())
-    return {row: float(card["parameters"]) for row, card in cards if is_number(card.get("parameters"))}
 
 
 def _metrics(mine: Result, theirs: Sequence[Result]) -> list[str]:
@@ -138,21 +146,21 @@ def _metrics(mine: Result, theirs: Sequence[Result]) -> list[str]:
     return sorted(shared)[:1]
 
 
-def _numbers(name: str, mine: Result, theirs: Mapping[int, Result], unit: float) -> _Part:
-    metric = mine.values[name]
-    sign = -1.0 if metric.lower_is_better else 1.0
-    ends = [sign * (metric.value if end is None else end) for end in (metric.low, metric.high)]
-    others = {row: sign * result.values[name].value for row, result in theirs.items()}
-    return (
-        _Number(sign * metric.value, min(ends), max(ends)),
-        {row: _Number(value, value - unit, value + unit) for row, value in others.items()},
-        sign,
-    )
+def _average(parts: Sequence[Mapping[int, _Number]]) -> dict[int, _Number]:
+    """Average numbers by row, for the rows that all parts have."""
+    rows = [row for row in parts[0] if all(row in part for part in parts)]
+    return {
+        row: _Number(*(math.fsum(ends) / len(parts) for ends in zip(*(part[row] for part in parts), strict=True)))
+        for row in rows
+    }
 
 
-def _rank(table: ResultTable, m: int, own: _Number, others: Mapping[int, _Number], sign: float = 1.0) -> PublishedRank:
-    same = next((row for row in others if _weights(table, row) == _weights(table, m)), None)
-    rivals = [number for row, number in others.items() if row != same]
+def _rank(table: ResultTable, m: int, numbers: Mapping[int, _Number], sign: float = 1.0) -> PublishedRank:
+    """Rank a row among others, of which the same weights are left out."""
+    own, weights = numbers[m], (table.models[m].name, table.models[m].pretrained)
+    others = [row for row in numbers if row != m]
+    same = next((row for row in others if (table.models[row].name, table.models[row].pretrained) == weights), None)
+    rivals = [numbers[row] for row in others if row != same]
     return PublishedRank(
         value=sign * own.value,
         rank=1 + sum(number.value > own.value for number in rivals),
@@ -160,37 +168,5 @@ def _rank(table: ResultTable, m: int, own: _Number, others: Mapping[int, _Number
         high=1 + sum(number.high > own.low for number in rivals),
         among=1 + len(rivals),
         best=sign * max(number.value for number in rivals) if rivals else None,
-        published=None if same is None else sign * others[same].value,
+        published=None if same is None else sign * numbers[same].value,
     )
-
-
-def _weights(table: ResultTable, row: int) -> tuple[str, str]:
-    return table.models[row].name, table.models[row].pretrained
-
-
-def _mean(parts: Sequence[_Part]) -> tuple[_Number, Mapping[int, _Number]]:
-    """Average the metrics of a benchmark, which then counts once; they share samples, so interval ends are averaged."""
-    rows = set.intersection(*(set(others) for _, others, _ in parts))
-    return _average([own for own, _, _ in parts]), {
-        row: _average([others[row] for _, others, _ in parts]) for row in rows
-    }
-
-
-def _average(numbers: Sequence[_Number]) -> _Number:
-    n = len(numbers)
-    return _Number(*(math.fsum(getattr(x, end) for x in numbers) / n for end in ("value", "low", "high")))
-
-
-def _overall(
-    table: ResultTable, m: int, numbers: Sequence[tuple[_Number, Mapping[int, _Number]]]
-) -> PublishedRank | None:
-    """Rank by the mean over benchmarks, among the models that have all of them, with independent errors."""
-    rows = set.intersection(*(set(others) for _, others in numbers))
-    if not rows:
-        return None
-    own, n = [mine for mine, _ in numbers], len(numbers)
-    value = math.fsum(x.value for x in own) / n
-    down = math.sqrt(math.fsum((x.value - x.low) ** 2 for x in own)) / n
-    up = math.sqrt(math.fsum((x.high - x.value) ** 2 for x in own)) / n
-    means = {row: _average([others[row] for _, others in numbers]) for row in rows}
-    return _rank(table, m, _Number(value, value - down, value + up), means)

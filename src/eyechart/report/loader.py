@@ -20,6 +20,7 @@ from eyechart.results import IDENTITY, Result, parse_documents, result_from_dict
 
 OURS = "eyechart"
 PUBLISHED = "published"
+SUFFIXES = (".csv", ".json", ".jsonl")
 FileResults = tuple[list[tuple[Result, str]], tuple[str, ...]]
 """Results with the tools that wrote them, and messages about unreadable lines."""
 
@@ -77,7 +78,13 @@ def load_results(arguments: Argument | Sequence[Argument]) -> LoadedResults:
             seen.add(file.resolve())
             try:
                 results, damaged = read_any(file)
-                found += [LoadedResult(_sharing(result, names), origin, str(argument)) for result, origin in results]
+                for result, origin in results:
+                    # The class names of a dataset take most of the memory: results share them.
+                    own = result.details.get("classnames")
+                    known = names.setdefault(result.dataset, own)
+                    shared = {**result.details, "classnames": known}
+                    one = replace(result, details=shared) if own and own == known else result
+                    found.append(LoadedResult(one, origin, str(argument)))
                 skipped += [SkippedFile(file, reason) for reason in damaged]
             except ResultError as error:
                 if not path.is_dir():
@@ -94,34 +101,32 @@ def load_results(arguments: Argument | Sequence[Argument]) -> LoadedResults:
     return LoadedResults(tuple(found), tuple(skipped))
 
 
-def _sharing(result: Result, names: dict[str, object]) -> Result:
-    """Share the class names of a dataset between results, as they take most of the memory."""
-    own = result.details.get("classnames")
-    known = names.setdefault(result.dataset, own)
-    return replace(result, details={**result.details, "classnames": known}) if own and own == known else result
-
-
 def read_any(path: Path) -> FileResults:
     """Read all results of one file with the name of the tool that wrote it, and messages about damaged lines.
 
     Raises:
         ResultError: If it is not a result file of a known format.
     """
-    reader = _READERS.get(path.suffix.lower())
-    if reader is None:
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
         raise ResultError(
             "{path} is not a result file.",
             advice="Supported file types: {names}.",
             path=path,
-            names=", ".join(sorted(_READERS)),
+            names=", ".join(SUFFIXES),
         )
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:  # keeps line ends inside cells
-            results, damaged = reader(path, stream.read())
+            text = stream.read()
     except OSError as error:
         raise ResultError("Cannot read {path} ({reason}).", path=path, reason=error.strerror) from error
     except UnicodeDecodeError as error:
         raise ResultError("{path} is not a text file ({reason}).", path=path, reason=error.reason) from error
+    if suffix == ".csv":
+        results, damaged = _read_csv(path, text), tuple[str, ...]()
+    else:  # one JSON object, or several, one per line
+        found = parse_documents(text, path)
+        results, damaged = [_from_object(body, path) for body in found.bodies], found.damaged
     if not results:
         raise ResultError("{path} contains no results.", path=path)
     return results, damaged
@@ -133,25 +138,12 @@ def result_files(path: Path) -> Iterator[Path]:
         raise UsageError(
             "There is no file or folder {path}.", advice="Pass result files, or folders of them.", path=path
         )
-    if path.is_file():
-        if not _is_part(path):
-            yield path
-        return
-    for file in sorted(path.rglob("*")):
-        if file.suffix.lower() in _READERS and file.is_file() and not _is_part(file):
+    listed = [path] if path.is_file() else (file for file in sorted(path.rglob("*")) if file.suffix.lower() in SUFFIXES)
+    for file in listed:
+        # Files that belong to a result rather than being one: ``out/*`` in a shell matches those, too.
+        lines = file.suffix == ".jsonl" and (file.stem.endswith(".records") or file.with_suffix(".json").exists())
+        if file.is_file() and not lines and not file.name.startswith((TEMPORARY, PROGRESS_PREFIX)):
             yield file
-
-
-def _is_part(file: Path) -> bool:
-    """Whether a file belongs to a result rather than being one (``out/*`` in a shell matches those, too)."""
-    lines = file.suffix == ".jsonl" and (file.stem.endswith(".records") or file.with_suffix(".json").exists())
-    return lines or file.name.startswith((TEMPORARY, PROGRESS_PREFIX))
-
-
-def _read_json(path: Path, text: str) -> FileResults:
-    """Read one JSON object, or several, one per line."""
-    found = parse_documents(text, path)
-    return [_from_object(body, path) for body in found.bodies], found.damaged
 
 
 def _from_object(body: Any, path: Path) -> tuple[Result, str]:
@@ -176,20 +168,13 @@ def _from_object(body: Any, path: Path) -> tuple[Result, str]:
     )
 
 
-_READERS: dict[str, Callable[[Path, str], FileResults]] = {
-    ".json": _read_json,
-    ".jsonl": _read_json,
-    ".csv": lambda path, text: (read_peer_csv(path, text), ()),
-}
-
-
 # Results of other tools: the tables of CLIP_benchmark and VLMEvalKit, the JSON of EvalScope and MTEB.
 
 
 Row = Mapping[str, str]
 
 
-def read_peer_csv(path: Path, text: str) -> list[tuple[Result, str]]:
+def _read_csv(path: Path, text: str) -> list[tuple[Result, str]]:
     """Read a table of results: one written by ``build``, or one of VLMEvalKit's, recognised by its file name."""
     try:
         rows = _table_rows(text)
@@ -281,8 +266,7 @@ def _from_mteb(body: Mapping[str, Any], path: Path) -> Result:
     kept = {key: math.fsum(row[key] for row in rows) / len(rows) for key in names}
     if len(rows) > 1 and "main_score" in kept:
         kept |= {f"{row.get('hf_subset')}|main_score": row["main_score"] for row in rows}
-    revision_folder = path.parent
-    model = revision_folder.parent.name.removeprefix("eval__").replace("__", "/")
+    model = path.parent.parent.name.removeprefix("eval__").replace("__", "/")  # above the folder of the revision
     data = {"split": split, "main_metric": "main_score"}
     return _result(body["task_name"], model, "mteb", kept, path, data=data)
 
@@ -317,9 +301,11 @@ def _from_vlm_table(rows: Sequence[Row], path: Path) -> Result:
             value = _number(text)
             if value is not None:
                 metrics[f"{part}|{column}" if part else column] = value
+    # Per cent become fractions; tables of points (MME goes up to 2000) are left unchanged.
+    scale = 100.0 if 1 < max(metrics.values(), default=0.0) <= 100 else 1.0
+    fractions = {key: value / scale for key, value in metrics.items()}
     model, dataset = _vlm_names(path)
-    data = {"split": split} if split else {}
-    return _result(dataset, model, "vlmevalkit", _as_fractions(metrics), path, data=data)
+    return _result(dataset, model, "vlmevalkit", fractions, path, data={"split": split} if split else {})
 
 
 def _vlm_names(path: Path) -> tuple[str, str]:
@@ -330,13 +316,6 @@ def _vlm_names(path: Path) -> tuple[str, str]:
             return folder.name, stem[len(folder.name) + 1 :]
     model, _, dataset = stem.partition("_")
     return (model, dataset) if dataset else ("", stem)
-
-
-def _as_fractions(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Convert per cent to fractions. Tables of points (MME goes up to 2000) are left unchanged."""
-    largest = max(metrics.values(), default=0.0)
-    scale = 100.0 if 1 < largest <= 100 else 1.0
-    return {key: value / scale for key, value in metrics.items()}
 
 
 def _number(text: object) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,11 @@ from eyechart.report.result_table import Column, ResultTable
 from eyechart.results import Result
 from eyechart.types import MeanOf, Metric
 
+
+def _settings(*names: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(("job", "settings", name) for name in names)
+
+
 ASPECTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "dataset": (("data", "fingerprint"),),
     "split": (("data", "split"),),
@@ -24,37 +29,33 @@ ASPECTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("data", "prompts_digest"),
         ("data", "templates_digest"),
         ("data", "classnames_digest"),
-        ("job", "settings", "prompt"),
-        ("job", "settings", "system_prompt"),
-        ("job", "settings", "load_clfs"),
+        *_settings("prompt", "system_prompt", "load_clfs"),
     ),
     "training": (
         ("data", "other_splits"),
-        *(("job", "settings", name) for name in ("train_split", "val_split", "val_proportion", "folds", "fewshot_k")),
-        *(
-            ("job", "settings", name)
-            for name in ("seed", "knn_k", "normalize", "fewshot_epochs", "fewshot_lr", "fewshot_draw")
-        ),
-        ("job", "settings", "batch_size"),
+        *_settings("train_split", "val_split", "val_proportion", "folds", "fewshot_k", "seed", "knn_k", "normalize"),
+        *_settings("fewshot_epochs", "fewshot_lr", "fewshot_draw", "batch_size"),
     ),
-    "metric": (("job", "settings", "metric"),),
-    "stored vectors": (("job", "settings", "store_precision"),),
-    "task version": (("job", "settings", "task_version"),),
+    "metric": _settings("metric"),
+    "stored vectors": _settings("store_precision"),
+    "task version": _settings("task_version"),
     "judge": (
         ("job", "others", "judge"),
         *(("job", "others", f"judge_{number}") for number in range(2, 10)),
-        *(("job", "settings", name) for name in ("judge", "judge_fallback", "judge_repeats")),
+        *_settings("judge", "judge_fallback", "judge_repeats"),
     ),
     "judge prompt": (("details", "judge", "prompt", "digest"),),
-    "extractor": (("job", "settings", "extractor"),),
+    "extractor": _settings("extractor"),
 }
 """Aspects that must agree, and where a result holds them."""
 _PARENTS = {place[:-1] for places in ASPECTS.values() for place in places}
 """Parents of these fields: if a whole part is equal, its fields need no comparison."""
 UNPAIRABLE = frozenset({"dataset", "split"})
 """Aspects that cannot differ on purpose: there would be no common samples."""
-_NONE_IS_A_VALUE = {("job", "limit"), ("job", "others", "judge")} | {
-    ("job", "settings", name) for name in ("folds", "val_split", "val_proportion", "load_clfs", "store_precision")
+_NONE_IS_A_VALUE = {
+    ("job", "limit"),
+    ("job", "others", "judge"),
+    *_settings("folds", "val_split", "val_proportion", "load_clfs", "store_precision"),
 }
 """Fields for which None is a value: no limit means all samples, and no judge is a way of judging, too."""
 
@@ -91,9 +92,9 @@ def differing(table: ResultTable, model: int, benchmark: int) -> list[str]:
     return [] if leader is None else differences(results[leader], results[model])
 
 
-def _differ(first: Result, second: Result, place: Sequence[str]) -> bool:
-    a, b = (_look_up(result, place) for result in (first, second))
-    if tuple(place) in _NONE_IS_A_VALUE:
+def _differ(first: Result, second: Result, place: tuple[str, ...]) -> bool:
+    a, b = _look_up(first, place), _look_up(second, place)
+    if place in _NONE_IS_A_VALUE:
         return a != b and all(r.job and isinstance(_look_up(r, place[:-1]), Mapping) for r in (first, second))
     return a is not None and b is not None and a != b
 
@@ -122,23 +123,19 @@ class RecordsCache:
         """Return the records of one cell as columns; None if it has none."""
         place = (model, benchmark)
         if place not in self._columns:
-            found = self.table.cells.get(place)
-            columns = self._read(found.result) if found else None
+            found, columns = self.table.cells.get(place), None
+            try:
+                columns = read_checked(found.result, keep=self.keep) if found else None
+            except ResultError as error:
+                if self.strict:
+                    raise
+                self.problems.append(error.message)
             if columns is not None:
                 # Equal ids are shared: they take most of the memory, and identical objects need no comparison.
                 known = self._ids.setdefault(benchmark, columns.ids)
                 columns = replace(columns, ids=known) if columns.ids == known else columns
             self._columns[place] = columns
         return self._columns[place]
-
-    def _read(self, result: Result) -> RecordColumns | None:
-        try:
-            return read_checked(result, keep=self.keep)
-        except ResultError as error:
-            if self.strict:
-                raise
-            self.problems.append(error.message)
-            return None
 
     def comparable(self, column: Column) -> dict[int, RecordColumns]:
         """Return the records of a column's best model, and of those comparable with it."""
@@ -201,25 +198,6 @@ def paired_test(first: Floats, second: Floats, units: Units) -> PairedOutcome:
     return replace(found, only_first=only[0], only_second=only[1], detectable=detectable)
 
 
-def paired_precision(first: Floats, second: Floats, present: Truth) -> PairedOutcome:
-    """Compare mean average precision, which is not a mean over images, by the jackknife."""
-    return _outcome(stats.paired_average_precision(second, first, present, level=LEVEL))
-
-
-def paired_precision_of_all(first: Floats, second: Floats, present: Truth) -> PairedOutcome:
-    """Compare mean average precision where a class without positives counts 0."""
-    return _outcome(stats.paired_average_precision(second, first, present, level=LEVEL), _share_judged(present))
-
-
-def precision_of_all(scores: Floats, present: Truth) -> float:
-    """Return mean average precision where a class without positives counts 0."""
-    return _share_judged(present) * stats.mean_average_precision(scores, present)
-
-
-def _share_judged(present: Truth) -> float:
-    return float(np.asarray(present).any(axis=0).mean())
-
-
 def _outcome(found: stats.PairedTest, scale: float = 1.0) -> PairedOutcome:
     low = high = detectable = None
     if found.interval is not None:
@@ -232,16 +210,28 @@ def _outcome(found: stats.PairedTest, scale: float = 1.0) -> PairedOutcome:
 
 
 @dataclass(frozen=True)
-class RecordFunction:
-    """A metric as a function of class scores and truth, and its paired comparison."""
+class AveragePrecision:
+    """Mean average precision, a function of class scores and truth that is not a mean over images."""
 
-    value: Callable[[Floats, Truth], float]
-    compare: Callable[[Floats, Floats, Truth], PairedOutcome]
+    of_all_classes: bool
+    """Whether a class without positives counts 0; otherwise it does not count."""
+
+    def _scale(self, present: Truth) -> float:
+        return float(np.asarray(present).any(axis=0).mean()) if self.of_all_classes else 1.0
+
+    def value(self, scores: Floats, present: Truth) -> float:
+        """Return the metric."""
+        return self._scale(present) * stats.mean_average_precision(scores, present)
+
+    def compare(self, first: Floats, second: Floats, present: Truth) -> PairedOutcome:
+        """Compare two models by the jackknife."""
+        test = stats.paired_average_precision(second, first, present, level=LEVEL)
+        return _outcome(test, self._scale(present))
 
 
-FUNCTIONS: Mapping[str, RecordFunction] = {
-    "mean_average_precision": RecordFunction(stats.mean_average_precision, paired_precision),
-    "mean_average_precision_of_all_classes": RecordFunction(precision_of_all, paired_precision_of_all),
+FUNCTIONS: Mapping[str, AveragePrecision] = {
+    "mean_average_precision": AveragePrecision(of_all_classes=False),
+    "mean_average_precision_of_all_classes": AveragePrecision(of_all_classes=True),
 }
 """Keyed by the name in results."""
 
@@ -302,7 +292,7 @@ def rows_of(columns: RecordColumns, mean_of: MeanOf) -> MeanRows:
 def align(parts: Sequence[MeanRows]) -> AlignedRows | None:
     """Align the records of several models by id; None if they have none in common."""
     first = parts[0]
-    ids, places = in_common([part.ids for part in parts])
+    ids, places, left_out = in_common([part.ids for part in parts])
     if not ids:
         return None
 
@@ -310,25 +300,18 @@ def align(parts: Sequence[MeanRows]) -> AlignedRows | None:
         return None if names is None else tuple(names[i] for i in places[0])
 
     values = np.stack([part.values[place] for part, place in zip(parts, places, strict=True)])
-    left_out = count_left_out([part.ids for part in parts], ids)
     return AlignedRows(ids, values * _weights(own(first.groups), len(ids)), own(first.units), left_out)
 
 
-def in_common(lists: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], list[Ints]]:
-    """Return the ids common to all lists, in the order of the first, and their positions in each list."""
+def in_common(lists: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], list[Ints], int]:
+    """Return the ids common to all lists, in the order of the first, their positions in each, and how many are not."""
     if all(own is lists[0] or own == lists[0] for own in lists):
-        return lists[0], [np.arange(len(lists[0]))] * len(lists)
+        return lists[0], [np.arange(len(lists[0]))] * len(lists), 0
     common = set(lists[0]).intersection(*lists[1:])
     ids = tuple(name for name in lists[0] if name in common)
     lookups = [{name: i for i, name in enumerate(own)} for own in lists]
-    return ids, [np.array([place[name] for name in ids], np.int64) for place in lookups]
-
-
-def count_left_out(lists: Sequence[tuple[str, ...]], common: tuple[str, ...]) -> int:
-    """Count the ids that only some of the lists have."""
-    if all(own is common for own in lists):
-        return 0
-    return len(set().union(*lists)) - len(common)
+    places = [np.array([place[name] for name in ids], np.int64) for place in lookups]
+    return ids, places, len(set().union(*lists)) - len(ids)
 
 
 def read_checked(result: Result, *, keep: int = 0) -> RecordColumns | None:

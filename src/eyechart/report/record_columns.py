@@ -6,6 +6,7 @@ import heapq
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from itertools import chain
@@ -22,7 +23,7 @@ from eyechart.io.files import cache_root, write_atomic
 from eyechart.io.safe_parse import DAMAGED, Objects
 from eyechart.results import Result
 from eyechart.results.files import record_blocks, records_file
-from eyechart.results.job_results import BADNESS
+from eyechart.results.job_results import badness
 from eyechart.types import MeanOf, RecordForm
 
 Ints = NDArray[np.int64]
@@ -110,11 +111,10 @@ class _RecordsReader:
         self.form: RecordForm = form if form in FORMS else ""
         self.keep = keep
         self.ids: list[str] = []
-        self.numbers: dict[str, list[Floats]] = _lists(_NUMBERS.get(self.form, ()), (mean.field for mean in means))
-        self.names: dict[str, list[str | None]] = _lists(
-            _NAMES.get(self.form, ()),
-            (name for mean in means for name in (*mean.where, mean.cluster, mean.balance) if name),
-        )
+        fields = *_NUMBERS.get(self.form, ()), *(mean.field for mean in means)
+        self.numbers: dict[str, list[Floats]] = {name: [] for name in fields}
+        texts = *_NAMES.get(self.form, ()), *(n for mean in means for n in (*mean.where, mean.cluster, mean.balance))
+        self.names: dict[str, list[str | None]] = {name: [] for name in texts if name}
         self.labels: list[Sequence[int]] = []
         self.scores: list[Floats] = []
         self.worst: list[tuple[float, int, Mapping[str, Any]]] = []
@@ -136,19 +136,18 @@ class _RecordsReader:
             self.labels += _column(block, "labels")
             self.scores.append(np.array(_column(block, "scores"), np.float64))
         if self.keep:
-            self._show(start, block)
+            self._keep_shown(start, block)
 
-    def _show(self, start: int, block: Objects) -> None:
-        """Keep the page's data."""
+    def _keep_shown(self, start: int, block: Objects) -> None:
         self.texts |= {i: str(text) for i, text in enumerate(_column(block, "text", None), start) if text}
         for position, thumbnail in enumerate(_column(block, "thumbnail", None), start):
             if thumbnail and len(self.thumbnails) < MAX_THUMBNAILS:
                 self.thumbnails[position] = str(thumbnail)
-        if badness_of := BADNESS.get(self.form):
+        if self.form not in ("", "question"):  # questions are not ordered
             wrong: Sequence[int] = range(len(block))
-            if "rank" in _NUMBERS.get(self.form, ()):  # most are right, and need not be looked at
+            if self.form != "labels":  # most are right, and need not be looked at
                 wrong = [i for i, rank in enumerate(_column(block, "rank", None)) if rank != 1]
-            found = ((badness_of(block[i]), -(start + i), block[i]) for i in wrong)
+            found = ((badness(block[i]), -(start + i), block[i]) for i in wrong)
             self.worst = heapq.nlargest(self.keep, chain(self.worst, (one for one in found if one[0] > 0)))
 
     def columns(self) -> RecordColumns:
@@ -173,10 +172,6 @@ def numbered(names: Iterable[str]) -> Ints:
     """Number names in order of first occurrence."""
     number: dict[str, int] = {}
     return np.array([number.setdefault(name, len(number)) for name in names], np.int64)
-
-
-def _lists(*names: Iterable[str]) -> dict[str, list[Any]]:
-    return {name: [] for part in names for name in part}
 
 
 def _column(block: Objects, name: str, *default: Any) -> list[Any]:
@@ -250,6 +245,10 @@ def _code() -> list[str]:
     return [digest_bytes(file.read_bytes()).hex() for file in sorted(Path(__file__).parent.glob("*.py"))]
 
 
+_BY_POSITION = ("worst", "texts", "thumbnails")
+"""Fields of the columns that map positions to texts; keys of JSON objects would become texts, too."""
+
+
 def _save(place: Path, state: list[Any], columns: RecordColumns) -> None:
     """Write a digest, a line of JSON, and the arrays that it describes."""
     arrays: dict[str, NDArray[Any]] = {f"numbers {name}": values for name, values in columns.numbers.items()}
@@ -260,15 +259,11 @@ def _save(place: Path, state: list[Any], columns: RecordColumns) -> None:
         "form": columns.form,
         "ids": columns.ids,
         "names": columns.names,
-        "worst": list(columns.worst.items()),
-        "texts": list(columns.texts.items()),
-        "thumbnails": list(columns.thumbnails.items()),
+        **{part: list(getattr(columns, part).items()) for part in _BY_POSITION},
     }
     body = json.dumps(head).encode() + b"\n" + b"".join(array.tobytes() for array in arrays.values())
-    try:
+    with suppress(OSError):  # an unwritable cache must not prevent a report
         write_atomic(place, digest_bytes(body) + body, durable=False)
-    except OSError:
-        return  # an unwritable cache must not prevent a report
 
 
 def _load(place: Path, state: list[Any] | None) -> RecordColumns | None:
@@ -278,11 +273,8 @@ def _load(place: Path, state: list[Any] | None) -> RecordColumns | None:
     except OSError:
         return None
     digest, body = data[:DIGEST_SIZE], data[DIGEST_SIZE:]
-    if digest_bytes(body) != digest:
-        return None
-    end = body.index(b"\n")
-    head = json.loads(body[:end])
-    if head["state"] != state:
+    end = body.find(b"\n")
+    if digest_bytes(body) != digest or (head := json.loads(body[:end]))["state"] != state:
         return None
     arrays: dict[str, NDArray[Any]] = {}
     offset = end + 1
@@ -296,7 +288,5 @@ def _load(place: Path, state: list[Any] | None) -> RecordColumns | None:
         names={name: tuple(values) for name, values in head["names"].items()},
         present=arrays["present"],
         scores=arrays["scores"],
-        worst=dict(head["worst"]),
-        texts=dict(head["texts"]),
-        thumbnails=dict(head["thumbnails"]),
+        **{part: dict(head[part]) for part in _BY_POSITION},
     )

@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import chain
 from typing import Any
 
 from eyechart.benchmarks import benchmark_name
@@ -35,33 +36,26 @@ class ModelRow:
         return " ".join(part for part in (self.name, pretrained, self.suffix) if part)
 
 
-@dataclass(frozen=True)
-class NamedRows:
-    """The row of each result, in their order, and notices about models with several names."""
-
-    rows: list[ModelRow]
-    notices: list[str]
-
-
-def name_rows(found: Sequence[LoadedResult], benchmarks: Sequence[Hashable]) -> NamedRows:
-    """Assign each result to a row.
+def name_rows(found: Sequence[LoadedResult], benchmarks: Sequence[Hashable]) -> tuple[list[ModelRow], list[str]]:
+    """Assign each result to a row; also return notices about models with several names.
 
     A model that was loaded under several names is one row. Runs of one model on the same benchmark are distinguished by
     the folders given as arguments, else by the settings in which they differ from the usual ones, else by the files
     given as arguments.
     """
-    names = _one_name_each(found)
-    models = [(item.origin, *name) for item, name in zip(found, names, strict=True)]
-    folders = _where_they_meet(models, benchmarks, [_folder(item) for item in found])
+    names, notices = _one_name_each(found)
+    models = [(item.origin, *names[item.result.model, item.result.pretrained]) for item in found]
+    given = ["" if item.argument == str(item.result.path) else item.argument for item in found]
+    folders = _where_they_meet(models, benchmarks, given)
     runs: list[tuple[str, ...]] = [(*model, *folder) for model, folder in zip(models, folders, strict=True)]
     settings = _what_differs(runs, found, benchmarks)
     runs = [(*run, *differs) for run, differs in zip(runs, settings, strict=True)]
     files = _where_they_meet(runs, benchmarks, [item.argument for item in found])
     rows = []
     for (origin, name, pretrained), *parts in zip(models, folders, settings, files, strict=True):
-        words = [*([] if origin == OURS else [origin]), *(word for part in parts for word in part)]
+        words = [*([] if origin == OURS else [origin]), *chain.from_iterable(parts)]
         rows.append(ModelRow(name, pretrained, origin, f"[{', '.join(words)}]" if words else ""))
-    return NamedRows(rows, _spellings(found, names))
+    return rows, notices
 
 
 def _where_they_meet(
@@ -75,61 +69,43 @@ def _where_they_meet(
     return [(source,) if source and run in clashing else () for run, source in zip(runs, sources, strict=True)]
 
 
-def _folder(item: LoadedResult) -> str:
-    """Return the folder given as an argument; "" if it was the file itself."""
-    return "" if item.argument == str(item.result.path) else item.argument
-
-
-# ------------------------------------------------------------------------------------ one model under several names
-
 Name = tuple[str, str]
+"""A model and its weights."""
 
 
-def _one_name_each(found: Sequence[LoadedResult]) -> list[Name]:
-    """Return the name and weights of each result; of several names of one model, the shortest."""
-    groups: dict[Name, set[Name]] = {}
-    by_model: dict[str, Name] = {}
-    for item in found:
-        name = (item.result.model, item.result.pretrained)
-        group = groups.setdefault(name, {name})
-        model = _model_alone(item)
-        if model is None:
-            continue
-        other = groups[by_model.setdefault(model, name)]
-        if other is not group:
-            other |= group
-            groups.update(dict.fromkeys(group, other))
-    short = {name: min(group, key=lambda n: (len(ModelRow(*n).label), n)) for name, group in groups.items()}
-    return [short[item.result.model, item.result.pretrained] for item in found]
+def _one_name_each(found: Sequence[LoadedResult]) -> tuple[dict[Name, Name], list[str]]:
+    """Return the shortest name of the same model for each name, and a notice for each model with several.
 
-
-def _model_alone(item: LoadedResult) -> str | None:
-    """Return the fingerprint of a model; None if the result involves further models or a control.
-
-    If a result does not record the name under which the model was loaded, its own name may refer to a combination of
-    models: such names are never merged.
+    Models are the same if they have one fingerprint and were run alone: with further models or a control, or if a
+    result does not record the name under which the model was loaded, its name may refer to a combination of models.
     """
-    result = item.result
-    alone = item.origin == OURS and result.job.get("model") == result.model and not result.job.get("others")
-    return (str(result.model_card.get("fingerprint") or "") or None) if alone else None
-
-
-def _spellings(found: Sequence[LoadedResult], names: Sequence[Name]) -> list[str]:
-    spelled: dict[Name, set[Name]] = {}
-    for item, name in zip(found, names, strict=True):
-        spelled.setdefault(name, set()).add((item.result.model, item.result.pretrained))
-    return [
+    groups: dict[Name, set[Name]] = {}
+    by_fingerprint: dict[str, Name] = {}
+    for item in found:
+        result, job = item.result, item.result.job
+        name = (result.model, result.pretrained)
+        group = groups.setdefault(name, {name})
+        fingerprint = str(result.model_card.get("fingerprint") or "")
+        if fingerprint and item.origin == OURS and job.get("model") == result.model and not job.get("others"):
+            other = groups[by_fingerprint.setdefault(fingerprint, name)]
+            if other is not group:
+                other |= group
+                groups.update(dict.fromkeys(group, other))
+    shortest = {name: min(group, key=lambda n: (len(ModelRow(*n).label), n)) for name, group in groups.items()}
+    notices: list[str] = [
         UserMessage(
             "{several} are the same model (weights, transform and precision): one row, {label}.",
-            several=" and ".join(sorted(ModelRow(*n).label for n in several)),
+            several=" and ".join(sorted(ModelRow(*n).label for n in groups[name])),
             label=ModelRow(*name).label,
         )
-        for name, several in spelled.items()
-        if len(several) > 1
+        for name in dict.fromkeys(shortest.values())
+        if len(groups[name]) > 1
     ]
+    return shortest, notices
 
 
-# ------------------------------------------------------------------------------------- one model in several settings
+# One model in several settings.
+
 
 ADDITIONS = frozenset({"metrics", "prompt_sensitivity", "save_clf"})
 """Settings that add to the report without changing any number."""
@@ -153,32 +129,30 @@ def _what_differs(
     for i, (row, benchmark) in enumerate(zip(rows, benchmarks, strict=True)):
         cells.setdefault((row, benchmark), []).append(i)
         models.setdefault(row, []).append(i)
+
+    @cache
+    def usual(row: Hashable) -> Counter[tuple[str, str]]:
+        return Counter(pair for i in models[row] for pair in settings_of(found[i].result).items())
+
+    def fit(i: int) -> tuple[int, bool, str]:
+        own = settings_of(found[i].result)
+        return sum(usual(rows[i])[pair] for pair in own.items()), not own["limit"], _date(found[i].result)
+
     said: list[tuple[str, ...]] = [()] * len(found)
-    usual: dict[Hashable, Counter[tuple[str, str]]] = {}
     for members in cells.values():
-        if len(members) == 1:
-            continue
-        row = rows[members[0]]
-        if row not in usual:
-            usual[row] = Counter(pair for i in models[row] for pair in settings_of(found[i].result).items())
-        own = {i: settings_of(found[i].result) for i in members if found[i].result.job}
-        if own:
-            base = max(
-                own,
-                key=lambda i: (sum(usual[row][pair] for pair in own[i].items()), not own[i]["limit"], _date(found[i])),
-            )
-            for i, settings in own.items():
-                told = _differences(own[base], settings)
-                alike = [other for other in own.values() if _differences(own[base], other) == told]
-                said[i] = told if all(other == settings for other in alike) else _differences(own[base], settings, {})
+        runs = {i: settings_of(found[i].result) for i in members if found[i].result.job} if len(members) > 1 else {}
+        base = runs[max(runs, key=fit)] if runs else {}
+        for i, settings in runs.items():
+            told = _differences(base, settings)
+            alike = [other for other in runs.values() if _differences(base, other) == told]
+            said[i] = told if all(other == settings for other in alike) else _differences(base, settings, {})
     return said
 
 
 def settings_of(result: Result) -> dict[str, str]:
     """Return the settings behind a number, as short texts: everything that may differ between two runs."""
     job, card, data = result.job, result.model_card, result.data
-    settings = job.get("settings")
-    others = job.get("others")
+    settings, others = (part if isinstance(part := job.get(key), Mapping) else {} for key in ("settings", "others"))
     known: dict[str, Any] = {
         "model type": job.get("model_type"),
         "precision": card.get("precision"),
@@ -190,12 +164,8 @@ def settings_of(result: Result) -> dict[str, str]:
         "data": data.get("fingerprint"),
         "caption cleaning": job.get("caption_cleaning"),
         "templates": result.details.get("templates"),
-        **{
-            str(name).replace("_", " "): value
-            for name, value in (settings.items() if isinstance(settings, Mapping) else ())
-            if name not in ADDITIONS
-        },
-        **{str(part): what for part, what in (others.items() if isinstance(others, Mapping) else ())},
+        **{str(name).replace("_", " "): value for name, value in settings.items() if name not in ADDITIONS},
+        **{str(part): what for part, what in others.items()},
     }
     return {name: _short(value) for name, value in known.items()}
 
@@ -224,8 +194,8 @@ def _short(value: Any) -> str:
     return first + digest_json(value)[:8]
 
 
-def _date(item: LoadedResult) -> str:
-    return str(item.result.provenance.get("date", ""))
+def _date(result: Result) -> str:
+    return str(result.provenance.get("date", ""))
 
 
 # Models x benchmarks: the source of every table, in ``build`` and on the page.
@@ -274,11 +244,9 @@ class ResultTable:
     @property
     def notices(self) -> list[str]:
         """Notices about hidden results and about results that may not belong together."""
-        return [*self.names, *self._not_shown(), *self._several_models(), *self._several_scales()]
-
-    def _not_shown(self) -> list[str]:
-        return [
-            UserMessage(
+        found = list(self.names)
+        for one in (item.result for item in self.replaced):
+            message = UserMessage(
                 "{label} on {dataset} ({language}) occurs more than once: the newest result is shown, not {path}."
                 if one.provenance.get("date")
                 else "{label} on {dataset} ({language}) occurs more than once: the last result is shown, not {path}, "
@@ -288,45 +256,38 @@ class ResultTable:
                 language=one.language,
                 path=one.path,
             )
-            for one in (item.result for item in self.replaced)
-        ]
-
-    def _several_models(self) -> list[str]:
-        """Report rows whose results differ in weights or precision."""
-        found: dict[int, dict[str, Result]] = {}
+            found.append(message)
+        forms: dict[int, dict[str, Result]] = {}  # by model, one result for each of its weights and precisions
         for (model, _), item in sorted(self.cells.items(), key=lambda cell: cell[0]):
             card = item.result.model_card
             if card.get("weights_digest"):
-                form = card["weights_digest"], card.get("precision")
-                found.setdefault(model, {}).setdefault(str(form), item.result)
-        return [
-            UserMessage(
-                "{label} is not the same model in all of its results (weights or precision): {values}.",
-                label=self.models[model].label,
-                values=", ".join(str(result.path) for result in results.values()),
-            )
-            for model, results in found.items()
-            if len(results) > 1
-        ]
+                form = str((card["weights_digest"], card.get("precision")))
+                forms.setdefault(model, {}).setdefault(form, item.result)
+        for model, results in forms.items():
+            if len(results) > 1:
+                message = UserMessage(
+                    "{label} is not the same model in all of its results (weights or precision): {values}.",
+                    label=self.models[model].label,
+                    values=", ".join(str(result.path) for result in results.values()),
+                )
+                found.append(message)
+        for b, benchmark in enumerate(self.benchmarks):
+            mixed = [name for name in self.metrics[b] if self._mixes_scales(Column(b, name))]
+            if mixed:
+                message = UserMessage(
+                    "{label}: {names}: some values are fractions, others are larger than 1. Divide per cent by 100.",
+                    label=benchmark.label,
+                    names=", ".join(mixed),
+                )
+                found.append(message)
+        return found
 
-    def _several_scales(self) -> list[str]:
-        """Report metrics that some results give as fractions and others apparently as per cent."""
-        mixed: dict[int, list[str]] = {}
-        for b in range(len(self.benchmarks)):
-            for column in (Column(b, name) for name in self.metrics_of(b)):
-                found = self.metrics_in(column).values()
-                if any(metric.points or metric.lower_is_better for metric in found):
-                    continue
-                if {metric.value > 1 for metric in found} == {False, True}:
-                    mixed.setdefault(b, []).append(column.metric)
-        return [
-            UserMessage(
-                "{label}: {names}: some values are fractions, others are larger than 1. Divide per cent by 100.",
-                label=self.benchmarks[b].label,
-                names=", ".join(names),
-            )
-            for b, names in mixed.items()
-        ]
+    def _mixes_scales(self, column: Column) -> bool:
+        """Whether some results give a metric as a fraction and others apparently as per cent."""
+        found = self.metrics_in(column).values()
+        if any(metric.points or metric.lower_is_better for metric in found):
+            return False
+        return {metric.value > 1 for metric in found} == {False, True}
 
     @cached_property
     def by_benchmark(self) -> dict[int, dict[int, Result]]:
@@ -346,12 +307,9 @@ class ResultTable:
         """Primary metrics of each benchmark."""
         return {b: primary_metrics(list(results.values())) for b, results in self.by_benchmark.items()}
 
-    def metrics_of(self, benchmark: int) -> list[str]:
-        """List the metrics that any result of a benchmark has, in natural order."""
-        return self._metrics[benchmark]
-
     @cached_property
-    def _metrics(self) -> dict[int, list[str]]:
+    def metrics(self) -> dict[int, list[str]]:
+        """Metrics that any result of each benchmark has, in natural order."""
         names = {b: {name for r in results.values() for name in r.values} for b, results in self.by_benchmark.items()}
         return {b: sorted(found, key=natural) for b, found in names.items()}
 
@@ -359,7 +317,7 @@ class ResultTable:
         """List the columns of the primary metrics, or of one metric wherever it exists."""
         if metric is None:
             return [Column(b, name) for b in range(len(self.benchmarks)) for name in self.primary[b]]
-        return [Column(b, metric) for b in range(len(self.benchmarks)) if metric in self.metrics_of(b)]
+        return [Column(b, metric) for b in range(len(self.benchmarks)) if metric in self.metrics[b]]
 
     def metrics_in(self, column: Column) -> dict[int, Metric]:
         """Return the metric of a column for each model that has it."""
@@ -399,25 +357,32 @@ class ResultTable:
 def make_table(found: Sequence[LoadedResult]) -> ResultTable:
     """Arrange results as models x benchmarks; of several results of the same run the newest counts."""
     columns = [benchmark_of(item.result) for item in found]
-    named = name_rows(found, columns)
+    named, notices = name_rows(found, columns)
     cells: dict[tuple[ModelRow, BenchmarkColumn], LoadedResult] = {}
     replaced = []
-    dates = [str(item.result.provenance.get("date", "")) for item in found]
-    for i in sorted(range(len(found)), key=dates.__getitem__):
-        item, place = found[i], (named.rows[i], columns[i])
-        if place in cells:
-            replaced.append(cells[place])
-        cells[place] = item
+    dated = sorted(zip(found, named, columns, strict=True), key=lambda one: _date(one[0].result))
+    for item, row, column in dated:
+        if (row, column) in cells:
+            replaced.append(cells[row, column])
+        cells[row, column] = item
     models = sorted({model for model, _ in cells}, key=lambda model: (model.origin != OURS, natural(model.label)))
     benchmarks = list(dict.fromkeys(benchmark for _, benchmark in cells))
     sizes = Counter(benchmark.measures for benchmark in benchmarks)
     benchmarks.sort(
         key=lambda b: (-sizes[b.measures], b.measures, natural(b.dataset), b.task, b.language != "en", b.language)
     )
-    benchmarks = _told_apart(benchmarks, cells)
+    # Benchmarks of one dataset that share a metric are told apart by their tasks.
+    metrics: dict[BenchmarkColumn, set[str]] = {}
+    for (_, benchmark), item in cells.items():
+        metrics.setdefault(benchmark, set()).update(item.result.values)
+    shared = Counter((benchmark.label, name) for benchmark, names in metrics.items() for name in names)
+    benchmarks = [
+        replace(b, suffix=f"[{b.task}]") if any(shared[b.label, name] > 1 for name in metrics[b]) else b
+        for b in benchmarks
+    ]
     rows, places = {m: i for i, m in enumerate(models)}, {b: i for i, b in enumerate(benchmarks)}
     placed = {(rows[model], places[benchmark]): item for (model, benchmark), item in cells.items()}
-    return ResultTable(tuple(models), tuple(benchmarks), placed, tuple(replaced), tuple(named.notices))
+    return ResultTable(tuple(models), tuple(benchmarks), placed, tuple(replaced), tuple(notices))
 
 
 def benchmark_of(result: Result) -> BenchmarkColumn:
@@ -475,17 +440,3 @@ def lost_samples(result: Result) -> list[str]:
 def natural(text: str) -> list[tuple[int, str]]:
     """Sort key under which recall@5 comes before recall@10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", text)]
-
-
-def _told_apart(
-    benchmarks: Sequence[BenchmarkColumn], cells: Mapping[tuple[ModelRow, BenchmarkColumn], LoadedResult]
-) -> list[BenchmarkColumn]:
-    """Add the task to the names of benchmarks of one dataset that share a metric."""
-    metrics: dict[BenchmarkColumn, set[str]] = {}
-    for (_, benchmark), item in cells.items():
-        metrics.setdefault(benchmark, set()).update(item.result.values)
-    columns = Counter((benchmark.label, name) for benchmark, names in metrics.items() for name in names)
-    return [
-        replace(b, suffix=f"[{b.task}]") if any(columns[b.label, name] > 1 for name in metrics[b]) else b
-        for b in benchmarks
-    ]

@@ -40,33 +40,6 @@ class Route:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A route in numbers."""
-
-    route: Route
-    hits: Mapping[int, float]
-    intervals: Mapping[int, stats.Interval | None]
-    """None: too few images."""
-    difference: float
-    """From the best route at the main k; 0 or less."""
-    p_value: float | None
-    """Of that difference, with Holm's correction over all routes; None for the best route itself."""
-
-
-@dataclass(frozen=True)
-class RetrievalComparison:
-    """All routes, best first."""
-
-    dataset: str
-    rows: tuple[Row, ...]
-    ks: tuple[int, ...]
-    main: int
-    """The k by which routes are ordered and tested."""
-    queries: int
-    images: int
-
-
-@dataclass(frozen=True)
 class ComparisonPlan:
     """The results to compare, and the output path of the table."""
 
@@ -85,7 +58,7 @@ def write_comparison(plan: ComparisonPlan, lost: Collection[Path]) -> str:
         return ""
     table = compare(plan.dataset, routes, plan.ks)
     text = as_markdown(table, missing=len(plan.outputs) - len(routes))
-    contents = {"md": text, "csv": as_csv(table), "json": to_json(as_json(table), indent=1) + "\n"}
+    contents = {"md": text, "csv": as_csv(table), "json": to_json(table, indent=1) + "\n"}
     for suffix, content in contents.items():
         write_atomic(plan.base.with_name(f"{plan.base.name}.{suffix}"), content.encode())
     return text
@@ -105,15 +78,17 @@ def read_route(path: Path) -> Route:
     return Route("captions" if in_captions else "images", result.model, ranks, path)
 
 
-def compare(dataset: str, routes: Sequence[Route], ks: Sequence[int]) -> RetrievalComparison:
-    """Score routes, best first, on their common queries.
+def compare(dataset: str, routes: Sequence[Route], ks: Sequence[int]) -> dict[str, Any]:
+    """Score routes on their common queries; return the table as plain values, the best route first.
 
-    The main k is the first one smaller than the gallery: beyond that, every route finds everything.
+    Routes are ordered and tested by the main k, the first one smaller than the gallery: beyond that, every route finds
+    everything. ``difference`` is from the best route; ``p_value`` has Holm's correction over all routes. Without enough
+    images an interval is None.
     """
     keys = sorted(set.intersection(*(set(route.ranks) for route in routes)))
     _, cluster = np.unique([image for image, _ in keys], return_inverse=True)
-    sizes = np.bincount(cluster)
-    main = next((k for k in ks if k < len(sizes)), ks[0])
+    images = int(cluster.max(initial=-1)) + 1
+    main = next((k for k in ks if k < images), ks[0])
 
     def hits(route: Route, k: int) -> NDArray[np.float64]:
         return np.array([route.ranks[key] <= k for key in keys], np.float64)
@@ -122,75 +97,57 @@ def compare(dataset: str, routes: Sequence[Route], ks: Sequence[int]) -> Retriev
     order = sorted(routes, key=lambda route: [-hits(route, k).mean() for k in preferred])
     best = hits(order[0], main)
     tests = [stats.paired_test(hits(route, main), best, cluster).p_value for route in order[1:]]
-    corrected = [float(p) for p in stats.holm(tests)] if tests else []
+    corrected = map(float, stats.holm(tests)) if tests else ()
+    intervals = [{str(k): stats.mean_interval(hits(route, k), cluster) for k in ks} for route in order]
     rows = [
-        Row(
-            route=route,
-            hits={k: float(hits(route, k).mean()) for k in ks},
-            intervals={k: stats.mean_interval(hits(route, k), cluster) for k in ks},
-            difference=float((hits(route, main) - best).mean()),
-            p_value=p,
-        )
-        for route, p in zip(order, [None, *corrected], strict=True)
+        {
+            "search_in": route.kind,
+            "model": route.model,
+            "recall": {str(k): float(hits(route, k).mean()) for k in sorted(ks)},
+            "intervals": {k: ends and list(ends) for k, ends in own.items()},
+            "difference": float((hits(route, main) - best).mean()),
+            "p_value": p,
+            "result": str(route.path),
+        }
+        for route, own, p in zip(order, intervals, [None, *corrected], strict=True)
     ]
-    return RetrievalComparison(dataset, tuple(rows), tuple(sorted(ks)), main, len(keys), len(sizes))
+    sizes = {"queries": len(keys), "images": images, "main_k": main}
+    return {"comparison": "retrieval", "of": dataset, **sizes, "rows": rows}
 
 
-def as_markdown(table: RetrievalComparison, missing: int = 0) -> str:
+def as_markdown(table: Mapping[str, Any], missing: int = 0) -> str:
     """Format the table as Markdown."""
-    heads = ["search in", "model", *(f"recall@{k}" for k in table.ks), f"behind the best @{table.main}", "p"]
-    chance = ", ".join(f"{shown(stats.chance_hit_rate(table.images, 1, k))} @{k}" for k in table.ks)
+    ks = list(table["rows"][0]["recall"])
+    heads = ["search in", "model", *(f"recall@{k}" for k in ks), f"behind the best @{table['main_k']}", "p"]
     about = UserMessage(
         "Retrieval of the {images} images of {dataset} by {queries} text queries. recall@k is the share of queries "
         "that find their image among the first k, in per cent, with its 95 % interval; chance is {chance}.",
-        images=table.images,
-        dataset=one_line(table.dataset),
-        queries=table.queries,
-        chance=chance,
+        images=table["images"],
+        dataset=one_line(table["of"]),
+        queries=table["queries"],
+        chance=", ".join(f"{shown(stats.chance_hit_rate(table['images'], 1, int(k)))} @{k}" for k in ks),
     )
     lines = [about, "", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    for row in table.rows:
-        cells = [_share(row.hits[k], row.intervals[k]) for k in table.ks]
-        behind = ["", ""] if row.p_value is None else [shown(-row.difference), _probability(row.p_value)]
-        lines.append(
-            f"| {' | '.join([row.route.kind, one_line(row.route.model).replace('|', '/'), *cells, *behind])} |"
-        )
+    for row in table["rows"]:
+        cells = [row["search_in"], one_line(row["model"]).replace("|", "/")]
+        for k, value in row["recall"].items():
+            ends = row["intervals"][k]
+            cells.append(f"{shown(value)} ({' - '.join(map(shown, ends)) if ends else 'too few'})")
+        p = row["p_value"]
+        cells += ["", ""] if p is None else [shown(-row["difference"]), f"{p:.3f}" if p >= 0.0005 else "< 0.001"]
+        lines.append(f"| {' | '.join(cells)} |")
     if missing:
         lines += ["", UserMessage("Failed routes that are not shown: {missing}.", missing=missing)]
     return "\n".join(lines) + "\n"
 
 
-def _share(value: float, interval: stats.Interval | None) -> str:
-    return f"{shown(value)} ({f'{shown(interval.low)} - {shown(interval.high)}' if interval else 'too few'})"
-
-
-def _probability(p: float) -> str:
-    return f"{p:.3f}" if p >= 0.0005 else "< 0.001"
-
-
-def as_csv(table: RetrievalComparison) -> str:
+def as_csv(table: Mapping[str, Any]) -> str:
     """Format the table as CSV."""
-    heads = [f"{part}@{k}" for k in table.ks for part in ("recall", "low", "high")]
-    rows: list[list[Any]] = [["search_in", "model", *heads, "p_value"]]
-    for row in table.rows:
-        cells = [value for k in table.ks for value in (row.hits[k], *(row.intervals[k] or (None, None)))]
-        rows.append([row.route.kind, row.route.model, *cells, row.p_value])
-    return csv_text(rows)
-
-
-def as_json(table: RetrievalComparison) -> dict[str, Any]:
-    """Return the table as plain values."""
-    rows = [
-        {
-            "search_in": row.route.kind,
-            "model": row.route.model,
-            "recall": {str(k): row.hits[k] for k in table.ks},
-            "intervals": {str(k): ends and list(ends) for k, ends in row.intervals.items()},
-            "difference": row.difference,
-            "p_value": row.p_value,
-            "result": str(row.route.path),
-        }
-        for row in table.rows
+    ks = list(table["rows"][0]["recall"])
+    rows: list[list[Any]] = [
+        ["search_in", "model", *(f"{part}@{k}" for k in ks for part in ("recall", "low", "high")), "p_value"]
     ]
-    sizes = {"queries": table.queries, "images": table.images, "main_k": table.main}
-    return {"comparison": "retrieval", "of": table.dataset, **sizes, "rows": rows}
+    for row in table["rows"]:
+        cells = [value for k in ks for value in (row["recall"][k], *(row["intervals"][k] or (None, None)))]
+        rows.append([row["search_in"], row["model"], *cells, row["p_value"]])
+    return csv_text(rows)

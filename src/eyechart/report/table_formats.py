@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from eyechart.errors import import_extra
@@ -14,7 +15,7 @@ from eyechart.messages import UserMessage
 from eyechart.report.loader import LoadedResult
 from eyechart.report.paired_records import differing
 from eyechart.report.result_table import Column, ResultTable, best_of, lost_samples
-from eyechart.results import IDENTITY, Result
+from eyechart.results import IDENTITY
 from eyechart.results.views import FINE, fixed, is_fraction, shown, spread
 from eyechart.stats import chance_normalised
 
@@ -83,19 +84,23 @@ def average(table: ResultTable, columns: Sequence[Column], how: str = "plain") -
     used = complete or list(means)
     values = []
     for m in models:
-        own_means = {b: value for b in used if (value := means[b][m]) is not None}
-        values.append(_by_kind(table, own_means) if how == "kind" else _mean(list(own_means.values())))
+        if how == "kind":
+            kinds: dict[str, list[float | None]] = {}
+            for b in used:
+                kinds.setdefault(table.benchmarks[b].measures, []).append(means[b][m])
+            values.append(_mean([_mean(kind) for kind in kinds.values()]))
+        else:
+            values.append(_mean([means[b][m] for b in used]))
     left_out = [b for b in means if b not in used]
     return Average(tuple(values), tuple(used), tuple(left_out), bool(complete), lower)
 
 
 def _above_chance(values: Row, chance: float | None, lower: bool) -> Row:
     """Rescale so that chance is 0 and the best possible value (1, or 0 if lower is better) is 1."""
-    if chance is None or not 0 <= (1 - chance if lower else chance) < 1:
+    level = None if chance is None else 1 - chance if lower else chance
+    if level is None or not 0 <= level < 1:
         return [None] * len(values)
-    if lower:
-        return [None if value is None else chance_normalised(1 - value, 1 - chance) for value in values]
-    return [None if value is None else chance_normalised(value, chance) for value in values]
+    return [None if value is None else chance_normalised(1 - value if lower else value, level) for value in values]
 
 
 def _ranks(values: Row, lower: bool) -> Row:
@@ -107,13 +112,6 @@ def _ranks(values: Row, lower: bool) -> Row:
         return before + (sum(other == value for other in present) + 1) / 2
 
     return [None if value is None else rank(value) for value in values]
-
-
-def _by_kind(table: ResultTable, own: Mapping[int, float]) -> float | None:
-    kinds: dict[str, list[float | None]] = {}
-    for benchmark, value in own.items():
-        kinds.setdefault(table.benchmarks[benchmark].measures, []).append(value)
-    return _mean([_mean(values) for values in kinds.values()])
 
 
 def _mean(values: Row, *, strict: bool = False) -> float | None:
@@ -149,7 +147,10 @@ def result_rows(found: Sequence[LoadedResult], *, intervals: bool = False) -> Gr
     fixed. Facts are numbers and booleans reported among the metrics that measure nothing, such as ``normalized``.
     """
     names = sorted({name for item in found for name in item.result.values})
-    facts = sorted({name for item in found for name in _plain_facts(item.result)} - set(names))
+    known_facts = [
+        {name: fact for name, fact in item.result.facts.items() if isinstance(fact, int | float)} for item in found
+    ]
+    facts = sorted(set().union(*known_facts) - set(names))
     header = [*IDENTITY, "model_fullname"]
     percent: set[int] = set()
     for name in names:
@@ -158,8 +159,7 @@ def result_rows(found: Sequence[LoadedResult], *, intervals: bool = False) -> Gr
             percent.update(range(len(header), len(header) + len(own)))
         header += own
     rows = []
-    for item in found:
-        result, known = item.result, _plain_facts(item.result)
+    for result, known in zip((item.result for item in found), known_facts, strict=True):
         row: list[Cell] = [*result.identity, f"{result.model} {result.pretrained}"]
         for name in names:
             metric = result.values.get(name)
@@ -171,19 +171,22 @@ def result_rows(found: Sequence[LoadedResult], *, intervals: bool = False) -> Gr
     )
 
 
-def _plain_facts(result: Result) -> dict[str, float]:
-    return {name: fact for name, fact in result.facts.items() if isinstance(fact, int | float)}
-
-
 def matrix(
     table: ResultTable, columns: Sequence[Column], *, how: str = "plain", digits: int = 1, intervals: bool = False
 ) -> Grid:
     """Models x benchmarks with an average: fractions as per cent, the best of each column emphasised."""
     mean = average(table, columns, how)
     numbers = [table.values(column) for column in columns]
-    cells = [_as_shown(values, digits, table.in_per_cent(c)) for values, c in zip(numbers, columns, strict=True)]
-    if intervals:
-        cells = [_with_spread(texts, table, c, digits) for texts, c in zip(cells, columns, strict=True)]
+    cells = []
+    for column, values in zip(columns, numbers, strict=True):
+        percent, metrics = table.in_per_cent(column), table.metrics_in(column)
+        texts = _as_shown(values, digits, percent)
+        if intervals:
+            texts = [
+                text and f"{text} {spread(metrics[m], digits, percent=percent)}".rstrip()
+                for m, text in enumerate(texts)
+            ]
+        cells.append(texts)
     is_rank = how == "rank"
     cells.append(_as_shown(mean.values, 2 if is_rank else digits, not is_rank))  # only fractions are averaged
     rows = tuple((model.label, *(column[m] for column in cells)) for m, model in enumerate(table.models))
@@ -191,26 +194,19 @@ def matrix(
     leaders = [best_of(values, lower=low) for values, low in zip((*numbers, mean.values), lower, strict=True)]
     best = frozenset((m, c + 1) for c, row in enumerate(leaders) for m in row)
     titles = [f"{table.benchmarks[column.benchmark].label} {metric_label(table, column)}" for column in columns]
+    spellings = {b: table.spellings(b) for b in dict.fromkeys(column.benchmark for column in columns)}
+    several = [f"{table.benchmarks[b].label}: {', '.join(names)}" for b, names in spellings.items() if len(names) > 1]
     note = [
         mean.describe(how, table),
-        *_spellings(table, columns),
+        *(
+            [UserMessage("One benchmark under several names: {several}.", several="; ".join(several))]
+            if several
+            else []
+        ),
         *_caution("With lost samples", table, columns, lambda m, b: lost_samples(table.cells[m, b].result)),
         *not_comparable(table, columns),
     ]
     return Grid(("model", *titles, AVERAGES[how][0]), rows, best, " ".join(note))
-
-
-def _spellings(table: ResultTable, columns: Sequence[Column]) -> list[str]:
-    """List the names that refer to the same benchmark."""
-    found = {b: table.spellings(b) for b in dict.fromkeys(column.benchmark for column in columns)}
-    several = [f"{table.benchmarks[b].label}: {', '.join(names)}" for b, names in found.items() if len(names) > 1]
-    return [UserMessage("One benchmark under several names: {several}.", several="; ".join(several))] if several else []
-
-
-def _with_spread(texts: Sequence[str | None], table: ResultTable, column: Column, digits: int) -> list[str | None]:
-    """Append the reach of the interval to each number."""
-    percent, metrics = table.in_per_cent(column), table.metrics_in(column)
-    return [text and f"{text} {spread(metrics[m], digits, percent=percent)}".rstrip() for m, text in enumerate(texts)]
 
 
 def not_comparable(table: ResultTable, columns: Sequence[Column]) -> list[str]:
@@ -221,12 +217,11 @@ def not_comparable(table: ResultTable, columns: Sequence[Column]) -> list[str]:
 def _caution(
     what: str, table: ResultTable, columns: Sequence[Column], words: Callable[[int, int], Sequence[str]]
 ) -> list[str]:
-    wanted = dict.fromkeys(column.benchmark for column in columns)
-    cells = [(m, b) for m in range(len(table.models)) for b in wanted if (m, b) in table.cells]
     found = [
-        f"{table.models[m].label} on {table.benchmarks[b].label}: {', '.join(words(m, b))}"
-        for m, b in cells
-        if words(m, b)
+        f"{model.label} on {table.benchmarks[b].label}: {', '.join(said)}"
+        for m, model in enumerate(table.models)
+        for b in dict.fromkeys(column.benchmark for column in columns)
+        if (m, b) in table.cells and (said := words(m, b))
     ]
     return [f"{what}: {'; '.join(found)}."] if found else []
 
@@ -294,9 +289,9 @@ def to_text(grid: Grid, width: int | None = None) -> bytes:
         TextColumn(name, right=i not in texts, gives="" if i == 0 else "drop" if name == "model_fullname" else "below")
         for i, name in enumerate(grid.header)
     ]
-    rows = lay_out(columns, _texts(grid, str, "{}*"), width)
-    note = [*(["* best of its column."] if grid.best else []), *([grid.note] if grid.note else [])]
-    lines = [line for row in rows for line in row] + [line for text in note for line in wrap(one_line(text), width)]
+    lines = list(chain.from_iterable(lay_out(columns, _texts(grid, str, "{}*"), width)))
+    for note in (*(["* best of its column."] if grid.best else []), *([grid.note] if grid.note else [])):
+        lines += wrap(one_line(note), width)
     return _bytes("\n".join(lines) + "\n")
 
 
@@ -348,15 +343,18 @@ def _markdown_escape(text: str) -> str:
     return one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace("\\", "\\\\").replace("|", "\\|")
 
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "→": r"$\to$",
-    "↓": r"$\downarrow$",
-    "±": r"$\pm$",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-} | {character: f"\\{character}" for character in "&%$#_{}"}
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "→": r"$\to$",
+        "↓": r"$\downarrow$",
+        "±": r"$\pm$",
+        "^": r"\textasciicircum{}",
+        "~": r"\textasciitilde{}",
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+    }
+)
 
 
 def _latex_escape(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in one_line(text))
+    return one_line(text).translate(_LATEX)

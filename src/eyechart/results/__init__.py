@@ -5,14 +5,13 @@ Tables, intervals, comparisons and the report are all derived from these files.
 
 from eyechart.io.safe_parse import to_json
 from eyechart.results.fields import IDENTITY
-from eyechart.results.files import parse_documents, read_json_lines, records_path
+from eyechart.results.files import parse_documents, records_path
 from eyechart.results.result import Result, read_result, result_from_dict, write_result
 
 __all__ = [
     "IDENTITY",
     "Result",
     "parse_documents",
-    "read_json_lines",
     "read_result",
     "records_path",
     "result_from_dict",

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eyechart.errors import ResultError
-from eyechart.io.safe_parse import DAMAGED, is_number, plain
+from eyechart.io.safe_parse import is_number, plain
 from eyechart.types import Fact, MeanOf, Metric, digest_json
 
 LOWER_IS_BETTER = re.compile(r"(ece|adaptive_ece|nll|brier|accuracy_variance|.*_median_rank)(_worst_.*)?")
@@ -60,11 +59,13 @@ def values_of(numbers: Mapping[str, float], body: Mapping[str, Any]) -> dict[str
     primary = _primary(numbers, (body.get("data") or {}).get("main_metric"))
     found = {}
     for name, value in numbers.items():
-        low, high = _pair(intervals.get(name))
+        ends: Any = (None, None) if intervals.get(name) is None else intervals[name]
+        low, high = ends
+        bounded = is_number(low) and is_number(high)
         found[name] = Metric(
             value,
-            low,
-            high,
+            float(low) if bounded else None,
+            float(high) if bounded else None,
             n=int(counts["scored"]) if is_number(counts.get("scored")) else None,
             lower_is_better=LOWER_IS_BETTER.fullmatch(name) is not None,
             primary=name in primary,
@@ -82,13 +83,6 @@ def _primary(numbers: Mapping[str, float], named: object) -> frozenset[str]:
             ks = {name: int(match[1]) if match.groups() else 0 for name, match in present.items()}
             return frozenset(name for name, k in ks.items() if k == min(ks.values()))
     return frozenset(sorted(numbers)[:1])
-
-
-def _pair(value: Any) -> tuple[float | None, float | None]:
-    if value is None:
-        return None, None
-    low, high = value
-    return (float(low), float(high)) if is_number(low) and is_number(high) else (None, None)
 
 
 # The fields of a result, and its JSON form.
@@ -203,10 +197,7 @@ def identity_of(body: Mapping[str, Any]) -> tuple[str, ...]:
 def fields_of(body: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Return the fields of a result from the JSON object of a result file: ours, or another tool's.
 
-    Unknown keys are kept in ``extra``.
-
-    Raises:
-        ResultError: If a part has an unexpected type.
+    Unknown keys are kept in ``extra``. A part of an unexpected type raises one of `eyechart.io.safe_parse.DAMAGED`.
     """
     wrong = [
         key for key in (*_MAPPINGS, *_TABLE, "metric_values", "facts") if not isinstance(body.get(key, {}), Mapping)
@@ -215,57 +206,37 @@ def fields_of(body: Mapping[str, Any], path: Path) -> dict[str, Any]:
         value = body.get(key, [])
         if not isinstance(value, list | tuple) or not all(isinstance(item, Mapping) for item in value):
             wrong.append(key)
-    try:
-        if wrong:
-            raise TypeError(f"unexpected type of {', '.join(wrong)}")
-        return _fields(body, path)
-    except DAMAGED as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else error
-        raise ResultError(
-            "{path} is damaged: {reason}.", advice="Regenerate it, or leave it out.", path=path, reason=what
-        ) from error
-
-
-def _fields(body: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    if wrong:
+        raise TypeError(f"unexpected type of {', '.join(wrong)}")
     names = dict(zip(IDENTITY, identity_of(body), strict=True))
     plain: dict[str, Any] = {key: body[key] for key in _PLAIN if key in body}
-    for key in _LISTS:
-        plain[key] = tuple(body.get(key, ()))
+    plain |= {key: tuple(body.get(key, ())) for key in _LISTS}
     plain["counts"] = {name: value for name, value in body.get("counts", {}).items() if is_number(value)}
-    if "metric_values" not in body:
+    # Entries of ``metrics`` that are not metrics: those listed as facts, and texts and truth values.
+    facts, numbers = dict[str, Fact](), dict[str, float]()
+    for key, value in body["metrics"].items():
+        if key in body.get("facts", {}) or isinstance(value, bool | str):
+            facts[key] = value
+        elif type(value) in (int, float) and math.isfinite(value):
+            numbers[str(key)] = float(value)
+    if "metric_values" in body:
+        values = {name: metric_from_dict(fields) for name, fields in body["metric_values"].items()}
+        differing = {name for name, metric in values.items() if numbers.get(name) != metric.value}
+        differing |= numbers.keys() - values.keys()
+        if differing:
+            raise ValueError(f"metrics and metric_values differ in {', '.join(sorted(differing))}")
+    else:
+        values = values_of(numbers, body)
         plain["data"] = {"measures": measures_of(names["task"]), **plain.get("data", {})}
     return {
         **names,
-        "values": _values(body),
-        "facts": _facts(body),
+        "values": values,
+        "facts": facts,
         **{_PLAIN[key]: value for key, value in plain.items()},
         "extra": {key: value for key, value in body.items() if key not in _OURS},
         "path": path,
         "altered": "metric_values" in body and body.get("checksum") != checksum(body),
     }
-
-
-def _facts(body: Mapping[str, Any]) -> dict[str, Fact]:
-    """Return the entries of ``metrics`` that are not metrics: those listed as facts, and whatever is not a number."""
-    named = body.get("facts", {})
-    return {key: value for key, value in body["metrics"].items() if key in named or isinstance(value, bool | str)}
-
-
-def _values(body: Mapping[str, Any]) -> dict[str, Metric]:
-    """Return the metrics; raise if the plain numbers contradict ``metric_values``."""
-    facts = _facts(body)
-    found = {key: value for key, value in body["metrics"].items() if key not in facts}
-    given = {str(key): float(value) for key, value in found.items() if type(value) in (int, float)}
-    numbers = {key: value for key, value in given.items() if math.isfinite(value)}
-    if "metric_values" not in body:
-        return values_of(numbers, body)
-    known = {name: metric_from_dict(fields) for name, fields in body["metric_values"].items()}
-    differing = sorted(
-        name for name in {*known, *numbers} if name not in known or known[name].value != numbers.get(name)
-    )
-    if differing:
-        raise ValueError(f"metrics and metric_values differ in {', '.join(differing)}")
-    return known
 
 
 _LEVELS = {
@@ -281,6 +252,11 @@ _LEVELS = {
 
 def metric_to_dict(metric: Metric) -> dict[str, Any]:
     """Return a metric as a JSON object without empty fields."""
+    mean_of = metric.mean_of and {
+        key: value
+        for key in MeanOf.__dataclass_fields__
+        if (value := getattr(metric.mean_of, key)) not in (None, "", {})
+    }
     fields: dict[str, Any] = {
         "value": metric.value,
         **{key: getattr(metric, name) for key, name in _LEVELS.items()},
@@ -289,14 +265,9 @@ def metric_to_dict(metric: Metric) -> dict[str, Any]:
         "primary": metric.primary,
         "points": metric.points or None,
         "function": metric.function or None,
-        "mean_of": _mean_of_to_dict(metric.mean_of) if metric.mean_of else None,
+        "mean_of": mean_of,
     }
     return {key: value for key, value in fields.items() if value is not None}
-
-
-def _mean_of_to_dict(mean_of: MeanOf) -> dict[str, Any]:
-    fields = {key: getattr(mean_of, key) for key in MeanOf.__dataclass_fields__}
-    return {key: value for key, value in fields.items() if value not in (None, "", {})}
 
 
 def metric_from_dict(fields: Mapping[str, Any]) -> Metric:

@@ -17,9 +17,9 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -54,35 +54,29 @@ def parse_documents(text: str, path: Path) -> Documents:
         return Documents((parse_json(text),), by_line="\n" not in text.strip())
     except ValueError as error:
         whole = error
-    bodies, damaged = [], []
+    bodies: dict[object, Mapping[str, Any]] = {}
+    damaged = []
     for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                body = parse_json(line)
-                if not isinstance(body, dict):
-                    raise ValueError("not an object")  # noqa: TRY004 - one kind of error for all damaged lines
-                bodies.append(body)
-            except ValueError as error:
-                damaged.append(
-                    UserMessage(
-                        "{path}, line {number}: not valid JSON ({reason}).", path=path, number=number, reason=error
-                    )
-                )
+        if not line.strip():
+            continue
+        try:
+            body = parse_json(line)
+            if not isinstance(body, dict):
+                raise ValueError("not an object")  # noqa: TRY004 - one kind of error for all damaged lines
+        except ValueError as error:
+            damaged.append(
+                UserMessage("{path}, line {number}: not valid JSON ({reason}).", path=path, number=number, reason=error)
+            )
+            continue
+        # A later line of ours replaces the earlier one; other tools' lines are all kept.
+        key: object = identity_of(body) if "checksum" in body else number
+        bodies.pop(key, None)
+        bodies[key] = body
     if not bodies:
         raise ResultError(
             "{path} is not valid JSON ({reason}).", advice=HALF_WRITTEN, path=path, reason=whole
         ) from whole
-    return Documents(tuple(_current(bodies)), tuple(damaged))
-
-
-def _current(bodies: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
-    """Drop results of ours that a later line replaces; other tools' lines are all kept."""
-    found: dict[object, Mapping[str, Any]] = {}
-    for body in bodies:
-        key: object = identity_of(body) if "checksum" in body else id(body)
-        found.pop(key, None)
-        found[key] = body
-    return found.values()
+    return Documents(tuple(bodies.values()), tuple(damaged))
 
 
 def read_documents(path: Path) -> Documents:
@@ -112,11 +106,8 @@ def write_files(
 ) -> dict[str, Any]:
     """Write the records, then the result that refers to them; each file appears whole or not at all.
 
-    Args:
-        result: The result.
-        records: One per sample.
-        output: The result's own file; or, with ``place``, a file to which the result is appended as a line.
-        place: The path that the result would have on its own: its records are named after it.
+    With ``place``, the path that the result would have on its own, the result is appended to the output as a line, and
+    its records are named after that path.
 
     Returns:
         The JSON object of the result.
@@ -159,25 +150,20 @@ def _retire(output: Path, digest: str) -> None:
 
     Otherwise a run that is killed between the two files would leave a result next to the records of another run.
     """
-    try:
+    with suppress(ResultError):  # no file, or a damaged one: no result names the records
         found = read_documents(output)
-    except ResultError:
-        return  # no file, or a damaged one: no result names the records
-    if len(found.bodies) > 1 or found.damaged or not is_result(found.bodies[0]):
-        return
-    records = found.bodies[0].get("records")
-    if isinstance(records, dict) and records.get("sha256", digest) != digest:
-        output.unlink(missing_ok=True)
+        if len(found.bodies) == 1 and not found.damaged and is_result(found.bodies[0]):
+            records = found.bodies[0].get("records")
+            if isinstance(records, dict) and records.get("sha256", digest) != digest:
+                output.unlink(missing_ok=True)
 
 
 def _records_of_line(output: Path, identity: tuple[str, ...]) -> Path | None:
     """Return the records file of the line that another line is about to replace."""
-    try:
-        body = find_body(output, identity) or {}
-    except ResultError:
-        return None
-    info = body.get("records")
-    return _in_folder(output, info) if isinstance(info, dict) else None
+    with suppress(ResultError):
+        info = (find_body(output, identity) or {}).get("records")
+        return _in_folder(output, info) if isinstance(info, dict) else None
+    return None
 
 
 def _in_folder(path: Path, info: Mapping[str, Any]) -> Path | None:
@@ -196,16 +182,9 @@ def record_blocks(result: ResultFields) -> Iterator[Objects]:
     Raises:
         ResultError: Before the first block, if the records are missing or were modified.
     """
-    path = _checked_records(result)
-    if path is not None:
-        yield from object_blocks(path, ResultError)
-
-
-def _checked_records(result: ResultFields) -> Path | None:
-    """Return the path of a result's records after verifying their digest."""
     path = records_file(result)
     if path is None:
-        return None
+        return
     try:
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -223,12 +202,7 @@ def _checked_records(result: ResultFields) -> Path | None:
             path=path,
             result_path=result.path,
         )
-    return path
-
-
-def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Stream a JSON-lines file; an invalid line is an error with its line number."""
-    return chain.from_iterable(object_blocks(path, ResultError))
+    yield from object_blocks(path, ResultError)
 
 
 def append_line(path: Path, line: bytes) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import io
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -20,44 +20,26 @@ from eyechart.provenance import provenance
 from eyechart.results.fields import identity_of
 from eyechart.results.files import read_documents, records_file
 from eyechart.results.result import Result, find_result, read_result
-from eyechart.types import DatasetInfo, Job, Metric, ModelCard, Notice, Outcome, RecordForm, Sample, digest_json
+from eyechart.types import DatasetInfo, Job, ModelCard, Notice, Outcome, RecordForm, Sample, digest_json
 
 Record = Mapping[str, Any]
 
 
-def _label(record: Record) -> float:
-    """Return the margin of the wrong class; without scores, the rank of the correct one."""
-    if record["rank"] == 1:
-        return 0.0
-    scores = record.get("scores") or [0.0]
-    return 1e-9 * float(record["rank"]) + max(0.0, float(scores[0]) - float(record.get("label_score") or 0.0))
-
-
-def _labels(record: Record) -> float:
-    scores = record["scores"]
-    right = [scores[i] for i in record["labels"]]
-    return max(0.0, max(scores) - min(right)) if right else 0.0
-
-
-def _ranking(record: Record) -> float:
-    rank = record["rank"]
-    return float(rank - 1) if rank is not None else math.inf
-
-
-def _question(record: Record) -> float:
+def badness(record: Record) -> float:
+    """Return the severity of a mistake, 0 for a correct record; the form of the record follows from its fields."""
+    scores = record.get("scores")
+    if "rank" in record:
+        rank = record["rank"]
+        if "label" not in record or rank == 1:
+            return math.inf if rank is None else float(rank - 1)
+        # The margin of the wrong class; without scores, the rank of the correct one.
+        margin = float((scores or [0.0])[0]) - float(record.get("label_score") or 0.0)
+        return 1e-9 * float(rank) + max(0.0, margin)
+    if "labels" in record and scores:
+        right = [scores[i] for i in record["labels"]]
+        return max(0.0, max(scores) - min(right)) if right else 0.0
     correct = record.get("correct")
     return 1.0 - correct if isinstance(correct, int | float) else 0.0
-
-
-BADNESS: Mapping[RecordForm, Callable[[Record], float]] = {"label": _label, "labels": _labels, "ranking": _ranking}
-"""By form of the records, 0 for correct ones. Questions are not ordered."""
-
-
-def badness(record: Record) -> float:
-    """Return the severity of a record, determined by its fields."""
-    if "rank" in record:
-        return _label(record) if "label" in record else _ranking(record)
-    return _labels(record) if "labels" in record and record.get("scores") else _question(record)
 
 
 def images_of(record: Record) -> Iterator[str]:
@@ -86,7 +68,15 @@ def with_thumbnails(
     worst_first = choose(records, count)
     if not worst_first:
         return records
-    found = _make(set(worst_first), samples)
+    wanted = set(worst_first)
+    found: dict[str, str] = {}
+    for sample in samples:
+        if sample.id in wanted:
+            wanted.discard(sample.id)
+            with suppress(DataError):  # there is none, or it is broken, which is counted where it was to be encoded
+                found[sample.id] = thumbnail(sample.need_image())
+            if not wanted:
+                break
     kept: dict[str, str] = {}
     room = count * BYTES_EACH
     for name in worst_first:
@@ -97,18 +87,6 @@ def with_thumbnails(
         record | {"thumbnail": kept[str(record["id"])]} if str(record.get("id")) in kept else record
         for record in map(dict, records)
     ]
-
-
-def _make(wanted: set[str], samples: Iterable[Sample]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for sample in samples:
-        if sample.id in wanted:
-            wanted.discard(sample.id)
-            with suppress(DataError):  # there is none, or it is broken, which is counted where it was to be encoded
-                found[sample.id] = thumbnail(sample.need_image())
-            if not wanted:
-                break
-    return found
 
 
 def choose(records: Sequence[Mapping[str, Any]], count: int) -> list[str]:
@@ -157,9 +135,7 @@ def is_done(job: Job, now: Mapping[str, str | None]) -> tuple[Result | None, str
         result = find_result(job.output, job.names) if job.append else read_result(job.output)
     except ResultError as error:
         return None, error.message
-    if result is None:
-        return None, ""
-    why = _why_outdated(result, job, now)
+    why = _why_outdated(result, job, now) if result is not None else ""
     return (None, why) if why else (result, "")
 
 
@@ -195,13 +171,13 @@ def _changed_settings(result: Result, job: Job) -> str:
     now = {**job.settings, "limit": job.dataset.limit, "on_error": job.on_error}
     then["split"], now["split"] = result.data.get("split"), job.dataset.split
     names = [name for name in {**then, **now} if digest_json(then.get(name)) != digest_json(now.get(name))]
-    changes = [f"{name} {_brief(then.get(name))}, now {_brief(now.get(name))}" for name in names]
+
+    def brief(value: object) -> str:
+        text = "none" if value is None else str(value)
+        return text if len(text) <= 30 else f"{text[:30]}..."
+
+    changes = [f"{name} {brief(then.get(name))}, now {brief(now.get(name))}" for name in names]
     return f" ({'; '.join(changes)})" if changes else ""
-
-
-def _brief(value: object) -> str:
-    text = "none" if value is None else str(value)
-    return text if len(text) <= 30 else f"{text[:30]}..."
 
 
 def check_owner(job: Job) -> None:
@@ -218,12 +194,19 @@ def check_owner(job: Job) -> None:
         )
     try:
         found = read_documents(job.output)
+        foreign = not all(isinstance(body, dict) and {"dataset", "metrics"} <= body.keys() for body in found.bodies)
     except ResultError:
-        if job.output.is_file() and _is_foreign(job.output.read_bytes()):
-            raise _foreign(job) from None
-        return  # none there, or one that is damaged
-    if not all(isinstance(body, dict) and {"dataset", "metrics"} <= body.keys() for body in found.bodies):
-        raise _foreign(job)
+        found = None  # there is none, or it is damaged
+        foreign = job.output.is_file() and _is_foreign(job.output.read_bytes())
+    if foreign:
+        raise ResultError(
+            "{path} is not a result of {job} and is not overwritten.",
+            advice="Choose another {--output}, or move that file.",
+            path=job.output,
+            job=job.title,
+        )
+    if found is None:
+        return
     if job.append:
         if not found.by_line:
             raise ResultError(
@@ -248,15 +231,6 @@ def check_owner(job: Job) -> None:
 def _by_path(names: tuple[str, ...]) -> tuple[str, ...]:
     """Normalise the dataset as a path: ``./photos/`` is ``photos``."""
     return str(PurePath(names[0])), *names[1:]
-
-
-def _foreign(job: Job) -> ResultError:
-    return ResultError(
-        "{path} is not a result of {job} and is not overwritten.",
-        advice="Choose another {--output}, or move that file.",
-        path=job.output,
-        job=job.title,
-    )
 
 
 def _is_foreign(content: bytes) -> bool:
@@ -286,18 +260,16 @@ def check_complete(result: Result, min_success: float) -> IncompleteError | None
     share = (listed - lost) / listed if listed else 1.0  # not 1 - lost / listed: 9 of 20 are 0.45, not a bit less
     if share >= min_success:
         return None
+    parts = [
+        UserMessage("{n} failed", n=failed) if failed else "",
+        UserMessage("{n} unreadable", n=unreadable) if unreadable else "",
+    ]
     message = UserMessage(
         "{dataset}: {lost} of {listed} samples are lost ({parts}): the success rate {share:.4f} is below {least:g}.",
         dataset=result.dataset,
         lost=lost,
         listed=listed,
-        parts=join(
-            [
-                UserMessage("{n} failed", n=failed) if failed else "",
-                UserMessage("{n} unreadable", n=unreadable) if unreadable else "",
-            ],
-            ", ",
-        ),
+        parts=join(parts, ", "),
         share=share,
         least=min_success,
     )
@@ -313,98 +285,79 @@ def check_complete(result: Result, min_success: float) -> IncompleteError | None
 # Construction of the result of a finished job.
 
 
-@dataclass(frozen=True)
-class JobOutcome:
-    """Everything known about a job when it has finished."""
+def make_result(
+    *,
+    job: Job,
+    info: DatasetInfo,
+    fingerprint: str,
+    other_splits: Mapping[str, str],
+    card: ModelCard | None,
+    outcome: Outcome,
+    counts: Mapping[str, int],
+    notices: Iterable[Notice],
+    failures: Iterable[Mapping[str, str]],
+    profile: Mapping[str, float],
+    measures: str,
+    records: RecordForm,
+    identity: Mapping[str, str | None],
+    known: Mapping[str, Any] | None = None,
+) -> Result:
+    """Build the result of a finished job.
 
-    job: Job
-    info: DatasetInfo
-    fingerprint: str
-    """Fingerprint of the samples that were read."""
-    other_splits: Mapping[str, str]
-    """Fingerprints of further splits, such as the training split."""
-    card: ModelCard | None
-    """Card of the model; None if it was never loaded and is not known."""
-    outcome: Outcome
-    counts: Mapping[str, int]
-    notices: Sequence[Notice]
-    failures: Sequence[Mapping[str, str]]
-    profile: Mapping[str, float]
-    measures: str
-    records: RecordForm
-    identity: Mapping[str, str | None]
-    """Cache-key parts of the job: settings, model, data and code at its start."""
-    known: Mapping[str, Any] = field(default_factory=dict)
-    """Further circumstances: device, throughput, API usage."""
-
-
-def make_result(done: JobOutcome) -> Result:
-    """Build the result of a finished job."""
-    job, info, card, outcome = done.job, done.info, done.card, done.outcome
-    failed = done.counts.get("failed", 0)
+    ``fingerprint`` and ``other_splits`` identify the samples that were read; ``identity`` holds the cache-key parts of
+    the job (settings, model, data and code), ``profile`` the seconds by phase, and ``known`` further circumstances such
+    as the device. ``card`` is None if the model was never loaded and is not known.
+    """
+    metrics, quoted = outcome.metrics, job.dataset.options.get("metric")
+    if quoted in metrics:  # the catalogue quotes one metric for this dataset: the only primary one
+        metrics = {name: replace(metric, primary=name == quoted) for name, metric in metrics.items()}
+    # In-memory objects cannot be reopened by name.
+    objects = {part: one.kind for part, one in (("model", job.model.given), ("dataset", job.dataset.given)) if one}
+    dumps = {"classnames": list(info.classnames), "templates": dict(info.class_prompts) or list(info.templates)}
     return Result(
         dataset=job.dataset.name,
         model=job.label or job.model.name,
         pretrained=job.model.pretrained,
         task=job.task,
         language=job.dataset.language,
-        values=_with_primary(outcome.metrics, job.dataset.options.get("metric")),
+        values=dict(metrics),
         facts=outcome.facts,
-        counts={**done.counts, "failed": failed},
-        notices=tuple(asdict(notice) for notice in done.notices),
-        failures=tuple(done.failures),
+        counts={**counts, "failed": counts.get("failed", 0)},
+        notices=tuple(map(asdict, notices)),
+        failures=tuple(failures),
         details=outcome.details,
         model_card=asdict(card) | {"fingerprint": card.fingerprint} if card else {},
         data={
-            "fingerprint": done.fingerprint,
+            "fingerprint": fingerprint,
             "split": info.split,
-            **({"other_splits": dict(done.other_splits)} if done.other_splits else {}),
+            **({"other_splits": dict(other_splits)} if other_splits else {}),
             "kind": info.kind,
-            "measures": done.measures,
+            "measures": measures,
             "source": info.source,
             "benchmark": job.dataset.options.get("entry", ""),
             "prompts_digest": job.settings.get("prompts"),
             "n_classes": len(info.classnames) or None,
         },
-        provenance=provenance()
-        | {"precision": card.precision if card else None, "seconds": done.profile["total"]}
-        | {"profile": dict(done.profile)}
-        | dict(done.known),
+        provenance={
+            **provenance(),
+            "precision": card.precision if card else None,
+            "seconds": profile["total"],
+            "profile": dict(profile),
+            **(known or {}),
+        },
         job={
             "digest": job.digest,
-            "identity": dict(done.identity),
+            "identity": dict(identity),
             "settings": dict(job.settings),
             "others": {part: redact_settings(spec.what) for part, spec in job.extra_models.items()},
             "on_error": job.on_error,
             "model": job.model.name,
             "model_type": job.model.family,
-            **({"objects": objects} if (objects := _objects(job)) else {}),
+            **({"objects": objects} if objects else {}),
             "reader": job.dataset.reader,
             "limit": job.dataset.limit,
             "caption_cleaning": job.dataset.options.get("caption_cleaning"),
         },
-        record_info={"form": done.records},
-        extra=_dumps(job, info),
+        record_info={"form": records},
+        extra={key: dumps[key] for key in job.dump},  # under CLIP_benchmark's keys
     )
-
-
-def _objects(job: Job) -> dict[str, str]:
-    """Name the classes of in-memory objects, which cannot be reopened by name."""
-    parts = {"model": job.model.given, "dataset": job.dataset.given}
-    return {part: given.kind for part, given in parts.items() if given}
-
-
-def _with_primary(metrics: Mapping[str, Metric], named: object) -> dict[str, Metric]:
-    """Mark the metric that the catalogue quotes for this dataset as the only primary one, if the task reports it."""
-    if named not in metrics:
-        return dict(metrics)
-    return {name: replace(metric, primary=name == named) for name, metric in metrics.items()}
-
-
-def _dumps(job: Job, info: DatasetInfo) -> dict[str, Any]:
-    """Return the class names and templates that ``dump`` requests, under CLIP_benchmark's keys."""
-    found = {
-        "classnames": list(info.classnames),
-        "templates": dict(info.class_prompts) or list(info.templates),
-    }
-    return {key: found[key] for key in job.dump}

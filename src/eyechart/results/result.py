@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eyechart.errors import ResultError
+from eyechart.io.safe_parse import DAMAGED
 from eyechart.results.fields import ResultFields, fields_of
 from eyechart.results.files import find_body, is_result, read_documents, record_blocks, write_files
 from eyechart.results.views import metric_frame, one_line_of, plot_results, record_frame, result_html
@@ -90,7 +91,13 @@ def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
     Raises:
         ResultError: If the object is damaged.
     """
-    return Result(**fields_of(body, path))
+    try:
+        return Result(**fields_of(body, path))
+    except DAMAGED as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise ResultError(
+            "{path} is damaged: {reason}.", advice="Regenerate it, or leave it out.", path=path, reason=what
+        ) from error
 
 
 def read_result(path: str | Path) -> Result:

@@ -70,18 +70,18 @@ _COUNTS = ("requests", "prompt_tokens", "completion_tokens")
 def spent_lines(details: Mapping[str, Any]) -> list[str]:
     """Format ``details.spent`` of the model and of each judge; models without usage are omitted."""
     spent = details.get("spent", {})
-    parts = {"model": spent.get("model", {}), **spent.get("judges", {})}
-    return [f"{name}: {line}" for name, part in parts.items() if (line := _line(part))]
-
-
-def _line(part: Mapping[str, Any]) -> str:
-    """Format the usage of this run; if all answers were cached, the tokens that they cost originally."""
-    counts = part if part.get("requests") else part.get("tokens_of_answers", {})
-    words = [f"{counts[name]:,} {name.replace('_', ' ')}" for name in _COUNTS if counts.get(name)]
-    if words and "cost" in part:
-        words.append(f"{part['cost']:,.4f} {part['currency']}")
-    stored = f" ({part['from_store']:,} answers were stored before)" if words and part.get("from_store") else ""
-    return f"{', '.join(words)}{stored}"
+    lines = []
+    for name, part in {"model": spent.get("model", {}), **spent.get("judges", {})}.items():
+        # The usage of this run; if all answers were cached, the tokens that they cost originally.
+        counts = part if part.get("requests") else part.get("tokens_of_answers", {})
+        words = [f"{counts[count]:,} {count.replace('_', ' ')}" for count in _COUNTS if counts.get(count)]
+        if not words:
+            continue
+        if "cost" in part:
+            words.append(f"{part['cost']:,.4f} {part['currency']}")
+        stored = f" ({part['from_store']:,} answers were stored before)" if part.get("from_store") else ""
+        lines.append(f"{name}: {', '.join(words)}{stored}")
+    return lines
 
 
 # Views of results in Python: text, HTML, pandas data frames, matplotlib plots.
@@ -102,8 +102,12 @@ FORMS = ("label", "labels")
 
 def one_line_of(result: ResultFields) -> str:
     """Format a result on one line: model, benchmark and primary metrics."""
-    metrics = ", ".join(_metric_text(name, result.values[name]) for name in primary_of(result))
-    return f"<Result {one_line(title_of(result))}: {one_line(metrics) or 'no metrics'}>"
+    texts = []
+    for name in primary_of(result):
+        metric = result.values[name]
+        interval = "" if metric.low is None else f" [{level(metric, metric.low)}, {level(metric, metric.high)}]"
+        texts.append(f"{name} {with_unit(metric)}{interval}" + (f", n={metric.n}" if metric.n is not None else ""))
+    return f"<Result {one_line(_title(result))}: {one_line(', '.join(texts)) or 'no metrics'}>"
 
 
 def table_of(results: Results) -> str:
@@ -118,7 +122,7 @@ def result_html(result: ResultFields) -> str:
     rows = [_cells(name, metric) for name, metric in result.values.items()]
     notices = "".join(f"<li>{escape(str(notice.get('message', '')))}</li>" for notice in result.notices)
     notes = f"<ul>{notices}</ul>" if notices else ""
-    return f"<div><b>{escape(title_of(result))}</b>{html_table(HEADER, rows)}{notes}</div>"
+    return f"<div><b>{escape(_title(result))}</b>{html_table(HEADER, rows)}{notes}</div>"
 
 
 def results_html(results: Results) -> str:
@@ -134,8 +138,7 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def title_of(result: ResultFields) -> str:
-    """Return the model and the benchmark as a title."""
+def _title(result: ResultFields) -> str:
     return f"{model_of(result)} on {_benchmark(result)}"
 
 
@@ -161,11 +164,6 @@ def _benchmark(result: ResultFields) -> str:
     return f"{result.dataset} ({result.language}, {result.task})"
 
 
-def _metric_text(name: str, metric: Metric) -> str:
-    interval = "" if metric.low is None else f" [{level(metric, metric.low)}, {level(metric, metric.high)}]"
-    return f"{name} {with_unit(metric)}{interval}" + (f", n={metric.n}" if metric.n is not None else "")
-
-
 def _cells(name: str, metric: Metric) -> tuple[str, ...]:
     interval = "" if metric.low is None else f"{level(metric, metric.low)} - {level(metric, metric.high)}"
     chance = level(metric, metric.chance)
@@ -183,12 +181,12 @@ def metric_frame(results: Results) -> pd.DataFrame:
         for result in results
         for name, metric in result.values.items()
     ]
-    return _pandas().DataFrame(rows, columns=list(METRIC_COLUMNS))
+    return import_extra("pandas", "pandas").DataFrame(rows, columns=list(METRIC_COLUMNS))
 
 
 def record_frame(result: ResultFields) -> pd.DataFrame:
     """Build a data frame with a row per record, with class names."""
-    frame = _pandas().DataFrame([record for block in record_blocks(result) for record in block])
+    frame = import_extra("pandas", "pandas").DataFrame([record for block in record_blocks(result) for record in block])
     names = result.details.get("classnames")
     if result.record_info.get("form") not in FORMS or not isinstance(names, Sequence):
         return frame
@@ -206,10 +204,6 @@ def _named(value: Any, names: Sequence[str]) -> Any:
     return names[value] if isinstance(value, int) and 0 <= value < len(names) else None
 
 
-def _pandas() -> Any:
-    return import_extra("pandas", "pandas")
-
-
 def plot_results(results: Results, metrics: str | Sequence[str] | None, ax: Any) -> Any:
     """Plot a line for each metric of each result: the value, its interval, and a tick at chance.
 
@@ -221,7 +215,12 @@ def plot_results(results: Results, metrics: str | Sequence[str] | None, ax: Any)
     Raises:
         UsageError: If no result has such a metric.
     """
-    rows = [(_label(result, name, results), result.values[name]) for result, name in _chosen(results, metrics)]
+    several_languages = len({result.language for result in results}) > 1
+    rows = []
+    for result, name in _chosen(results, metrics):
+        language = f" ({result.language})" if several_languages else ""
+        label = name if len(results) == 1 else f"{model_of(result)} on {result.dataset}{language}: {name}"
+        rows.append((label.replace("$", r"\$"), result.values[name]))  # a dollar sign would start a formula
     if not rows:
         raise UsageError("There is no metric to plot.", advice="Name metrics explicitly: metrics=[...].")
     if ax is None:
@@ -257,10 +256,3 @@ def _chosen(results: Results, metrics: str | Sequence[str] | None) -> list[tuple
         (result,) = results
         return [(result, name) for name, metric in result.values.items() if is_fraction(metric)]
     return [(result, name) for result in results for name in result.primary]
-
-
-def _label(result: ResultFields, metric: str, results: Results) -> str:
-    # A dollar sign would start a formula.
-    language = f" ({result.language})" if len({one.language for one in results}) > 1 else ""
-    name = metric if len(results) == 1 else f"{model_of(result)} on {result.dataset}{language}: {metric}"
-    return name.replace("$", r"\$")

@@ -22,34 +22,7 @@ from eyechart.report.loader import Argument, load_results, result_files
 from eyechart.report.page.overview import pack, plain_json
 from eyechart.report.page.payload import Payload, make_payload
 
-SCRIPTS = (
-    "dom",
-    "format",
-    "data",
-    "words",
-    "averages",
-    "charts",
-    "scatter",
-    "copy",
-    "matrix",
-    "overview",
-    "benchmark",
-    "classes",
-    "confusion",
-    "curves",
-    "blind",
-    "judges",
-    "samples",
-    "retrieval",
-    "sample",
-    "mistakes",
-    "compare",
-    "runs",
-    "published",
-    "live",
-    "main",
-)
-"""The script's parts, in order; they share one scope."""
+TEMPLATES = resources.files("eyechart.report.page").joinpath("templates")
 
 
 def write_report(
@@ -87,7 +60,12 @@ def write_report(
 
 def make_page(payload: Payload, *, live: bool = False) -> bytes:
     """Render the page. A live page may query its own server, and only that one, for progress."""
-    style, script = _read("page.css"), _script()
+    # The parts of the script share one scope; `main` starts the page, so it comes last.
+    names = sorted(
+        (file.name for file in TEMPLATES.iterdir() if file.name.endswith(".js")), key=lambda n: (n == "main.js", n)
+    )
+    body = "\n".join(map(_read, names))
+    style, script = _read("page.css"), f'(() => {{\n"use strict";\n{body}\n}})();'
     policy = "; ".join(
         [
             "default-src 'none'",
@@ -100,13 +78,13 @@ def make_page(payload: Payload, *, live: bool = False) -> bytes:
         ]
     )
     overview = payload.overview | {"live": live, "language": language()}
+    packed = {"pairs": pack(payload.pairs), "published": pack(payload.published)}
+    packed |= {f"chunk-{number}": chunk for number, chunk in enumerate(payload.chunks.texts)}
     blocks = [
         _json_block("overview", overview),
         _json_block("words", {part: words(part) for part in ("page", "notes")}),
-        _packed_block("pairs", pack(payload.pairs)),
-        _packed_block("published", pack(payload.published)),
+        *(f'<script type="text/plain" id="{name}">{text}</script>' for name, text in packed.items()),
     ]
-    blocks += [_packed_block(f"chunk-{number}", chunk) for number, chunk in enumerate(payload.chunks.texts)]
     parts = {
         "policy": html.escape(policy),
         "title": html.escape(str(overview["title"])),
@@ -120,13 +98,8 @@ def make_page(payload: Payload, *, live: bool = False) -> bytes:
     return page.encode()
 
 
-def _script() -> str:
-    body = "\n".join(_read(f"{name}.js") for name in SCRIPTS)
-    return f'(() => {{\n"use strict";\n{body}\n}})();'
-
-
 def _read(name: str) -> str:
-    return resources.files("eyechart.report.page").joinpath("templates", name).read_text(encoding="utf-8")
+    return TEMPLATES.joinpath(name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:
@@ -137,10 +110,6 @@ def _json_block(name: str, value: Any) -> str:
     """Embed JSON in a script element: without ``<`` it can neither end the element nor start a comment."""
     text = plain_json(value).replace("<", "\\u003c")
     return f'<script type="application/json" id="{name}">{text}</script>'
-
-
-def _packed_block(name: str, packed: str) -> str:
-    return f'<script type="text/plain" id="{name}">{packed}</script>'
 
 
 # The page served on loopback, rebuilt when results change, with the progress of active runs.

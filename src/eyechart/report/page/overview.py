@@ -136,11 +136,11 @@ def describe_model(table: ResultTable, row: int) -> dict[str, Any]:
     }
 
 
-def describe_benchmark(table: ResultTable, b: int, marks: Mapping[tuple[int, str], Any]) -> dict[str, Any]:
+def describe_benchmark(table: ResultTable, b: int) -> dict[str, Any]:
     """Return the description of a benchmark and of its metrics."""
     benchmark = table.benchmarks[b]
     results = table.by_benchmark[b].values()
-    metrics = table.metrics_of(b)
+    metrics = table.metrics[b]
     columns = [Column(b, metric) for metric in metrics]
     return {
         "dataset": cut(benchmark.dataset, 500),
@@ -158,14 +158,13 @@ def describe_benchmark(table: ResultTable, b: int, marks: Mapping[tuple[int, str
         "percent": [table.in_per_cent(column) for column in columns],
         "chance": [short(table.known(column, "chance"), 6) for column in columns],
         "reachable": [short(table.known(column, "best"), 6) for column in columns],
-        "marks": [marks.get((b, metric), {}) for metric in metrics],
     }
 
 
 def describe_result(table: ResultTable, m: int, b: int) -> list[Any]:
     """Return a result as a row: model, benchmark, values, low ends, high ends, warnings, lost samples, differences."""
     result = table.cells[m, b].result
-    found = [result.values.get(metric) for metric in table.metrics_of(b)]
+    found = [result.values.get(metric) for metric in table.metrics[b]]
     return [
         m,
         b,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from eyechart.report.page.overview import (
 )
 from eyechart.report.page.sample_lists import Samples, list_samples
 from eyechart.report.paired_records import AlignedRows, RecordsCache, align, differences, rows_of
-from eyechart.report.record_columns import NO_VALUE, Ints, RecordColumns, numbered
+from eyechart.report.record_columns import NO_VALUE, Ints, RecordColumns
 from eyechart.report.reference import load_reference
 from eyechart.report.result_table import Column, ResultTable, benchmark_of, best_of, make_table
 from eyechart.report.table_formats import AVERAGES, average
@@ -40,59 +40,45 @@ SETTING = "blind"
 
 
 def blind_controls(results: Mapping[int, Result], columns: Mapping[int, RecordColumns]) -> list[dict[str, Any]]:
-    """Compare each control of a benchmark with its run, over all questions and by category.
+    """Compare each control of a benchmark with the run of the same model and settings, in total and by category.
 
     ``gain`` is the accuracy added by the images, with the interval and the p-value of the paired test; ``right`` counts
     the questions answered correctly by both, only with images, only without, and by neither.
     """
+    controls: dict[int, str] = {}  # by model, how images are withheld; empty for a run with images
+    identities = {}
+    for model in columns:
+        settings = results[model].job.get("settings")
+        if isinstance(settings, Mapping) and SETTING in settings:
+            controls[model] = str(settings[SETTING])
+            other = {name: value for name, value in settings.items() if name != SETTING}
+            identities[model] = [results[model].model_card.get("fingerprint"), other]
     found = []
-    for seeing, blind in _pairs(results, columns):
+    for blind, seeing in product(controls, controls):
         metric = results[seeing].values.get("accuracy")
+        if not controls[blind] or controls[seeing] or identities[seeing] != identities[blind]:
+            continue
         if metric is None or metric.mean_of is None:
             continue
         aligned = align([rows_of(columns[model], metric.mean_of) for model in (seeing, blind)])
         if aligned is None:
             continue
+        category = dict(zip(columns[seeing].ids, columns[seeing].names["category"], strict=True))
+        names = np.array([category[name] or "" for name in aligned.ids], object)
         found.append(
             {
                 "seeing": seeing,
                 "blind": blind,
-                "how": _how(results[blind]),
+                "how": controls[blind],
                 "chance": metric.chance,
                 **_gain(aligned, np.arange(len(aligned.ids))),
-                "categories": list(_by_category(aligned, columns[seeing])),
+                "categories": [
+                    {"name": cut(name), **_gain(aligned, np.flatnonzero(names == name))}
+                    for name in sorted(set(names) - {""})
+                ],
             }
         )
     return found
-
-
-def _pairs(results: Mapping[int, Result], columns: Mapping[int, RecordColumns]) -> Iterator[tuple[int, int]]:
-    """Yield each run with images together with each control of the same model and settings."""
-    for blind in columns:
-        if not _how(results[blind]):
-            continue
-        for seeing in columns:
-            if _how(results[seeing]) == "" and _identity(results[seeing]) == _identity(results[blind]):
-                yield seeing, blind
-
-
-def _how(result: Result) -> str | None:
-    settings = result.job.get("settings")
-    return str(settings[SETTING]) if isinstance(settings, Mapping) and SETTING in settings else None
-
-
-def _identity(result: Result) -> list[Any]:
-    settings = {name: value for name, value in result.job["settings"].items() if name != SETTING}
-    return [result.model_card.get("fingerprint"), settings]
-
-
-def _by_category(aligned: AlignedRows, columns: RecordColumns) -> Iterator[dict[str, Any]]:
-    own = dict(zip(columns.ids, columns.names["category"], strict=True))
-    names = [own[name] or "" for name in aligned.ids]
-    places = numbered(names)
-    for name, place in sorted(dict(zip(names, places.tolist(), strict=True)).items()):
-        if name:
-            yield {"name": cut(name), **_gain(aligned, np.flatnonzero(places == place))}
 
 
 def _gain(aligned: AlignedRows, part: Ints) -> dict[str, Any]:
@@ -154,7 +140,7 @@ def describe(result: Result) -> dict[str, Any]:
         "counts": dict(result.counts),
         "job": dict(result.job),
         "judges": [cut(line) for line in judge_lines(result)],
-        "audit": (table := judge_table(result)) and asdict(table),
+        "audit": judge_table(result),
         "notices": [{"count": n.get("count"), "message": cut(n.get("message", ""))} for n in result.notices],
         "failures": [{"id": cut(f.get("id", "")), "reason": cut(f.get("reason", ""))} for f in result.failures[:200]],
         "failed": len(result.failures),
@@ -254,19 +240,6 @@ class Payload:
     published: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass
-class _PageParts:
-    """Data collected from one benchmark after the other."""
-
-    suite: SuiteScores
-    pairs: list[tuple[int, int]]
-    marks: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
-    lines: dict[tuple[int, int], list[Difference]] = field(default_factory=dict)
-    chunks: PackedValues = field(default_factory=PackedValues)
-    facts: list[dict[str, Any]] = field(default_factory=list)
-    """Entries of the overview about each chunk, which is packed."""
-
-
 def make_payload(
     found: Sequence[LoadedResult],
     *,
@@ -276,44 +249,54 @@ def make_payload(
     limits: Limits | None = None,
     version: str = "",
 ) -> Payload:
-    """Turn results, and published ones on request, into the data of the page."""
+    """Turn results, and published ones on request, into the data of the page.
+
+    The records of one benchmark after the other are read once, and everything is derived from them.
+    """
     limits = limits or Limits()
     table = make_table([*found, *_matching_published(found, references)])
     cache = RecordsCache(table, keep=WORST, strict=False)
-    parts = _PageParts(SuiteScores(table), choose_pairs(table))
-    for benchmark in range(len(table.benchmarks)):
+    suite, pairs, chunks = SuiteScores(table), PairedLines(table), PackedValues()
+    benchmarks = []
+    for b in range(len(table.benchmarks)):
+        results = table.by_benchmark[b]
         try:
-            _add_benchmark(table, benchmark, cache, parts, limits)
+            primary = [Column(b, metric) for metric in table.primary[b]]
+            marks = [_marks(table, Column(b, metric), cache) for metric in table.metrics[b]]
+            suite.add(primary, cache)
+            pairs.add(primary, cache)
+            chunk = make_chunk(results, cache.comparable(primary[0]) if primary else {}, limits)
         except DAMAGED as error:
-            files = ", ".join(sorted({str(result.path) for result in table.by_benchmark[benchmark].values()}))
             raise ResultError(
                 "The details or records of one of {files} are damaged: {type}: {reason}.",
                 advice="Regenerate it, or leave it out.",
-                files=files,
+                files=", ".join(sorted({str(result.path) for result in results.values()})),
                 type=type(error).__name__,
                 reason=error,
             ) from error
-        cache.forget(benchmark)
+        images = len(chunk.get("samples", {}).get("thumbnails", ()))
+        facts = {"marks": marks, "form": chunk.get("form", ""), "images": images}
+        benchmarks.append(describe_benchmark(table, b) | facts)
+        chunks.append(chunk)
+        cache.forget(b)
     overview = {
         "title": cut(title, 200),
         "made": datetime.now(UTC).isoformat(timespec="minutes"),
         "version": version,
         "averages": [{"key": key, "heading": heading, "how": how} for key, (heading, how) in AVERAGES.items()],
         "models": [describe_model(table, m) for m in range(len(table.models))],
-        "benchmarks": [
-            describe_benchmark(table, b, parts.marks) | parts.facts[b] for b in range(len(table.benchmarks))
-        ],
+        "benchmarks": benchmarks,
         "results": [describe_result(table, m, b) for m, b in sorted(table.cells)],
-        "ranking": (ranking := parts.suite.ranking()) and asdict(ranking),
+        "ranking": (ranking := suite.ranking()) and asdict(ranking),
         "published": list(references),
         "notices": [
             *_first([str(cut(item.reason, 300)) for item in skipped]),
             *_first(table.notices),
             *_first(cache.problems),
         ],
-        "pairs": len(parts.lines),
+        "pairs": len(pairs.lines),
     }
-    return Payload(overview, parts.chunks, _model_pairs(table, parts), describe_published(found, references))
+    return Payload(overview, chunks, pairs.described(), describe_published(found, references))
 
 
 MANY_PUBLISHED = 12
@@ -330,35 +313,35 @@ def _matching_published(found: Sequence[LoadedResult], references: Sequence[str]
     return published if few else []
 
 
-def choose_pairs(table: ResultTable) -> list[tuple[int, int]]:
-    """List the pairs of rows to compare: all, or those of the best models if there are too many."""
-    models = sorted({m for (m, _), found in table.cells.items() if found.result.record_info})
-    if len(models) <= ALL_PAIRS:
-        return list(combinations(models, 2))
-    mean = average(table, table.columns())
-    sign = -1 if mean.lower_is_better else 1
-    order = sorted(models, key=lambda m: sign * (mean.values[m] or 0.0), reverse=True)
-    top = set(order[:ALL_PAIRS])
-    return [(a, b) for a, b in combinations(models, 2) if {a, b} <= top or order[0] in (a, b)]
+class PairedLines:
+    """Collects, benchmark by benchmark, the differences between pairs of rows."""
 
+    def __init__(self, table: ResultTable) -> None:
+        self.table = table
+        self.lines: dict[tuple[int, int], list[Difference]] = {}
+        models = sorted({m for (m, _), found in table.cells.items() if found.result.record_info})
+        self.pairs = list(combinations(models, 2))
+        if len(models) > ALL_PAIRS:
+            mean = average(table, table.columns())
+            sign = -1 if mean.lower_is_better else 1
+            order = sorted(models, key=lambda m: sign * (mean.values[m] or 0.0), reverse=True)
+            top = set(order[:ALL_PAIRS])
+            self.pairs = [pair for pair in self.pairs if top.issuperset(pair) or order[0] in pair]
 
-def _add_benchmark(table: ResultTable, benchmark: int, cache: RecordsCache, parts: _PageParts, limits: Limits) -> None:
-    """Read one benchmark's records once and derive everything from them."""
-    primary = [Column(benchmark, metric) for metric in table.primary[benchmark]]
-    for metric in table.metrics_of(benchmark):
-        parts.marks[benchmark, metric] = _marks(table, Column(benchmark, metric), cache)
-    parts.suite.add(primary, cache)
-    comparable = cache.comparable(primary[0]) if primary else {}
-    for column in primary:
-        for pair in parts.pairs:
-            if comparable.keys() >= set(pair):
-                line = compare_column(table, column, pair, cache)
-                if line is not None:
-                    parts.lines.setdefault(pair, []).append(line)
-    chunk = make_chunk(table.by_benchmark[benchmark], comparable, limits)
-    images = len(chunk.get("samples", {}).get("thumbnails", ()))
-    parts.facts.append({"form": chunk.get("form", ""), "images": images})
-    parts.chunks.append(chunk)
+    def add(self, columns: Sequence[Column], cache: RecordsCache) -> None:
+        """Add one benchmark by its metrics, for the models comparable with its best."""
+        comparable = cache.comparable(columns[0]) if columns else {}
+        for column, pair in product(columns, self.pairs):
+            if comparable.keys() >= set(pair) and (line := compare_column(self.table, column, pair, cache)):
+                self.lines.setdefault(pair, []).append(line)
+
+    def described(self) -> list[dict[str, Any]]:
+        """Return the differences as plain values."""
+        place = {benchmark: i for i, benchmark in enumerate(self.table.benchmarks)}
+        return [
+            {"a": a, "b": b, "lines": [_difference(line, place[line.benchmark]) for line in correct_for_many(lines)]}
+            for (a, b), lines in self.lines.items()
+        ]
 
 
 def _marks(table: ResultTable, column: Column, cache: RecordsCache) -> dict[str, Any]:
@@ -382,14 +365,6 @@ def _marks(table: ResultTable, column: Column, cache: RecordsCache) -> dict[str,
     low, high = ends[best[0]]
     tied = [m for m, (start, end) in ends.items() if (start <= high if lower else end >= low) and m not in best]
     return {"best": best, "tied": tied, "how": "overlap"}
-
-
-def _model_pairs(table: ResultTable, parts: _PageParts) -> list[dict[str, Any]]:
-    place = {benchmark: i for i, benchmark in enumerate(table.benchmarks)}
-    return [
-        {"a": a, "b": b, "lines": [_difference(line, place[line.benchmark]) for line in correct_for_many(lines)]}
-        for (a, b), lines in parts.lines.items()
-    ]
 
 
 def _difference(line: Difference, benchmark: int) -> dict[str, Any]:

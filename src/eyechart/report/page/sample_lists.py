@@ -92,9 +92,29 @@ class Samples:
         return np.array([places.get(name, len(self.ids)) for name in self.ids], np.int64)
 
 
+def list_samples(samples: Samples, limits: Limits) -> dict[str, Any]:
+    """List samples for browsing; if not all fit, those missed most often, and of those the worst."""
+    limit = limits.questions if samples.form == "question" else limits.samples
+    misses, worst = samples.misses(), samples.places_among_the_worst(limit)
+    chosen = np.sort(np.lexsort((worst, -misses))[:limit])
+    listing = _Listing(samples, chosen, {samples.ids[i]: number for number, i in enumerate(chosen)}, limits)
+    listed: dict[str, Any] = {
+        "total": len(samples.ids),
+        "ids": [cut(samples.ids[i]) for i in chosen],
+        "models": list(samples.columns),
+    }
+    listed |= _FORMS[samples.form](listing)
+    listed["thumbnails"] = listing.thumbnails(misses, worst)
+    return listed
+
+
+Details = dict[str, dict[int, dict[str, Any]]]
+"""By model and position in the list."""
+
+
 @dataclass(frozen=True)
 class _Listing:
-    """Inputs of a list of samples."""
+    """A list of samples; its methods return the parts of each form."""
 
     samples: Samples
     chosen: Ints
@@ -103,146 +123,112 @@ class _Listing:
     """Id -> position in the list."""
     limits: Limits
 
+    def label(self) -> dict[str, Any]:
+        label = self.samples.shared("label")[self.chosen]
+        predictions = {str(m): self.samples.of(m, "prediction")[self.chosen] for m in self.samples.columns}
+        keys = ("top", "scores", "label_score")
+        return {
+            "label": label.tolist(),
+            "rank": self.ranks(),
+            # A correct prediction is written as -1: long runs of one number pack well.
+            "prediction": {m: np.where(own == label, NO_VALUE, own).tolist() for m, own in predictions.items()},
+            "details": self.details(lambda record: {k: record[k] for k in keys if k in record}),
+        }
 
-def list_samples(samples: Samples, limits: Limits) -> dict[str, Any]:
-    """List samples for browsing; if not all fit, those missed most often, and of those the worst."""
-    limit = limits.questions if samples.form == "question" else limits.samples
-    misses, worst = samples.misses(), samples.places_among_the_worst(limit)
-    chosen = np.sort(np.lexsort((worst, -misses))[:limit])
-    place = {samples.ids[i]: number for number, i in enumerate(chosen)}
-    listing = _Listing(samples, chosen, place, limits)
-    listed: dict[str, Any] = {
-        "total": len(samples.ids),
-        "ids": [cut(samples.ids[i]) for i in chosen],
-        "models": list(samples.columns),
-    }
-    listed |= _FORMS[samples.form](listing)
-    listed["thumbnails"] = _thumbnails(listing, misses, worst)
-    return listed
+    def labels(self) -> dict[str, Any]:
+        first = next(iter(self.samples.columns.values()))
+        present = {name: np.flatnonzero(row).tolist() for name, row in zip(first.ids, first.present, strict=True)}
 
+        def detail(record: Mapping[str, Any]) -> dict[str, Any]:
+            scores = np.asarray(record["scores"], np.float64)
+            best = np.argsort(-scores, kind="stable")[:5]
+            return {"top": best.tolist(), "scores": rounded(scores[best])}
 
-def _label_samples(listing: _Listing) -> dict[str, Any]:
-    samples, chosen = listing.samples, listing.chosen
-    label = samples.shared("label")[chosen]
-    predictions = {str(m): samples.of(m, "prediction")[chosen] for m in samples.columns}
-    keys = ("top", "scores", "label_score")
-    return {
-        "label": label.tolist(),
-        "rank": _ranks(samples, chosen),
-        # A correct prediction is written as -1: long runs of one number pack well.
-        "prediction": {m: np.where(own == label, NO_VALUE, own).tolist() for m, own in predictions.items()},
-        "details": _details(listing, lambda record: {k: record[k] for k in keys if k in record}),
-    }
+        labels = [present.get(self.samples.ids[i], []) for i in self.chosen]
+        return {"labels": labels, "details": self.details(detail)}
 
+    def ranking(self) -> dict[str, Any]:
+        texts: dict[int, str] = {}
+        owners: dict[int, int] = {}
+        for part in self.samples.columns.values():
+            for row, text in part.texts.items():
+                number = self.place.get(part.ids[row])
+                if number is not None and number not in texts and self.limits.text_bytes > 0:
+                    texts[number] = cut(text)
+                    owners[number] = self.place.get(part.names["image"][row] or "", NO_VALUE)
+                    self.limits.text_bytes -= len(texts[number])
 
-def _labels_samples(listing: _Listing) -> dict[str, Any]:
-    samples, chosen = listing.samples, listing.chosen
-    first = next(iter(samples.columns.values()))
-    present = {name: np.flatnonzero(row).tolist() for name, row in zip(first.ids, first.present, strict=True)}
+        def detail(record: Mapping[str, Any]) -> dict[str, Any]:
+            names = [str(name) for name in record.get("top") or ()]
+            if not names:
+                return {}
+            found = [self.place.get(name, NO_VALUE) for name in names]
+            return {"top": found, "names": [cut(n, 200) for n in names], "tied": bool(record.get("tied"))}
 
-    def detail(record: Mapping[str, Any]) -> dict[str, Any]:
-        scores = np.asarray(record["scores"], np.float64)
-        best = np.argsort(-scores, kind="stable")[:5]
-        return {"top": best.tolist(), "scores": rounded(scores[best])}
+        return {
+            "rank": self.ranks(),
+            "from_text": self.samples.shared("from_text")[self.chosen].tolist(),
+            "texts": texts,
+            "images": owners,
+            "details": self.details(detail),
+        }
 
-    return {
-        "labels": [present.get(samples.ids[i], []) for i in chosen],
-        "details": _details(listing, detail),
-    }
+    def question(self) -> dict[str, Any]:
+        shared: dict[int, dict[str, Any]] = {}
+        details: Details = {}
+        for model in self.samples.columns:
+            own = details.setdefault(str(model), {})
+            for record in self.samples.results[model].iter_records():
+                number = self.place.get(str(record["id"]))
+                if number is None or self.limits.text_bytes <= 0:
+                    continue
+                if number not in shared:
+                    shared[number] = _pick(record, ("question", "options", "answer", "category"))
+                    self.limits.text_bytes -= len(str(shared[number]))
+                own[number] = _pick(record, ("prediction", "extracted", "rule", "thinking"))
+                self.limits.text_bytes -= len(str(own[number]))
+        correct = {str(m): rounded(values[self.chosen]) for m, values in self.samples.shares.items()}
+        return {"correct": correct, "questions": shared, "details": details}
 
+    def ranks(self) -> dict[str, list[int]]:
+        return {str(m): self.samples.of(m, "rank")[self.chosen].tolist() for m in self.samples.columns}
 
-def _ranking_samples(listing: _Listing) -> dict[str, Any]:
-    samples, chosen, place = listing.samples, listing.chosen, listing.place
-    limits = listing.limits
-    texts: dict[int, str] = {}
-    owners: dict[int, int] = {}
-    for part in samples.columns.values():
-        for row, text in part.texts.items():
-            number = place.get(part.ids[row])
-            if number is not None and number not in texts and limits.text_bytes > 0:
-                texts[number] = cut(text)
-                owners[number] = place.get(part.names["image"][row] or "", NO_VALUE)
-                limits.text_bytes -= len(texts[number])
+    def details(self, detail: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Details:
+        """Describe the worst mistakes of each model."""
+        found: Details = {}
+        for model, part in self.samples.columns.items():
+            own = found.setdefault(str(model), {})
+            for row, record in part.worst_records().items() if self.limits.text_bytes > 0 else ():
+                number = self.place.get(part.ids[row])
+                if number is not None and self.limits.text_bytes > 0 and (described := detail(record)):
+                    own[number] = described
+                    self.limits.text_bytes -= len(str(described))
+        return found
 
-    def detail(record: Mapping[str, Any]) -> dict[str, Any]:
-        names = [str(name) for name in record.get("top") or ()]
-        if not names:
-            return {}
-        found = [place.get(name, NO_VALUE) for name in names]
-        return {"top": found, "names": [cut(n, 200) for n in names], "tied": bool(record.get("tied"))}
-
-    return {
-        "rank": _ranks(samples, chosen),
-        "from_text": samples.shared("from_text")[chosen].tolist(),
-        "texts": texts,
-        "images": owners,
-        "details": _details(listing, detail),
-    }
-
-
-def _question_samples(listing: _Listing) -> dict[str, Any]:
-    samples, chosen, place = listing.samples, listing.chosen, listing.place
-    limits = listing.limits
-    shared: dict[int, dict[str, Any]] = {}
-    details: dict[str, dict[int, dict[str, Any]]] = {}
-    for model in samples.columns:
-        own = details.setdefault(str(model), {})
-        for record in samples.results[model].iter_records():
-            number = place.get(str(record["id"]))
-            if number is None or limits.text_bytes <= 0:
-                continue
-            if number not in shared:
-                shared[number] = _pick(record, ("question", "options", "answer", "category"))
-                limits.text_bytes -= len(str(shared[number]))
-            own[number] = _pick(record, ("prediction", "extracted", "rule", "thinking"))
-            limits.text_bytes -= len(str(own[number]))
-    correct = {str(m): rounded(values[chosen]) for m, values in samples.shares.items()}
-    return {"correct": correct, "questions": shared, "details": details}
+    def thumbnails(self, misses: Ints, worst: Ints) -> dict[int, str]:
+        """Choose thumbnails of the worst mistakes of all models, within the limits."""
+        found: dict[int, str] = {}
+        for part in self.samples.columns.values():
+            for row, thumbnail in part.thumbnails.items():
+                number = self.place.get(part.ids[row])
+                if number is not None and is_thumbnail(thumbnail):
+                    found.setdefault(number, thumbnail)
+        order = np.lexsort((-misses[self.chosen], worst[self.chosen]))
+        kept: dict[int, str] = {}
+        for number in [n for n in order.tolist() if n in found][: self.limits.images]:
+            self.limits.image_bytes -= len(found[number])
+            if self.limits.image_bytes < 0:
+                break
+            kept[number] = found[number]
+        return kept
 
 
 _FORMS: Mapping[RecordForm, Callable[[_Listing], dict[str, Any]]] = {
-    "label": _label_samples,
-    "labels": _labels_samples,
-    "ranking": _ranking_samples,
-    "question": _question_samples,
+    "label": _Listing.label,
+    "labels": _Listing.labels,
+    "ranking": _Listing.ranking,
+    "question": _Listing.question,
 }
-
-
-def _ranks(samples: Samples, chosen: Ints) -> dict[str, list[int]]:
-    return {str(m): samples.of(m, "rank")[chosen].tolist() for m in samples.columns}
-
-
-def _details(
-    listing: _Listing, detail: Callable[[Mapping[str, Any]], dict[str, Any]]
-) -> dict[str, dict[int, dict[str, Any]]]:
-    """Describe the worst mistakes of each model."""
-    found: dict[str, dict[int, dict[str, Any]]] = {}
-    for model, part in listing.samples.columns.items():
-        own = found.setdefault(str(model), {})
-        for row, record in part.worst_records().items() if listing.limits.text_bytes > 0 else ():
-            number = listing.place.get(part.ids[row])
-            if number is not None and listing.limits.text_bytes > 0 and (described := detail(record)):
-                own[number] = described
-                listing.limits.text_bytes -= len(str(described))
-    return found
-
-
-def _thumbnails(listing: _Listing, misses: Ints, worst: Ints) -> dict[int, str]:
-    """Choose thumbnails of the worst mistakes of all models, within the limits."""
-    limits, chosen = listing.limits, listing.chosen
-    found: dict[int, str] = {}
-    for part in listing.samples.columns.values():
-        for row, thumbnail in part.thumbnails.items():
-            number = listing.place.get(part.ids[row])
-            if number is not None and is_thumbnail(thumbnail):
-                found.setdefault(number, thumbnail)
-    kept: dict[int, str] = {}
-    for number in sorted(found, key=lambda n: (int(worst[chosen[n]]), -int(misses[chosen[n]]), n))[: limits.images]:
-        limits.image_bytes -= len(found[number])
-        if limits.image_bytes < 0:
-            break
-        kept[number] = found[number]
-    return kept
 
 
 def _pick(record: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:

@@ -20,17 +20,6 @@ from eyechart.report.result_table import Column, ResultTable, benchmark_of
 from eyechart.results import Result, result_from_dict
 from eyechart.results.views import is_fraction
 
-__all__ = [
-    "Publication",
-    "PublishedTable",
-    "load_publication",
-    "load_reference",
-    "names",
-    "published_tables",
-    "why_not_comparable",
-]
-
-
 # Loading of the sets of published numbers that ship with the package.
 #
 # A set is ``NAME.json`` or ``NAME.json.xz`` next to this file: ``title``, ``source``, ``date`` (of the copy),
@@ -77,9 +66,7 @@ def load_publication(name: str) -> Publication:
     """Load a set of published results with its metadata."""
     if name not in names():
         raise unknown_name("reference", name, names())
-    folder = resources.files(__package__)
-    packed = folder.joinpath(f"{name}{PACKED}")
-    plain = folder.joinpath(f"{name}{PLAIN}")
+    packed, plain = (resources.files(__package__).joinpath(name + ending) for ending in (PACKED, PLAIN))
     body = json.loads(lzma.decompress(packed.read_bytes()) if packed.is_file() else plain.read_bytes())
     decimals = body.get("decimals")
     found = [
@@ -139,7 +126,6 @@ class PublishedTable:
 
 OTHER_SAMPLES = "≠"
 """Marks a number over other samples than the benchmark's: a subset, or the user's own data."""
-Numbers = Sequence[Decimal | None]
 _Places = dict[tuple[str, str], dict[int, Result]]
 """(dataset, language) -> its benchmarks in the publication, by task, each with one of the published results."""
 
@@ -179,36 +165,38 @@ def _other_scale(mine: Result, theirs: Result) -> str:
 
 
 def _rebuild(spec: Mapping[str, Any], table: ResultTable, places: _Places) -> PublishedTable:
-    digits = Decimal(1).scaleb(-spec["digits"])
-    columns = [_column(part, table, places) for part in spec["columns"]]
+    digits, parts, derived = Decimal(1).scaleb(-spec["digits"]), spec["columns"], spec["derived"]
+    columns = [_column(part, table, places) for part in parts]
     rows = []
     for row in range(len(table.models)):
-        cells = [(column.values[row], row in column.other) for column in columns]
-        printed = [None if value is None else _round(Decimal(repr(100 * value)), digits) for value, _ in cells]
-        if any(value is not None for value in printed):
-            own = [None if other else value for value, (_, other) in zip(printed, cells, strict=True)]
-            derived = [_text(_DERIVED[how](own, digits)) for _, how in spec["derived"]]
-            texts = [_text(value, other=other) for value, (_, other) in zip(printed, cells, strict=True)]
-            rows.append((row, (*texts, *derived)))
+        texts: list[str] = []
+        own: list[Decimal] = []  # over the benchmark's samples
+        for values, other in columns:
+            value = values[row]
+            printed = None if value is None else Decimal(repr(100 * value)).quantize(digits, ROUND_HALF_UP)
+            texts.append("" if printed is None else f"{printed} {OTHER_SAMPLES}" if row in other else str(printed))
+            own += [] if printed is None or row in other else [printed]
+        if not any(texts):
+            continue
+        for _, how in derived:
+            # Only complete rows are averaged: a mean over different columns would mislead.
+            mean = (sum(own, Decimal(0)) / len(own)).quantize(digits, ROUND_HALF_UP) if len(own) == len(parts) else None
+            texts.append("" if mean is None else str(own[0] - mean if how == "first minus average" else mean))
+        rows.append((row, tuple(texts)))
     return PublishedTable(
         title=spec["title"],
-        groups=(*(part.get("group", "") for part in spec["columns"]), *("" for _ in spec["derived"])),
-        header=(*(part["label"] for part in spec["columns"]), *(label for label, _ in spec["derived"])),
-        metrics=(*(part["metric"] for part in spec["columns"]), *("" for _ in spec["derived"])),
+        groups=(*(part.get("group", "") for part in parts), *("" for _ in derived)),
+        header=(*(part["label"] for part in parts), *(label for label, _ in derived)),
+        metrics=(*(part["metric"] for part in parts), *("" for _ in derived)),
         rows=tuple(rows),
     )
 
 
-@dataclass(frozen=True)
-class _PublishedColumn:
-    """The values of a published column by row, and which of them are over other samples."""
+def _column(part: Mapping[str, str], table: ResultTable, places: _Places) -> tuple[list[float | None], set[int]]:
+    """Return the values of a published column by row, and the rows whose values are over other samples.
 
-    values: Sequence[Any]
-    other: frozenset[int] = frozenset()
-
-
-def _column(part: Mapping[str, str], table: ResultTable, places: _Places) -> _PublishedColumn:
-    """Return a published column including the user's numbers; those on another scale are left out."""
+    The user's numbers on another scale are left out.
+    """
     wanted = benchmark_of(Result(part["dataset"], "", "", "", part["language"], {}))
     for b, theirs in places.get((wanted.dataset, wanted.language), {}).items():
         if part["metric"] in theirs.values:
@@ -216,29 +204,5 @@ def _column(part: Mapping[str, str], table: ResultTable, places: _Places) -> _Pu
             mine = {m: one for m, one in table.by_benchmark[b].items() if table.models[m].origin != PUBLISHED}
             for m, result in mine.items():
                 values[m] = None if _other_scale(result, theirs) else values[m]
-            return _PublishedColumn(values, frozenset(m for m in mine if _other_samples(table, b, mine[m], theirs)))
-    return _PublishedColumn([None] * len(table.models))
-
-
-def _text(value: Decimal | None, *, other: bool = False) -> str:
-    if value is None:
-        return ""
-    return f"{value} {OTHER_SAMPLES}" if other else str(value)
-
-
-def _average(values: Numbers, digits: Decimal) -> Decimal | None:
-    """Average complete rows only: a mean over different columns would mislead."""
-    present = [value for value in values if value is not None]
-    return _round(sum(present, Decimal(0)) / len(present), digits) if len(present) == len(values) else None
-
-
-def _first_minus_average(values: Numbers, digits: Decimal) -> Decimal | None:
-    mean = _average(values, digits)
-    return None if mean is None or values[0] is None else values[0] - mean
-
-
-_DERIVED = {"average": _average, "first minus average": _first_minus_average}
-
-
-def _round(value: Decimal, digits: Decimal) -> Decimal:
-    return value.quantize(digits, ROUND_HALF_UP)
+            return values, {m for m in mine if _other_samples(table, b, mine[m], theirs)}
+    return [None] * len(table.models), set()

@@ -123,3 +123,64 @@ function incidents(described) {
   ].filter(Boolean);
   return lines.length > 0 && h("details", { class: "notices", open: lines.length < 6 }, h("summary", {}, t("Warnings and failures")), h("ul", {}, lines));
 }
+
+// Blind control: what a model gets right without the images, beside what it gets right with them.
+
+function blindSection(view, redraw) {
+  const control = (view.chunk.blind || []).find((one) => one.seeing === view.m || one.blind === view.m);
+  if (!control) return null;
+  const swapped = control.how === "swapped";
+  const how = swapped ? t("with the image of another question") : t("without the image");
+  const rows = [{ name: t("all questions"), ...control }, ...control.categories];
+  const [both, seeing, blind, neither] = control.right;
+  const showBlind = () => {
+    view.m = control.blind;
+    view.list = null;
+    redraw();
+    view.list.state.show = "right";
+    view.list.draw();
+    view.list.section.querySelector("h2").focus();
+  };
+  return h(
+    "section",
+    { class: "blind" },
+    h("h2", {}, t("Needs the image")),
+    h("p", { class: "note" }, t("The same questions, asked {how}. What the images add is the difference on the same questions, with its 95 % interval.", { how })),
+    plainTable(t("Blind control"), ["", t("with images"), swapped ? t("other images") : t("blind"), t("images add"), t("95 % interval"), t("questions")], rows.map(blindRow)),
+    h(
+      "p",
+      {},
+      t("{answered} of {n} questions are answered {how}{guessing}; {seeing} only with it, {neither} not at all, {blind} only {how}. ", {
+        answered: both + blind,
+        n: control.n,
+        how,
+        guessing: control.chance === null ? "" : t(" (guessing: {chance})", { chance: number(control.chance) }),
+        seeing,
+        neither,
+        blind,
+      }),
+      view.chunk.samples && view.chunk.samples.models.includes(control.blind) && button(t("Show the questions answered {how}", { how }), showBlind),
+    ),
+  );
+}
+
+function blindRow(row) {
+  const needed = row.low !== null && row.low > 0;
+  const gain = needed ? h("strong", {}, signed(row.gain)) : signed(row.gain);
+  return tableRow(data(row.name), [number(row.seeing_value), number(row.blind_value), gain, range(row.low, row.high) || "–", row.n]);
+}
+
+// The judge audit: each judge's own number, and how far judges agree with themselves, each other and people.
+
+function judgesSection(described) {
+  const { audit } = described;
+  if (!audit) return null;
+  return h(
+    "section",
+    { class: "judges" },
+    h("h2", {}, t("Judges")),
+    h("p", { class: "note" }, tNodes("{count} judged, in words of {source}. Agreement of 1 is full, 0 is what chance gives; 95 % intervals in brackets.", { count: count(audit.judged, "answer"), source: data(audit.prompt) })),
+    plainTable(t("Judges"), audit.header.map((text) => t(text)), audit.rows.map(([name, ...cells]) => tableRow(data(name), cells.map((text) => text || "–")))),
+    audit.together.length > 0 && [h("h3", {}, t("Agreement of judges")), h("ul", {}, audit.together.map((line) => h("li", {}, data(told(line)))))],
+  );
+}

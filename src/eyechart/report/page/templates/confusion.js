@@ -3,18 +3,17 @@
 // Room at the right, for the slanted names of the last columns.
 const EDGE = 36;
 
-function unpackConfusion(packed) {
-  const [steps, counts] = packed;
-  let cell = 0;
-  return steps.map((step, i) => ({ cell: (cell += step), n: counts[i] }));
-}
-
 function confusionSection(view) {
   const { chunk } = view;
   const packed = chunk.confusion && chunk.confusion[view.m];
   if (!packed) return null;
   const classes = chunk.class_counts[view.m].length;
-  const cells = unpackConfusion(packed).map(({ cell, n }) => ({ label: Math.floor(cell / classes), prediction: cell % classes, n }));
+  const [steps, counts] = packed;
+  let place = 0;
+  const cells = steps.map((step, i) => {
+    place += step;
+    return { label: Math.floor(place / classes), prediction: place % classes, n: counts[i] };
+  });
   if (!cells.length) return null;
   const top = [...cells].sort((a, b) => b.n - a.n || a.label - b.label).slice(0, 12);
   return h(

@@ -80,7 +80,6 @@ function columnPercent(column) {
 }
 
 const METRICS = [...new Set(BENCHMARKS.flatMap((benchmark) => benchmark.metrics))];
-const KINDS = [...new Set(BENCHMARKS.map((benchmark) => benchmark.kind))];
 
 // ------------------------------------------------------------------ what is chosen on the page, kept over a reload
 

@@ -51,6 +51,20 @@ function button(label, onclick, props = {}) {
   return h("button", { type: "button", ...props, on: { click: onclick } }, label);
 }
 
+// What may be wider than the screen: a region that scrolls.
+function scrollable(label, ...children) {
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, children);
+}
+
+function plainTable(label, heads, rows) {
+  const head = h("thead", {}, h("tr", {}, heads.map((text) => h("th", { scope: "col" }, text))));
+  return scrollable(label, h("table", { class: "plain-table numbers" }, head, h("tbody", {}, rows)));
+}
+
+function tableRow(name, cells, props = {}) {
+  return h("tr", props, h("th", { scope: "row" }, name), cells.map((cell) => h("td", {}, cell)));
+}
+
 let counter = 0;
 function uid(prefix) {
   counter += 1;

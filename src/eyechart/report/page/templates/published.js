@@ -16,15 +16,11 @@ async function publishedView(main) {
     published.standings.length > 0 && standingsSection(published),
     large.length > 0 && largeTables(published, large),
     small.map((table) => smallTable(published, table)),
-    h("section", {}, h("h2", {}, t("Sources")), published.sources.map(sourceLines)),
+    h("section", {}, h("h2", {}, t("Sources")), published.sources.map((source) => [
+      h("p", {}, h("b", {}, data(source.title)), ": ", data(source.source), ". ", t("Copied on {date}.", { date: source.date })),
+      source.notes.map((note) => h("p", { class: "hint" }, data(note))),
+    ])),
   );
-}
-
-function sourceLines(source) {
-  return [
-    h("p", {}, h("b", {}, data(source.title)), ": ", data(source.source), ". ", t("Copied on {date}.", { date: source.date })),
-    source.notes.map((note) => h("p", { class: "hint" }, data(note))),
-  ];
 }
 
 const isOwn = (model) => model.origin !== "published";
@@ -53,9 +49,8 @@ function smallTable(published, table) {
     "section",
     {},
     h("h2", {}, data(table.title)),
-    h(
-      "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": table.title },
+    scrollable(
+      table.title,
       h(
         "table",
         { class: "plain-table numbers published" },
@@ -73,7 +68,10 @@ function largeTables(published, tables) {
   const target = h("div", {});
   const sizes = published.models.filter((model) => isOwn(model) && model.parameters).map((model) => model.parameters);
   const view = { table: tables[0], query: "", most: 0, rows: [] };
-  const mine = button(t("Show mine"), () => showMine(view));
+  const mine = button(t("Show mine"), () => {
+    const box = view.body.closest(".scroll");
+    box.scrollTop = view.rows.find((row) => isOwn(row.model)).node.offsetTop - box.clientHeight / 2;
+  });
   const draw = () => {
     drawLarge(target, published, view);
     mine.disabled = !view.rows.some((row) => isOwn(row.model));
@@ -149,12 +147,6 @@ function firstColumn(view, start) {
   return columns.find((c) => own.length && own.every((row) => row.numbers[c] !== null)) ?? start;
 }
 
-function showMine(view) {
-  const mine = view.rows.find((row) => isOwn(row.model)).node;
-  const box = view.body.closest(".scroll");
-  box.scrollTop = mine.offsetTop - box.clientHeight / 2;
-}
-
 function largeHead(label, metric, sort) {
   const arrow = h("span", { class: "arrow", "aria-hidden": "true" }, "↕");
   return h("th", { scope: "col" }, button([h("span", { class: "label" }, label), arrow], sort, { class: "sort", "aria-label": t("Sort by {name}", { name: label }) }), metric && h("small", {}, metric.replaceAll("_", " ")));
@@ -219,16 +211,10 @@ function standingTable(model, standing) {
     h("h3", {}, data(standing.title)),
     h("p", { class: "hint" }, [size, unknown].filter(Boolean).join("; ")),
     lines.length > 0 &&
-      h(
-        "div",
-        { class: "scroll", tabindex: "0", role: "region", "aria-label": `${model.label}: ${standing.title}` },
-        h(
-          "table",
-          { class: "plain-table numbers" },
-          h("thead", {}, h("tr", {}, [t("Benchmark"), t("Yours"), t("Best"), t("Rank"), t("of")].map((label) => h("th", { scope: "col" }, label)))),
-          h("tbody", {}, lines.map((line) => standingRow(line, [data(line.benchmark), h("small", {}, " ", line.metric)])), standing.overall && standingRow(standing.overall, t("Mean of {n}", { n: standing.overall.n }))),
-        ),
-      ),
+      plainTable(`${model.label}: ${standing.title}`, [t("Benchmark"), t("Yours"), t("Best"), t("Rank"), t("of")], [
+        ...lines.map((line) => standingRow(line, [data(line.benchmark), h("small", {}, " ", line.metric)])),
+        standing.overall && standingRow(standing.overall, t("Mean of {n}", { n: standing.overall.n })),
+      ]),
     standing.left_out.map((text) => h("p", { class: "hint" }, t("Not ranked:"), " ", data(text))),
   );
 }

@@ -35,7 +35,7 @@ function resultsView(main, params) {
     ),
     card,
     summary,
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("Results") }, h("table", { class: "plain-table numbers results" }, h("thead", {}, h("tr", {}, [t("Benchmark"), t("Model"), t("Value"), t("95 % interval"), t("Warnings"), t("Missing"), ""].map((text, k) => h("th", { scope: "col", class: k === 1 ? "text" : null }, text || h("span", { class: "offscreen" }, t("Open")))))), body)),
+    scrollable(t("Results"), h("table", { class: "plain-table numbers results" }, h("thead", {}, h("tr", {}, [t("Benchmark"), t("Model"), t("Value"), t("95 % interval"), t("Warnings"), t("Missing"), ""].map((text, k) => h("th", { scope: "col", class: k === 1 ? "text" : null }, text || h("span", { class: "offscreen" }, t("Open")))))), body)),
     more,
   );
   draw();
@@ -79,16 +79,16 @@ async function openResult(m, b) {
   const { provenance, model_card: card, data: source, counts, job } = described;
   const rows = benchmark.metrics.map((name, i) => ({ name, i })).filter(({ i }) => result.values[i] !== null);
   const reachable = benchmark.reachable.some((value) => value !== null);
+  const metricRow = ({ name, i }) => {
+    const percent = columnPercent({ b, i });
+    const levels = [benchmark.chance[i], ...(reachable ? [benchmark.reachable[i]] : [])].map((level) => number(level, 2, percent) || "–");
+    return tableRow([data(name), lowerIsBetter({ b, i }) && " ↓"], [h("b", {}, number(result.values[i], 2, percent)), range(result.low[i], result.high[i], 2, percent) || "–", ...levels]);
+  };
   openDialog(
     [data(MODELS[m].label), " on ", data(benchmark.label)],
     result.differs.length > 0 && h("p", { class: "warning" }, t("Not comparable with the best of its column: other {list}.", { list: toldList(result.differs) })),
     result.fewer.length > 0 && h("p", { class: "warning" }, t("With lost samples: {list}.", { list: toldList(result.fewer) })),
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("Metrics") }, h(
-      "table",
-      { class: "plain-table numbers" },
-      h("thead", {}, h("tr", {}, [t("Metric"), t("Value"), t("95 % interval"), t("Chance"), ...(reachable ? [t("Best reachable")] : [])].map((text) => h("th", { scope: "col" }, text)))),
-      h("tbody", {}, rows.map(({ name, i }) => h("tr", {}, h("th", { scope: "row" }, data(name), lowerIsBetter({ b, i }) && " ↓"), h("td", {}, h("b", {}, number(result.values[i], 2, columnPercent({ b, i })))), h("td", {}, range(result.low[i], result.high[i], 2, columnPercent({ b, i })) || "–"), [benchmark.chance, ...(reachable ? [benchmark.reachable] : [])].map((levels) => h("td", {}, number(levels[i], 2, columnPercent({ b, i })) || "–"))))),
-    )),
+    plainTable(t("Metrics"), [t("Metric"), t("Value"), t("95 % interval"), t("Chance"), ...(reachable ? [t("Best reachable")] : [])], rows.map(metricRow)),
     described.judges.length > 0 && [h("h3", {}, t("Judges and tokens")), h("ul", {}, described.judges.map((line) => h("li", {}, data(told(line)))))],
     provenance.command && [h("h3", {}, t("To reproduce it")), h("div", { class: "command-box" }, h("code", { class: "command", tabindex: "0" }, data(String(provenance.command))), button(t("Copy"), () => copyText(String(provenance.command), t("Command")), { class: "quiet", "aria-label": t("Copy the command") }))],
     h("h3", {}, t("Provenance")),
