@@ -24,7 +24,7 @@ from eyechart.plan import plan_jobs
 from eyechart.plan_models import model_specs
 from eyechart.results.job_results import check_owner
 from eyechart.results.result import Result, read_result
-from eyechart.run import missing_captions
+from eyechart.run import missing_captions, models_of
 from eyechart.session import Session
 from eyechart.store.vector_store import store_place
 from eyechart.tasks.registry import load_task
@@ -110,7 +110,7 @@ def estimate(config: Config, say: Callable[[str], object]) -> Estimate:
     places = [cache_folder({"cache_dir": config.wds_cache_dir}), hub_cache(), Path.cwd()]
     places += [] if "://" in store else [Path(store)]  # the vector store may be remote
     later = [(name, spec, role) for name in absent for spec, role in _models_for(name, config)]
-    used = [(spec, role) for job in jobs for spec, role in _models_of(job)] + [(spec, role) for _, spec, role in later]
+    used = [(spec, role) for job in jobs for spec, role in models_of(job)] + [(spec, role) for _, spec, role in later]
     return Estimate(
         later=tuple(f"{spec.label} on {name} ({', '.join(config.language)})" for name, spec, _ in later),
         jobs=tuple(_of_job(job, past, datasets, config) for job in jobs),
@@ -154,13 +154,6 @@ def _samples(job: Job, past: Sequence[Result], datasets: OpenDatasets, config: C
     if found is None or spec.limit is None:
         return found
     return min(found, spec.limit)
-
-
-def _models_of(job: Job) -> Iterator[tuple[ModelSpec, Role]]:
-    task = load_task(job.task)
-    if task.settings_of(job).uses_model:
-        yield job.model, task.needs
-    yield from ((spec, task.roles[part]) for part, spec in job.extra_models.items())
 
 
 def _models_for(dataset: str, config: Config) -> Iterator[tuple[ModelSpec, Role]]:

@@ -83,6 +83,13 @@ def template_sites() -> tuple[TemplateSite, ...]:
 
 
 def _sites(path: Path, tree: ast.Module) -> Iterator[TemplateSite]:
+    named = {
+        target.id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and _text(node.value) is not None
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call) or not call.args:
             continue
@@ -97,6 +104,10 @@ def _sites(path: Path, tree: ast.Module) -> Iterator[TemplateSite]:
             kind, texts = "message", [call.args[0]]
         elif name == "Notice" and len(call.args) > 2:
             kind, texts, fields = "notice", [call.args[2]], frozenset()
+        elif name == "counted" and len(call.args) == 3 and _text(call.args[0]):
+            text = call.args[2]
+            kind, texts = "notice", [named.get(text.id) if isinstance(text, ast.Name) else text]
+            fields = None if fields is None else fields | {"n"}
         elif name == "unknown_name":
             kind, texts, fields = "error", [given.get("advice")], frozenset()
         for text in texts:
@@ -123,8 +134,10 @@ def finished_texts() -> list[str]:
     found = []
     for path, tree in _trees():
         for call in ast.walk(tree):
-            if isinstance(call, ast.Call) and call.args and _name(call.func) in error_names() | {"Notice"}:
-                texts = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "advice")]
+            name = _name(call.func) if isinstance(call, ast.Call) and call.args else ""
+            if isinstance(call, ast.Call) and name in error_names() | {"Notice", "counted"}:
+                given = call.args if name in error_names() else call.args[2:]
+                texts = [*given, *(keyword.value for keyword in call.keywords if keyword.arg == "advice")]
                 if any(isinstance(text, ast.JoinedStr | ast.BinOp) for text in texts):
                     found.append(f"{path.relative_to(SOURCE)}:{call.lineno}")
     return found

@@ -63,7 +63,7 @@ def class_prediction(
     )
     info = DatasetInfo(name, "multilabel" if several else "classification", classnames=names, source=SOURCE)
     classes = class_vectors(texts, [[""] * prompts] * count)
-    return ClassificationPrediction(info, entries, (), images, classes, (*seen, *read), *logits)
+    return ClassificationPrediction(info, entries, (), images, classes, *logits, notices=(*seen, *read))
 
 
 def pair_prediction(
@@ -90,7 +90,7 @@ def pair_prediction(
     )
     info = DatasetInfo(name, "retrieval", source=SOURCE)
     asked = np.arange(len(images))
-    return RetrievalPrediction(info, entries, (), images, texts[order], owner[order], asked, (*seen, *read))
+    return RetrievalPrediction(info, entries, (), images, texts[order], owner[order], asked, notices=(*seen, *read))
 
 
 def _owners(pairs: Any, images: int, texts: int) -> Ints:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from eyechart.metrics.retrieval_chance import CHANCE, best_image_recall, best_te
 from eyechart.metrics.search import Positives
 from eyechart.metrics.vectors import Floats, Ints, Vectors
 from eyechart.tasks.base import Prediction, make_metric
-from eyechart.types import MeanOf, Metric, Notice
+from eyechart.types import MeanOf, Metric
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,6 @@ class RetrievalPrediction(Prediction):
     """For each caption, the position of its image."""
     asked: Ints
     """The images used as queries, along with their captions; the gallery is always complete."""
-    notices: tuple[Notice, ...]
 
     def only(self, keep: Ints) -> Self:
         """Return the prediction with fewer queries and the same gallery."""
@@ -162,13 +162,15 @@ def recalls(found: Search, ks: Sequence[int], suffix: str = "") -> dict[str, Met
 
     With equal texts counted as one (``suffix``: `DISTINCT`) they have other names and are never primary.
     """
-    return {
-        f"{way.name}_recall@{k}{suffix}": replace(
-            _hit_rate(way, ranks, k, f"rank{suffix}"), primary=k == min(ks) and not suffix
+    metrics = {}
+    for k, (way, ranks) in product(ks, found.both):
+        metrics[f"{way.name}_recall@{k}{suffix}"] = replace(
+            _mean(way, (ranks.ranks <= k).astype(np.float64)),
+            chance=_chance(way, "hit_rate", k),
+            mean_of=way.mean_of(f"rank{suffix}", k),
+            primary=k == min(ks) and not suffix,
         )
-        for k in ks
-        for way, ranks in found.both
-    }
+    return metrics
 
 
 def with_repeats(
@@ -222,20 +224,14 @@ def full_metrics(
     return found | {f"{way.name}_median_rank": median}, fields
 
 
-def _hit_rate(way: Direction, ranks: Ranks, k: int, field: str) -> Metric:
-    """Compute the hit rate at k with its chance level; images are the independent units."""
-    hits = (ranks.ranks <= k).astype(np.float64)
-    return replace(_mean(way, hits), chance=_chance(way, "hit_rate", k), mean_of=way.mean_of(field, k))
-
-
 def _mean(way: Direction, values: Floats) -> Metric:
+    """Average over queries; images are the independent units."""
     return make_metric(float(values.mean()), stats.mean_interval(values, way.cluster), n=len(np.unique(way.cluster)))
 
 
 def _chance(way: Direction, name: str, k: int) -> float:
-    chance: Callable[[int, int, int, int], float] = CHANCE[name]
     counts, times = np.unique(way.positives.counts(), return_counts=True)
-    levels = [chance(len(way.gallery), int(right), int(right), k) for right in counts]
+    levels = [CHANCE[name](len(way.gallery), int(right), int(right), k) for right in counts]
     return float(np.average(levels, weights=times))
 
 
@@ -276,18 +272,12 @@ def search_records(
 def _records(
     heads: Sequence[Mapping[str, Any]], way: Direction, ranks: Ranks, names: Sequence[str], fields: Fields
 ) -> Iterator[dict[str, Any]]:
-    top = _found(way, names, ranks.ranks)
+    # The hardest queries, those with the worst ranks above 1, list what was retrieved instead.
+    order = np.argsort(-ranks.ranks, kind="stable")[:EXAMPLES]
+    hardest = order[ranks.ranks[order] > 1]
+    items = top_items(way.queries[hardest], way.gallery, SHOWN) if len(hardest) else ()
+    top = {int(query): [names[i] for i in row] for query, row in zip(hardest, items, strict=True)}
     for i, head in enumerate(heads):
         record = {**head, "rank": int(ranks.ranks[i]), "tied": bool(ranks.tied[i])}
         record |= {name: values[i] for name, values in fields.items() if i in values}
         yield record | ({"top": top[i]} if i in top else {})
-
-
-def _found(way: Direction, names: Sequence[str], ranks: Ints) -> dict[int, list[str]]:
-    """Return the top results of the hardest queries: those with the worst ranks above 1."""
-    order = np.argsort(-ranks, kind="stable")[:EXAMPLES]
-    chosen = order[ranks[order] > 1]
-    if not len(chosen):
-        return {}
-    items = top_items(way.queries[chosen], way.gallery, SHOWN)
-    return {int(q): [names[i] for i in row] for q, row in zip(chosen, items, strict=True)}

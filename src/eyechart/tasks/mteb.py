@@ -13,13 +13,12 @@ import numpy as np
 
 from eyechart.datasets.mteb import MtebDataset
 from eyechart.errors import DataError, UsageError
-from eyechart.messages import UserMessage
 from eyechart.metrics.vectors import unit
 from eyechart.models.rerankers import Shortlist
 from eyechart.settings.tasks import TextSearchSettings
-from eyechart.tasks.base import Prediction, Task, TaskContext
+from eyechart.tasks.base import Prediction, Task, TaskContext, counted
 from eyechart.tasks.text_retrieval import GIVEN_PROMPTS, RERANKER, library_scores, prompts_of, reranker_of, with_prompt
-from eyechart.types import Metric, ModelSpec, Notice, Outcome
+from eyechart.types import Metric, ModelSpec, Outcome
 
 RETRIEVAL, RERANKING = "Retrieval", "Reranking"
 WITH_RERANKER = frozenset({RETRIEVAL, RERANKING})
@@ -31,7 +30,6 @@ class MtebPrediction(Prediction):
     """The library's result object."""
 
     found: Mapping[str, Any]
-    notices: tuple[Notice, ...] = ()
 
 
 class Mteb(Task):
@@ -64,15 +62,14 @@ class Mteb(Task):
                 reason=error,
             ) from error
         [scores] = found.task_results
-        notices = list(dataset.notices)
-        if dataset.limit is not None:
-            text = UserMessage(
-                "Only the first {limit} queries or rows are scored: this is not the published benchmark.",
-                limit=dataset.limit,
-            )
-            notices.append(Notice("limited", dataset.limit, text))
-        kind = {"type": dataset.task.metadata.type}
-        return MtebPrediction(context.info, (), (), scores.to_dict() | kind, tuple(notices))
+        limited = "Only the first {n} queries or rows are scored: this is not the published benchmark."
+        return MtebPrediction(
+            context.info,
+            (),
+            (),
+            scores.to_dict() | {"type": dataset.task.metadata.type},
+            notices=(*dataset.notices, *counted("limited", dataset.limit or 0, limited)),
+        )
 
     def score(self, prediction: MtebPrediction, settings: TextSearchSettings) -> Outcome:  # noqa: ARG002 - none
         """Flatten the library's scores."""
@@ -153,7 +150,7 @@ def _encoder_class() -> Any:
 
         def __init__(self, context: TaskContext, prompts: Mapping[str, str], *, normalize: bool) -> None:
             self.normalize = normalize
-            self.embed = partial(context.encoder.texts, language=context.language)
+            self.embed = partial(context.encoder.texts, language=context.info.language)
             self.prompts = prompts
             card = context.encoder.card
             meta: dict[str, Any] = {"name": f"eyechart/{Path(card.name).name}", "revision": "local"}

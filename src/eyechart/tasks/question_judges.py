@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -152,14 +153,8 @@ def judge_arguments(context: TaskContext) -> dict[str, Any]:
 
 
 _WORDS = {
-    "right": 1.0,
-    "correct": 1.0,
-    "true": 1.0,
-    "yes": 1.0,
-    "wrong": 0.0,
-    "incorrect": 0.0,
-    "false": 0.0,
-    "no": 0.0,
+    **dict.fromkeys(("right", "correct", "true", "yes"), 1.0),
+    **dict.fromkeys(("wrong", "incorrect", "false", "no"), 0.0),
 }
 
 
@@ -215,21 +210,15 @@ def _grade(path: str, index: str, cell: object) -> float:
     word = as_text(cell).strip().lower()
     try:
         grade = _WORDS[word] if word in _WORDS else as_score(cell)
-    except ValueError as error:
-        raise DataError(
-            "{path}: index {index!r}: {reason}.",
-            advice="Write 1, 0, or a grade in between.",
-            path=path,
-            index=index,
-            reason=error,
-        ) from error
+    except ValueError:
+        grade = math.nan
     if not 0 <= grade <= 1:
         raise DataError(
-            "{path}: index {index!r}: {grade:g} is not a verdict.",
+            "{path}: index {index!r}: {grade} is not a verdict.",
             advice="Write 1, 0, or a grade in between.",
             path=path,
             index=index,
-            grade=grade,
+            grade=word,
         )
     return grade
 
@@ -283,23 +272,15 @@ def agreement_with_people(scored: ScoredRows, people: Mapping[str, float]) -> di
     places = [i for i, row in enumerate(scored.rows) if as_text(row["index"]) in people]
     said = [people[as_text(scored.rows[i]["index"])] for i in places]
     graded = not scored.scorer.hooks.binary
-    sides = {"final": scored.scores, **{name: scored.by_judge(name).scores for name in scored.judged}}
-    return {
-        "n": len(places),
-        "number_of_people": fmean(said) if said else None,
-        **{name: _compared(scores, places, said, graded=graded) for name, scores in sides.items()},
-    }
-
-
-def _compared(
-    scores: Sequence[RuleResult], places: Sequence[int], said: Sequence[float], *, graded: bool
-) -> dict[str, Any]:
-    ours = [_number(scores[i]) for i in places]
-    return {
-        "number": fmean(ours) if ours else None,
-        "same": fmean(a == b for a, b in zip(ours, said, strict=True)) if ours else None,
-        "kappa": _written(cohen_kappa(ours, said, graded=graded)),
-    }
+    found: dict[str, Any] = {"n": len(places), "number_of_people": fmean(said) if said else None}
+    for name, scores in {"final": scored.scores, **{one: scored.by_judge(one).scores for one in scored.judged}}.items():
+        ours = [_number(scores[i]) for i in places]
+        found[name] = {
+            "number": fmean(ours) if ours else None,
+            "same": fmean(a == b for a, b in zip(ours, said, strict=True)) if ours else None,
+            "kappa": _written(cohen_kappa(ours, said, graded=graded)),
+        }
+    return found
 
 
 def _verdicts(runs: Sequence[ScoredRows], name: str) -> tuple[Verdicts, NDArray[np.bool_]]:

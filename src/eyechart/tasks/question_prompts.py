@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from pathlib import Path
@@ -61,7 +61,10 @@ class ImageSwap:
         """
         prompt = tuple(messages)
         own = _images_of(prompt)
-        instead = dict(zip(own, cycle(self._others(own)), strict=False))
+        start = self._places[next(iter(own))] if own else 0
+        ring = (*self._names[start:], *self._names[:start])
+        others = [self._images[name] for name in islice((name for name in ring if name not in own), len(own))]
+        instead = dict(zip(own, cycle(others), strict=False))
         if len(instead) < len(own):
             raise UsageError("{--blind=swapped}: a question already shows all images of the benchmark.", advice=_ADVICE)
         return tuple(
@@ -71,12 +74,6 @@ class ImageSwap:
             )
             for message in prompt
         )
-
-    def _others(self, own: Collection[bytes]) -> list[ImageRef]:
-        """Return as many different images, following the first one in the benchmark, that are not in the prompt."""
-        start = self._places[next(iter(own))] if own else 0
-        ring = (self._names[(start + step) % len(self._names)] for step in range(len(self._names)))
-        return [self._images[name] for name in islice((name for name in ring if name not in own), len(own))]
 
 
 def _images_of(messages: Iterable[Message]) -> dict[bytes, ImageRef]:
@@ -181,12 +178,12 @@ def _other_images(context: TaskContext, rows: Iterable[Mapping[str, Any]]) -> tu
     now = {entry.id: key.tobytes().hex() for entry, key in zip(manifest.entries, manifest.digests, strict=True)}
     asked = ((now[as_text(row["index"])], row.get("images")) for row in rows)
     other = sum(isinstance(images, list) and bool(images) and image not in images for image, images in asked)
-    text = UserMessage(
-        "{other} predictions were made from images that differ from the dataset's current ones: run with "
-        "{--mode=infer} again.",
-        other=other,
+    return counted(
+        "other_images",
+        other,
+        "{n} predictions were made from images that differ from the dataset's current ones: run with {--mode=infer} "
+        "again.",
     )
-    return counted("other_images", other, text)
 
 
 class PromptRunner:
@@ -220,8 +217,10 @@ class PromptRunner:
         """
         dialogues = self.dataset.info.benchmark.is_dialogue
         asked = _by_image(rows, together)
-        if self.blind:
-            self.hide = self._image_filter(asked)
+        if self.blind == NO_IMAGES:
+            self.hide = without_images
+        elif self.blind:
+            self.hide = ImageSwap([prompt for row in asked if (prompt := self._messages(row)) is not None])
         said = self._dialogues(asked) if dialogues else self._questions(asked)
         found = AnsweredRows()
         for row in rows:
@@ -253,22 +252,12 @@ class PromptRunner:
             "usage": dict(answers[-1].usage),
         }
 
-    def _image_filter(self, rows: Sequence[Record]) -> Callable[[Iterable[Message]], tuple[Message, ...]]:
-        """Return a function that removes the images of a prompt or swaps them."""
-        if self.blind == NO_IMAGES:
-            return without_images
-        made = [prompt for row in rows if (prompt := self._messages(row)) is not None]
-        return ImageSwap(made)
-
-    def _prompt(self, row: Record) -> tuple[Message, ...]:
-        asked = to_messages(self.build(row), self.dataset.table.where(row)) if self.build else None
-        return (*self.system, *self.hide(asked if asked is not None else self.dataset.prompt(row)))
-
     def _messages(self, row: Record) -> tuple[Message, ...] | None:
         """Build a row's prompt; a row without a usable one is recorded as a failure."""
         index = as_text(row["index"])
         try:
-            made = self._prompt(row)
+            own = to_messages(self.build(row), self.dataset.table.where(row)) if self.build else None
+            made = (*self.system, *self.hide(own if own is not None else self.dataset.prompt(row)))
             parts = [part for message in made for part in message.parts]
             digests = [part.digest().hex() for part in parts if isinstance(part, ImageRef)]
         except DataError as error:

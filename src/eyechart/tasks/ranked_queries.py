@@ -10,20 +10,20 @@ import numpy as np
 
 from eyechart import stats
 from eyechart.errors import DataError, ModelError
-from eyechart.messages import UserMessage
 from eyechart.metrics.classification import abstention_gain
 from eyechart.metrics.retrieval import METRICS, NOT_FOUND, RelevantRanks, rank_in_lists, rank_relevant, top_items
 from eyechart.metrics.retrieval_chance import CHANCE
 from eyechart.metrics.search import Positives, dots
 from eyechart.metrics.vectors import Floats, Ints, Vectors
 from eyechart.tasks.base import counted, make_metric
-from eyechart.types import Document, MeanOf, Notice, Outcome, TextCollection
+from eyechart.types import Document, MeanOf, Outcome, TextCollection
 
 PRIMARY, PRIMARY_OF_CANDIDATES = "ndcg_at_10", "map_at_1000"
 """MTEB's main scores for retrieval and for reranking given candidates."""
 KS = (1, 3, 5, 10, 20, 100, 1000)
 SHOWN = 5
 """Number of retrieved documents listed in a record."""
+TIES = "{n} queries tie with a wrong answer; ties count against the right one."
 
 
 @dataclass(frozen=True)
@@ -203,10 +203,16 @@ def score(judged: JudgedQueries, found: Rankings, collection: TextCollection, ks
             primary=name == main,
             mean_of=MeanOf(name, cluster="unit"),
         )
+    left_out = "{n} queries have no relevant document and are left out."
+    absent = "{n} relevant documents are not in the corpus and count as not found."
     return Outcome(
         metrics=metrics,
         records=list(_records(judged, found, collection, values, units)),
-        notices=_notices(judged, found),
+        notices=[
+            *counted("queries_without_relevant", len(judged.left_out), left_out),
+            *counted("absent_documents", sum(map(len, judged.absent)), absent),
+            *counted("ties", int(found.relevant.tied.sum()), TIES),
+        ],
         details={"documents": len(collection.documents), "queries": len(judged.queries), "main_score": main},
     )
 
@@ -249,23 +255,6 @@ def _records(
             **{f"{measure}_at_{k}": round(float(column[i]), 12) for (measure, k), column in values.items()},
             "top": [names[item] for item in found.top[i] if item >= 0],
         }
-
-
-def _notices(judged: JudgedQueries, found: Rankings) -> list[Notice]:
-    n, lost, tied = len(judged.left_out), sum(map(len, judged.absent)), int(found.relevant.tied.sum())
-    left_out = UserMessage("{n} queries have no relevant document and are left out.", n=n)
-    absent = UserMessage("{lost} relevant documents are not in the corpus and count as not found.", lost=lost)
-    return [
-        *counted("queries_without_relevant", n, left_out),
-        *counted("absent_documents", lost, absent),
-        *tie_notices(tied),
-    ]
-
-
-def tie_notices(tied: int) -> tuple[Notice, ...]:
-    """Count the queries that tie with a wrong answer."""
-    message = UserMessage("{tied} queries tie with a wrong answer; ties count against the right one.", tied=tied)
-    return counted("ties", tied, message)
 
 
 # MTEB's metrics of a ranking: its tie rule, names, rounding and abstention scores.
