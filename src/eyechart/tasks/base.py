@@ -175,7 +175,7 @@ class Task(ABC):
         """Compute metrics and records."""
 
 
-def counted(kind: str, count: int, template: str, **fields: object) -> tuple[Notice, ...]:
+def counted(kind: str, count: int, template: str, /, **fields: object) -> tuple[Notice, ...]:
     """Return a notice, or none if it would count nothing; ``{n}`` in the template is the count."""
     return (Notice(kind, count, UserMessage(template, n=count, **fields)),) if count else ()
 

@@ -144,7 +144,7 @@ class QuestionAnswering(Task):
                 id=failures[0].id,
                 reason=failures[0].reason,
             )
-        asked = {sample.id for sample in (*manifest.entries, *manifest.failures)}
+        asked = {entry.id for entry in manifest.entries} | {failure.id for failure in manifest.failures}
         names = [name for row in dataset.table.rows if (name := as_text(row["index"])) in asked]
         runs = [answers.all_rows(dataset.table, names) for answers in found]
         about_answers = [notice for answers in found for notice in answers.notices]

@@ -66,7 +66,7 @@ def predict_collection(context: TaskContext) -> CollectionPrediction:
         raise DataError("{name} is declared as a collection but has none.", name=context.info.name)
     images = encode_images(context)
     usable = {entry.id for entry in images.entries}
-    listed = {sample.id for sample in (*context.manifest.entries, *context.manifest.failures)}
+    listed = {entry.id for entry in context.manifest.entries} | {failure.id for failure in context.manifest.failures}
     for item in (*collection.queries, *collection.documents):
         if item.image is not None and item.image not in listed:  # a smaller gallery would give different numbers
             raise DataError(
