@@ -109,8 +109,12 @@ def estimate(config: Config, say: Callable[[str], object]) -> Estimate:
     store = str(store_place())
     places = [cache_folder({"cache_dir": config.wds_cache_dir}), hub_cache(), Path.cwd()]
     places += [] if "://" in store else [Path(store)]  # the vector store may be remote
-    later = [(name, spec, role) for name in absent for spec, role in _models_for(name, config)]
-    used = [(spec, role) for job in jobs for spec, role in models_of(job)] + [(spec, role) for _, spec, role in later]
+    later = []
+    for name in absent:
+        usual: Role = "generator" if name in question_names() else "encoder"
+        role = usual if config.task[0] == "auto" else load_task(config.task[0]).needs
+        later += [(name, spec, role) for spec in model_specs(config, role, str)]
+    used = [model for job in jobs for model in models_of(job)] + [(spec, role) for _, spec, role in later]
     return Estimate(
         later=tuple(f"{spec.label} on {name} ({', '.join(config.language)})" for name, spec, _ in later),
         jobs=tuple(_of_job(job, past, datasets, config) for job in jobs),
@@ -127,7 +131,11 @@ def _of_job(job: Job, past: Sequence[Result], datasets: OpenDatasets, config: Co
         one for one in past if (one.model, one.pretrained) == (job.label or job.model.name, job.model.pretrained)
     ]
     samples = _samples(job, past, datasets, config)
-    rates = [_rate(one) for one in same_model if one.task == job.task]
+    rates = [
+        float(one.provenance.get("seconds") or 0) / max(one.counts.get("listed", 0), 1)
+        for one in same_model
+        if one.task == job.task
+    ]
     dims = {int(one.model_card["embedding_dim"]) for one in same_model if one.model_card.get("embedding_dim")}
     return JobEstimate(
         job=job,
@@ -135,10 +143,6 @@ def _of_job(job: Job, past: Sequence[Result], datasets: OpenDatasets, config: Co
         seconds=max(rates) * samples if samples is not None and rates else None,
         vectors=max(dims) * BYTES[config.store_precision] * samples if samples is not None and dims else None,
     )
-
-
-def _rate(result: Result) -> float:
-    return float(result.provenance.get("seconds") or 0) / max(result.counts.get("listed", 0), 1)
 
 
 def _samples(job: Job, past: Sequence[Result], datasets: OpenDatasets, config: Config) -> int | None:
@@ -154,13 +158,6 @@ def _samples(job: Job, past: Sequence[Result], datasets: OpenDatasets, config: C
     if found is None or spec.limit is None:
         return found
     return min(found, spec.limit)
-
-
-def _models_for(dataset: str, config: Config) -> Iterator[tuple[ModelSpec, Role]]:
-    """Yield the models that would run on a dataset that is not downloaded yet."""
-    usual: Role = "generator" if dataset in question_names() else "encoder"
-    role = usual if config.task[0] == "auto" else load_task(config.task[0]).needs
-    yield from ((spec, role) for spec in model_specs(config, role, str))
 
 
 def _absent_models(models: Iterable[tuple[ModelSpec, Role]]) -> Iterator[tuple[str, str]]:
@@ -184,14 +181,13 @@ def _past_results(folders: set[Path]) -> Iterator[Result]:
 def _free_space(folders: Sequence[Path]) -> tuple[tuple[tuple[Path, ...], int], ...]:
     """Group folders by file system; each is measured once, as other processes may be writing to it."""
     by_device: dict[int, list[Path]] = {}
+    free: dict[int, int] = {}
     for folder in folders:
-        by_device.setdefault(_existing(folder).stat().st_dev, []).append(folder)
-    return tuple((tuple(group), disk_usage(_existing(group[0])).free) for group in by_device.values())
-
-
-def _existing(folder: Path) -> Path:
-    """Return the folder or its nearest existing parent."""
-    return next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+        existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+        device = existing.stat().st_dev
+        by_device.setdefault(device, []).append(folder)
+        free.setdefault(device, disk_usage(existing).free)
+    return tuple((tuple(group), free[device]) for device, group in by_device.items())
 
 
 def estimate_lines(found: Estimate, *, skip_existing: bool = False) -> Iterator[str]:
@@ -257,9 +253,9 @@ def count_tokens(job: Job, session: Session) -> dict[str, float]:
     settings = job.model.options.get("settings") or {}
     words = -(-len(job.settings["prompt"]) // LETTERS_PER_TOKEN)
     longest = job.model.options.get("max_edge", CHAT_MAX_EDGE)
-    sizes = [_size(sample) for sample in manifest.samples() if sample.id in wanted]
+    missing = (sample for sample in manifest.samples() if sample.id in wanted)
     usage = {
-        "prompt_tokens": float(sum(words + image_tokens(size, longest) for size in sizes)),
+        "prompt_tokens": float(sum(words + _image_tokens(sample, longest) for sample in missing)),
         "completion_tokens": float(len(wanted) * int(settings.get("max_tokens", CAPTION_TOKENS))),
     }
     access = access_of(job.model)
@@ -273,16 +269,12 @@ def count_tokens(job: Job, session: Session) -> dict[str, float]:
     }
 
 
-def image_tokens(size: tuple[int, int], max_edge: int | None) -> int:
-    """Estimate the tokens of an image from its size."""
+def _image_tokens(sample: Sample, max_edge: int | None) -> int:
+    """Estimate the tokens of an image from the size in its header; an unreadable image will not be sent."""
+    try:
+        size = image_size(sample.need_image().read(), sample.id)
+    except DataError:
+        size = (1, 1)
     scale = min(1.0, max_edge / max(size)) if max_edge else 1.0
     width, height = (max(1, round(side * scale)) for side in size)
     return -(-width // PATCH) * -(-height // PATCH)
-
-
-def _size(sample: Sample) -> tuple[int, int]:
-    """Read an image's size from its header; an unreadable image will not be sent."""
-    try:
-        return image_size(sample.need_image().read(), sample.id)
-    except DataError:
-        return (1, 1)

@@ -10,9 +10,8 @@ from itertools import product
 from pathlib import Path
 
 from eyechart.config import Config
-from eyechart.errors import UnknownNameError, UsageError, nearest
+from eyechart.errors import UnknownNameError, UsageError, did_you_mean
 from eyechart.io.safe_parse import is_file, read_text, split_lines
-from eyechart.messages import UserMessage
 from eyechart.models.access import Access, priced
 from eyechart.models.family import check_options
 from eyechart.models.registry import FAMILIES, GENERATORS
@@ -233,13 +232,9 @@ def _pairs(entry: str) -> list[tuple[str, str]]:
     if not comma and split_tag(entry) != (entry, ""):
         return [(entry, "")]
     if not comma:
-        near = nearest(entry, collection_names())
-        hint = (
-            UserMessage("Did you mean {names}?", names=" or ".join(near)) if near else "For example: ViT-B-32,openai."
-        )
         raise UsageError(
             "{--pretrained_model}: {entry!r} is not 'model,pretrained', a list file or a collection.",
-            advice=hint,
+            advice=did_you_mean(entry, collection_names(), "For example: ViT-B-32,openai."),
             entry=entry,
         )
     return [(name.strip(), pretrained.strip())]

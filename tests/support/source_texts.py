@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from eyechart.io.terminal import words
-from eyechart.messages import placeholders, sentences
+from eyechart.messages import PART, sentences
 
 SOURCE = Path(__file__).parents[2] / "src" / "eyechart"
 
@@ -30,6 +31,15 @@ class TemplateSite:
     def lacks(self) -> set[str]:
         """Placeholders without a field; without any fields, a text has no placeholders."""
         return set() if not self.fields else placeholders(self.template) - self.fields
+
+
+def placeholders(template: str) -> set[str]:
+    """Return the names of a template's fields, including those inside settings."""
+    found: set[str] = set()
+    for part in PART.finditer(template):
+        found |= {part["name"]} if part["name"] else set()
+        found |= set(re.findall(r"\{(\w+)\}", f"{part['setting'] or ''}{part['value'] or ''}"))
+    return found
 
 
 def runs_of(text: str) -> Iterator[str]:

@@ -275,21 +275,16 @@ def embed_together(
     if len(jobs) >= size:
         return
     todo = [job for job in jobs if not (skip_existing and skipped(job, session))]
-    embedded = [job for job in one_of_each(todo) if _embed_part(job, session, rank, size)]
+    embedded = []
+    for job in one_of_each(todo):
+        with suppress(EyechartError):  # the job raises and reports it again
+            part = part_of(job, session, rank, size)
+            embeddings(job, session).embed_samples(part, partial(session.manifest, job))
+            embedded.append(job)
     mine = [(job.model, job.dataset) for job in share_of(jobs, rank, size)]
     for job in embedded:
         if (job.model, job.dataset) in mine:
             _await(job, session, pause)
-
-
-def _embed_part(job: Job, session: Session, rank: int, size: int) -> bool:
-    """Embed this process's part of a dataset; True on success."""
-    try:
-        part, read = part_of(job, session, rank, size), partial(session.manifest, job)
-        embeddings(job, session).embed_samples(part, read)
-    except EyechartError:
-        return False  # the job raises and reports it again
-    return True
 
 
 def part_of(job: Job, session: Session, rank: int, size: int) -> list[KeyedSample]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from eyechart import stats
-from eyechart.errors import DataError, nearest
+from eyechart.errors import DataError, did_you_mean
 from eyechart.manifest import Entry
 from eyechart.messages import UserMessage
 from eyechart.metrics.classification import LabelRanking, f1_macro, per_class_recall, predicted_classes
@@ -123,13 +123,12 @@ def check_columns(entries: Sequence[Entry], rules: Sequence[Mapping[str, Any]]) 
     columns = dict.fromkeys(key for entry in entries for key in entry.meta)
     for rule in rules:
         if rule["field"] not in columns:
-            near = nearest(rule["field"], columns)
-            there = (
-                UserMessage("Did you mean {names}?", names=near[0])
-                if near
-                else UserMessage("Available columns: {columns}.", columns=", ".join(columns) or "none")
+            there = UserMessage("Available columns: {columns}.", columns=", ".join(columns) or "none")
+            raise DataError(
+                "No sample has a column {field!r} to group by.",
+                advice=did_you_mean(rule["field"], columns, there),
+                field=rule["field"],
             )
-            raise DataError("No sample has a column {field!r} to group by.", advice=there, field=rule["field"])
 
 
 def score_with_groups(task: Task, prediction: Prediction, settings: TaskSettings) -> Outcome:
