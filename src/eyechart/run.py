@@ -18,7 +18,7 @@ from eyechart.models.family import Remote
 from eyechart.models.registry import family_of
 from eyechart.results.job_results import JobOutcome, check_complete, check_owner, is_done, make_result, with_thumbnails
 from eyechart.results.result import Result, write_result
-from eyechart.session import Session
+from eyechart.session import Session, Stored
 from eyechart.tasks.base import Prediction, TaskContext
 from eyechart.tasks.image_caption import USER, ImageCaption, data_folder, is_whole, prompts
 from eyechart.tasks.label_metrics import check_columns, score_with_groups
@@ -155,10 +155,6 @@ def run_job(job: Job, session: Session) -> Result:
         outcome = score_with_groups(task, prediction, settings)
     if model.model.loaded and not loaded_before:
         watch.add("load", model.model.load_seconds)
-    known: dict[str, Any] = {"device": model.model.device}
-    encoding = watch.seconds().get("encode images")
-    if isinstance(model, CachedEncoder) and model.encoded and encoding:
-        known["throughput"] = round(model.encoded / encoding, 2)
     result = make_result(
         JobOutcome(
             job=job,
@@ -174,11 +170,19 @@ def run_job(job: Job, session: Session) -> Result:
             measures=task.measures or task.name.replace("_", " "),
             records=task.record_form(manifest.info.kind),
             identity=session.identity(job, task),  # now: a hub model's identity is known once it is loaded
-            known=known,
+            known=_runtime_facts(model, watch),
         )
     )
     records = with_thumbnails(outcome.records, manifest.samples(), job.thumbnails)
     return write_result(result, records, job.output, place=job.place if job.append else None)
+
+
+def _runtime_facts(model: Stored, watch: Stopwatch) -> dict[str, Any]:
+    known: dict[str, Any] = {"device": model.model.device}
+    seconds = watch.seconds().get("encode images")
+    if isinstance(model, CachedEncoder) and model.encoded and seconds:
+        known["throughput"] = round(model.encoded / seconds, 2)
+    return known
 
 
 def _counts(manifest: Manifest, prediction: Prediction) -> dict[str, int]:
