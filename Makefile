@@ -27,16 +27,18 @@ docs: $(DOCS)/.done
 types: $(DEV)/.done
 	$(DEV)/bin/mypy
 
-# A file stays in one worker: its fixtures are made once.
+# A file stays in one worker: its fixtures are made once. Temporary files go to a folder of their own, removed afterwards:
+# pytest's default, shared by all runs of a user, fails when it cannot remove what a killed run left there.
 WORKERS ?= 2
+PYTEST = dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT INT TERM && OMP_NUM_THREADS=1 $(1)/bin/python -m pytest --basetemp "$$dir/t"
 tests: $(DEV)/.done browser
-	OMP_NUM_THREADS=1 $(DEV)/bin/python -m pytest -n $(WORKERS) --dist loadfile
+	$(call PYTEST,$(DEV)) -n $(WORKERS) --dist loadfile
 
 # The tests of one folder in a small environment without torch: make check ROOM=stats. What needs more is skipped.
 ROOM ?= stats
 LIGHT := .venv-light
 check: $(LIGHT)/.done
-	OMP_NUM_THREADS=1 $(LIGHT)/bin/python -m pytest -q -n $(WORKERS) tests/$(ROOM)
+	$(call PYTEST,$(LIGHT)) -q -n $(WORKERS) tests/$(ROOM)
 .PHONY: check
 
 # The page's tests drive a real Chromium. Where Debian's packages can be installed, it is; elsewhere they are skipped.
@@ -55,7 +57,7 @@ catalogue-check: $(DEV)/.done
 tfds-check:
 	$(PYTHON) -m venv .venv-tfds
 	.venv-tfds/bin/python -m pip install --quiet --disable-pip-version-check ".[tfds]" tensorflow-cpu pytest pytest-timeout hypothesis
-	.venv-tfds/bin/python -m pytest -q tests/catalogue/test_tfds.py
+	.venv-tfds/bin/python -m pytest -q tests/datasets/test_tfds.py
 
 # The list of benchmarks in docs/vlm-benchmarks.md, from the catalogue.
 vlm-benchmarks: $(DEV)/.done
@@ -63,7 +65,7 @@ vlm-benchmarks: $(DEV)/.done
 
 # A table of 1 GB, streamed.
 large: $(DEV)/.done
-	EYECHART_LARGE=1 $(DEV)/bin/python -m pytest -rP tests/vlm/test_tables.py -k large
+	EYECHART_LARGE=1 $(DEV)/bin/python -m pytest -rP tests/datasets/test_question_tables.py -k large
 
 # Needs npm: the pictures come from there.
 probes: $(DEV)/.done
@@ -147,7 +149,7 @@ S3 := s3fs==2026.9.0 aiobotocore==3.10.0 botocore==1.43.117 boto3==1.43.117 "mot
 s3-check:
 	$(PYTHON) -m venv .venv-s3
 	.venv-s3/bin/python -m pip install --quiet --disable-pip-version-check ".[cloud]" $(S3) flask flask-cors pytest pytest-timeout hypothesis
-	.venv-s3/bin/python -m pytest -q -rs tests/core/test_blobs.py
+	.venv-s3/bin/python -m pytest -q -rs tests/store/test_blobs.py
 .PHONY: s3-check
 
 # One input changed at a time; the same number three ways, or a refusal.

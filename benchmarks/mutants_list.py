@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-CORE = "tests/core/test_results.py tests/core/test_plan.py tests/cli/test_eval.py tests/core/test_many_jobs.py"
+CORE = "tests/results/test_results.py tests/test_plan.py tests/cli/test_eval.py tests/end_to_end/test_many_jobs.py"
 TASKS = "tests/tasks"
-VLM = "tests/metrics tests/vlm"
-CONFIGS = "tests/workflow"
+VLM = "tests/scorers tests/metrics tests/tasks/test_question_answering.py"
+CONFIGS = "tests/compat/test_evalscope_task_config.py tests/end_to_end tests/tasks/test_text_retrieval.py"
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ MUTANTS = [
         "run.py",
         "for failure in (*manifest.failures, *prediction.failures)]",
         "for failure in manifest.failures]",
-        "tests/cli/test_eval.py tests/core tests/tasks",
+        "tests/cli/test_eval.py tests/results tests/inference tests/tasks",
     ),
     Mutant(
         "run: forgets the notices of the model",
         "run.py",
         "(*job.notes, *manifest.notices, *model.notices(), *outcome.notices)",
         "(*manifest.notices, *outcome.notices)",
-        "tests/cli tests/core tests/models/test_runs.py tests/tasks",
+        "tests/cli tests/inference tests/models/test_runs.py tests/tasks",
     ),
     Mutant(
         "done: any identity will do", "results/job_results.py", "if then.get(part) != now[part]:", "if False:", CORE
@@ -61,35 +61,35 @@ MUTANTS = [
         "plan.py",
         "                dataset = self.dataset(name, language, task)",
         "                dataset = self.dataset(name, config.language[0], task)",
-        "tests/core/test_plan.py tests/catalogue/test_resolve.py tests/cli",
+        "tests/test_plan.py tests/datasets/test_resolve.py tests/cli",
     ),
     Mutant(
         "plan: the first dataset's options for all",
         "plan.py",
         "options[name] = values[dataset if len(values) > 1 else 0]",
         "options[name] = values[0]",
-        "tests/core/test_plan.py tests/tasks/test_probe.py tests/cli",
+        "tests/test_plan.py tests/tasks/test_probe.py tests/cli",
     ),
     Mutant(
         "build: the catalogue's metric is not primary",
         "results/job_results.py",
         "primary=name == named)",
         "primary=metric.primary)",
-        "tests/tasks/test_metric_values.py tests/core/test_results.py tests/report/test_build.py",
+        "tests/tasks/test_metric_values.py tests/results/test_results.py tests/report/test_build.py",
     ),
     Mutant(
         "session: the data are not part of the identity",
         "session.py",
         "digest_json([*data, *map(_content, read)])",
         "digest_json([len(data), *map(_content, read)])",
-        "tests/cli/test_eval.py tests/core tests/vlm/test_task.py tests/workflow/test_text_retrieval.py",
+        "tests/cli/test_eval.py tests/test_session.py tests/end_to_end/test_many_jobs.py tests/tasks/test_question_answering.py tests/tasks/test_text_retrieval.py",
     ),
     Mutant(
         "session: data that changed while they were read are known",
         "session.py",
         "None if any(changed) else now",
         "now",
-        "tests/core/test_read_once.py",
+        "tests/inference/test_read_once.py",
     ),
     # -------------------------------------------------------------------------------------------------------- store
     Mutant(
@@ -97,14 +97,14 @@ MUTANTS = [
         "store/vector_store.py",
         'return f"{0:020d}-{10**19 - time.time_ns():019d}-{secrets.token_hex(4)}.safetensors"',
         "return new_name()",
-        "tests/core/test_compact.py",
+        "tests/store/test_compact.py",
     ),
     Mutant(
         "store: what was merged while it was listed is lost",
         "store/vector_store.py",
         "                    complete = False  #",
         "                    pass  #",
-        "tests/core/test_compact.py",
+        "tests/store/test_compact.py",
     ),
     # -------------------------------------------------------------------------------------------------------- tasks
     Mutant(
@@ -150,14 +150,14 @@ MUTANTS = [
         "tasks/text_retrieval.py",
         '"query": [',
         '"document": [',
-        "tests/workflow/test_text_retrieval.py",
+        "tests/tasks/test_text_retrieval.py",
     ),
     Mutant(
         "tasks: empty captions are captions",
         "tasks/image_caption.py",
         "    if not is_visible(answer.text):",
         "    if answer.text is None:",
-        "tests/workflow/test_captions.py",
+        "tests/tasks/test_image_caption.py",
     ),
     Mutant(
         "api: a refusal does not make requests fewer",
@@ -171,7 +171,7 @@ MUTANTS = [
         "api/transport.py",
         "        if failed is not None:",
         "        if False:",
-        "tests/api/test_limiter.py tests/workflow/test_hostile_server.py",
+        "tests/api/test_limiter.py tests/end_to_end/test_hostile_server.py",
     ),
     Mutant(
         "datasets: a query means its own image only",
@@ -185,7 +185,7 @@ MUTANTS = [
         "tasks/question_prompts.py",
         'Message("assistant", (answer.text,))',
         'Message("assistant", (said[-1].text,))',
-        "tests/vlm",
+        "tests/tasks/test_question_answering.py tests/compat/test_vlmevalkit_models.py",
     ),
     Mutant(
         "tasks: pass@k with replacement",
@@ -199,7 +199,7 @@ MUTANTS = [
         "tasks/base.py",
         "return Metric(value, low, high, **known)",
         "return Metric(value, low, 1.0, **known)",
-        "tests/workflow/test_text_retrieval.py",
+        "tests/tasks/test_text_retrieval.py",
     ),
     # ------------------------------------------------------------------------------------------------------ scorers
     Mutant(
@@ -256,35 +256,35 @@ MUTANTS = [
         "metrics/choices.py",
         "return found.pop() if len(found) == 1 else None\n\n\ndef _labels",
         "return found.pop() if found else None\n\n\ndef _labels",
-        "tests/metrics/test_choice_readers.py",
+        "tests/scorers/test_choice_readers.py",
     ),
     Mutant(
         "scorers: the parts of a benchmark share their questions",
         "scorers/scorer.py",
         "units |= {owners[index]: value for",
         "units |= {index: value for",
-        "tests/vlm/test_parts.py",
+        "tests/datasets/test_joined_benchmarks.py",
     ),
     Mutant(
         "scorers: SITE-Bench's guesses are not taken off",
         "scorers/aggregates/spatial.py",
         "guessed = sum(1 / _count(row) for row in rows)",
         "guessed = 0.0",
-        "tests/metrics/test_choice_scores.py",
+        "tests/scorers/test_choice_scores.py",
     ),
     Mutant(
         "questions: a refused name is a table like any other",
         "datasets/questions/question_reader.py",
         "    refuse_unscored(name)\n    if name.startswith",
         "    if name.startswith",
-        "tests/vlm/test_names.py",
+        "tests/datasets/test_vlm_benchmark_names.py",
     ),
     Mutant(
         "questions: a part of a prompt stays where its cell is empty",
         "datasets/questions/prompt_templates.py",
         'match["part"] if whole else',
         'match["part"] if True else',
-        "tests/vlm/test_asking.py",
+        "tests/datasets/test_question_prompts.py",
     ),
     Mutant(
         "scorers: a grade above one is a grade",
@@ -320,21 +320,21 @@ MUTANTS = [
         "io/secrets.py",
         "        return HIDDEN\n    if",
         "        return value.reveal()\n    if",
-        "tests/workflow/test_keys.py tests/workflow/test_task_config.py",
+        "tests/end_to_end/test_api_keys.py tests/compat/test_evalscope_task_config.py",
     ),
     Mutant(
         "compat: old names win in silence",
         "compat/evalscope/task_config.py",
         "if new in out and out[new] != values[old]:",
         "if False:",
-        "tests/workflow/test_task_config.py",
+        "tests/compat/test_evalscope_task_config.py",
     ),
     Mutant(
         "compat: a prompt is for documents",
         "compat/evalscope/models.py",
         'given.setdefault("query", entry.prompt)',
         'given.setdefault("document", entry.prompt)',
-        "tests/workflow/test_text_retrieval.py",
+        "tests/tasks/test_text_retrieval.py",
     ),
     Mutant(
         "compat: the seed is lost", "compat/evalscope/translate.py", '            "seed": self.seed,\n', "", CONFIGS
@@ -351,27 +351,27 @@ MUTANTS = [
         "compat/evalscope/translate.py",
         "if job.dataset.name == name),",
         "),",
-        "tests/workflow/test_comparison.py",
+        "tests/end_to_end/test_retrieval_comparison.py",
     ),
     Mutant(
         "report: the first route is the best",
         "report/retrieval_comparison.py",
         "[-hits(route, k).mean() for k in preferred]",
         "[0 for k in preferred]",
-        "tests/workflow/test_comparison.py",
+        "tests/end_to_end/test_retrieval_comparison.py",
     ),
     Mutant(
         "compat: a chat that fails says nothing",
         "compat/vlmevalkit/models.py",
         "        return CHAT_FAILED\n",
         '        return ""\n',
-        "tests/vlm/test_models.py",
+        "tests/compat/test_vlmevalkit_models.py",
     ),
     Mutant(
         "compat: predictions of another dataset are taken",
         "datasets/questions/prediction_files.py",
         "if index not in known or index in rows:",
         "if index in rows:",
-        "tests/vlm",
+        "tests/tasks/test_question_answering.py tests/datasets tests/compat",
     ),
 ]

@@ -188,3 +188,11 @@ def test_nothing_is_evaluated_unpickled_or_passed_to_a_shell():
         for node, name in calls_of(path)
         if name in forbidden or any(keyword.arg == "shell" for keyword in node.keywords)
     ] == []
+
+
+def test_every_package_has_a_folder_of_tests():
+    """`make check ROOM=store` finds the tests of a package by its name; the other folders test the whole product."""
+    packages = {path.name for path in ROOT.iterdir() if (path / "__init__.py").is_file()} - {"words"}
+    whole = {"data", "docs", "end_to_end", "examples", "golden", "scripts", "support"}
+    folders = {path.name for path in Path(__file__).parent.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == packages | whole

@@ -19,7 +19,7 @@ TRIED_ELSEWHERE = {
     "captioning": "below",
     "image_caption": "it gives no number that a model could get by chance: it counts its captions",
     "mteb": "the scores are MTEB's",
-    "questions": "tests/vlm/test_chance.py",
+    "questions": "tests/scorers/test_chance.py",
 }
 
 

@@ -184,7 +184,7 @@ class LoaderBatches:
             worker_init_fn=_start_worker,
             multiprocessing_context="spawn",  # a fork would inherit the state of CUDA and of threads
         )
-        with _same_signal_handler():
+        with _without_torch_signal_handler():
             loaded = iter(loader)
         while True:
             try:
@@ -256,10 +256,11 @@ def _pillow_settings() -> tuple[Any, ...]:
 
 
 @contextmanager
-def _same_signal_handler() -> Iterator[None]:
-    """Keep torch's SIGCHLD handler out: it raises in whatever line runs when a worker dies.
+def _without_torch_signal_handler() -> Iterator[None]:
+    """Keep torch's SIGCHLD handler out, also one that an earlier DataLoader of this process has left.
 
-    Without it the loader notices within five seconds, when the next batch is requested.
+    It raises in whatever line runs when a worker dies. Without it the loader notices within five seconds, when the next
+    batch is requested.
     """
     here = hasattr(signal, "SIGCHLD") and threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGCHLD) if here else None
@@ -267,7 +268,8 @@ def _same_signal_handler() -> Iterator[None]:
         yield
     finally:
         if here:
-            signal.signal(signal.SIGCHLD, before)
+            from_torch = getattr(before, "__module__", "").startswith("torch.")
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL if from_torch else before)
 
 
 def _death(item: _Item) -> DataError:

@@ -1,6 +1,6 @@
 """Input and output facts of VLMEvalKit's datasets, models and judges, run through ours.
 
-The facts are those of `tests/metrics/data/vlm_cases.json` that belong to no pure metric.
+The facts are those of `data/vlm_cases.json` that belong to no pure metric.
 """
 
 import csv
@@ -20,7 +20,7 @@ from eyechart.tasks.question_prompts import PromptRunner
 from eyechart.types import Answer, DatasetSpec
 from support.vlm_data import image_cell, write_benchmark
 
-FILE = Path(__file__).parent.parent / "metrics" / "data" / "vlm_cases.json"
+FILE = Path(__file__).parent / "data" / "vlm_cases.json"
 CASES = [case for case in json.loads(FILE.read_text(encoding="utf-8"))["cases"] if "quirk" not in case]
 
 

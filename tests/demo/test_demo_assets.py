@@ -21,7 +21,7 @@ MODEL, INT8, GARMENTS, SCENES = (
     DEMO / "data" / "garments",
     DEMO / "data" / "scenes",
 )
-CHECK = Path(__file__).parents[1] / "scripts" / "train_tiny" / "check.py"
+CHECK = Path(__file__).parents[2] / "scripts" / "train_tiny" / "check.py"
 MEGABYTE = 1_000_000
 
 
