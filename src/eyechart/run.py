@@ -46,7 +46,8 @@ def results_of(reports: Sequence[JobReport]) -> list[Result]:
 
 def run_jobs(jobs: Sequence[Job], session: Session, *, skip_existing: bool = False) -> Iterator[JobReport]:
     """Run jobs in order; jobs share loaded models, and a failing job does not stop the others."""
-    return (run_or_skip(job, session, skip_existing=skip_existing) for job in jobs)
+    for job in jobs:
+        yield run_or_skip(job, session, skip_existing=skip_existing)
 
 
 def run_or_skip(job: Job, session: Session, *, skip_existing: bool = False) -> JobReport:

@@ -183,9 +183,7 @@ def _embed_all(shares: Sequence[Share], progress: Progress) -> None:
     if died:
         progress.say(
             UserMessage(
-                "{n} of {all} processes died. The main process computes the missing vectors.",
-                n=died,
-                all=len(started),
+                "{n} of {all} processes died. The main process computes the missing vectors.", n=died, all=len(started)
             )
         )
 

@@ -40,11 +40,6 @@ class JudgedQueries:
     left_out: tuple[str, ...] = ()
     """Ids of queries without a relevant document."""
 
-    @property
-    def answerable(self) -> Ints:
-        """Return the positions of the queries with at least one relevant document in the corpus."""
-        return np.array([i for i, found in enumerate(self.positives) if found], np.int64)
-
     def only(self, keep: Ints) -> JudgedQueries:
         """Return the queries at positions ``keep``."""
         return JudgedQueries(
@@ -140,8 +135,8 @@ def rank_lists(judged: JudgedQueries, items: Ints, scores: Floats) -> Rankings:
 
 
 def _flat(judged: JudgedQueries) -> tuple[Positives, Floats, Ints]:
-    """Concatenate the relevant documents of the answerable queries."""
-    chosen = judged.answerable
+    """Concatenate the relevant documents of the queries that have one in the corpus; also return these queries."""
+    chosen = np.array([i for i, found in enumerate(judged.positives) if found], np.int64)
     found = [judged.positives[i] for i in chosen]
     items = np.array([item for one in found for item in one], np.int64)
     gains = np.array([gain for one in found for gain in one.values()], np.float64)
@@ -293,11 +288,6 @@ class MtebValues:
         )
 
 
-def counted_queries(collection: TextCollection, ids: Collection[str]) -> list[Document]:
-    """Return the queries that MTEB counts."""
-    return [query for query in collection.queries if query.id in ids and collection.relevance.get(query.id)]
-
-
 def of_vectors(
     collection: TextCollection, asked: Sequence[Document], queries: Vectors, documents: Vectors
 ) -> MtebValues:
@@ -307,7 +297,11 @@ def of_vectors(
         part = slice(start, start + BLOCK)
         lists = top_items(queries[part], documents, DEPTH)
         blocks.append(of_lists(collection, asked[part], lists, score_lists(lists, queries[part], documents)))
-    return _joined(blocks)
+    return MtebValues(
+        tuple(query.id for query in asked),
+        {key: np.concatenate([block.values[key] for block in blocks]) for key in blocks[0].values},
+        {key: np.concatenate([block.confidence[key] for block in blocks]) for key in blocks[0].confidence},
+    )
 
 
 def of_lists(collection: TextCollection, asked: Sequence[Document], lists: Ints, scores: Floats) -> MtebValues:
@@ -319,41 +313,33 @@ def of_lists(collection: TextCollection, asked: Sequence[Document], lists: Ints,
     single = scores.astype(np.float32)
     order = np.lexsort((-by_name[lists], -single), axis=1)[:, :DEPTH]
     lists, single = np.take_along_axis(lists, order, axis=1), np.take_along_axis(single, order, axis=1)
-    ranks = _ranks(collection, asked, lists)
-    values = {(name, k): _per_query(ranks, len(asked), name, k) for name in METRICS for k in KS}
+    having, found = _ranks(collection, asked, lists)
+    values = {(name, k): np.zeros(len(asked)) for name in METRICS for k in KS}
+    if found is not None:
+        for (name, k), column in values.items():
+            column[having] = METRICS[name](found, k)
     sure = np.array([_confidence(row[items >= 0]) for row, items in zip(single, lists, strict=True)])
     confidence = {name: sure[:, i] for i, name in enumerate(SPREADS)}
     return MtebValues(tuple(query.id for query in asked), values, confidence)
 
 
-def _ranks(collection: TextCollection, asked: Sequence[Document], lists: Ints) -> tuple[Ints, RelevantRanks | None]:
+def _ranks(
+    collection: TextCollection, asked: Sequence[Document], lists: Ints
+) -> tuple[list[int], RelevantRanks | None]:
     """Return which queries have a relevant document, and its ranks."""
     position = {document.id: i for i, document in enumerate(collection.documents)}
-    rows: list[int] = []
-    ranks: list[int] = []
-    gains: list[float] = []
     having: list[int] = []
+    found: list[tuple[int, int, float]] = []
     for place, query in enumerate(asked):
         relevant = {name: gain for name, gain in collection.relevance[query.id].items() if gain > 0}
         if relevant:
             at = {int(item): rank for rank, item in enumerate(lists[place], 1) if item >= 0}
-            rows += [len(having)] * len(relevant)
-            ranks += [at.get(position.get(name, -1), NOT_FOUND) for name in relevant]
-            gains += list(relevant.values())
+            found += [(len(having), at.get(position.get(name, -1), NOT_FOUND), gain) for name, gain in relevant.items()]
             having.append(place)
     if not having:
-        return np.array([], np.int64), None
-    untied = np.zeros(len(having), bool)
-    found = RelevantRanks.from_rows(np.array(rows), np.array(ranks, np.int64), np.array(gains, np.float64), untied)
-    return np.array(having), found
-
-
-def _per_query(ranks: tuple[Ints, RelevantRanks | None], count: int, name: str, k: int) -> Floats:
-    having, found = ranks
-    out = np.zeros(count)
-    if found is not None:
-        out[having] = METRICS[name](found, k)
-    return out
+        return having, None
+    rows, ranks, gains = map(np.array, zip(*found, strict=True))
+    return having, RelevantRanks.from_rows(rows, ranks, gains.astype(np.float64), np.zeros(len(having), bool))
 
 
 def _confidence(scores: Vectors) -> tuple[float, float, float]:
@@ -361,15 +347,6 @@ def _confidence(scores: Vectors) -> tuple[float, float, float]:
         return 0.0, 0.0, 0.0
     exact = scores.astype(np.float64)
     return float(exact[0]), float(exact.std()), float(exact[0] - exact[1]) if len(exact) > 1 else 0.0
-
-
-def _joined(blocks: Sequence[MtebValues]) -> MtebValues:
-    first = blocks[0]
-    return MtebValues(
-        tuple(name for block in blocks for name in block.ids),
-        {key: np.concatenate([block.values[key] for block in blocks]) for key in first.values},
-        {key: np.concatenate([block.confidence[key] for block in blocks]) for key in first.confidence},
-    )
 
 
 def mteb_scores(found: MtebValues, main: str) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from eyechart.tasks.ranked_queries import (
     JudgedQueries,
     MtebValues,
     Rankings,
-    counted_queries,
     mteb_scores,
     of_lists,
     of_vectors,
@@ -117,7 +116,8 @@ class TextRetrieval(Task):
             raise DataError("{name} is declared as texts but has no collection.", name=context.info.name)
         ids = {entry.id for entry in context.manifest.entries}
         judged = ranked_queries.judged_queries(collection, ids)
-        asked = counted_queries(collection, ids)
+        # MTEB also counts the queries whose judged documents are all irrelevant.
+        asked = [query for query in collection.queries if query.id in ids and collection.relevance.get(query.id)]
         prompts = prompts_of(context, settings)
         # The dot product of the vectors is the model's similarity.
         by_cosine = ranked_queries.is_cosine(context.encoder.card.similarity) or settings.normalize_embeddings
