@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -48,11 +49,7 @@ class EyechartError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions are pickled between processes; the default would drop the keyword arguments.
-        return _rebuild, (type(self), self.message, self.advice), self.__dict__
-
-
-def _rebuild(kind: type[EyechartError], message: str, advice: str) -> EyechartError:
-    return kind(message, advice=advice)
+        return partial(type(self), advice=self.advice), (self.message,), self.__dict__
 
 
 @contextmanager

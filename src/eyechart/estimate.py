@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import disk_usage
@@ -28,7 +28,7 @@ from eyechart.run import missing_captions, models_of
 from eyechart.session import Session
 from eyechart.store.vector_store import store_place
 from eyechart.tasks.registry import load_task
-from eyechart.types import Job, Metric, ModelSpec, Role, Sample
+from eyechart.types import Job, Metric, Role, Sample
 
 MOST_RESULTS = 300
 """Maximum number of past results read per folder, newest first."""
@@ -115,11 +115,16 @@ def estimate(config: Config, say: Callable[[str], object]) -> Estimate:
         role = usual if config.task[0] == "auto" else load_task(config.task[0]).needs
         later += [(name, spec, role) for spec in model_specs(config, role, str)]
     used = [model for job in jobs for model in models_of(job)] + [(spec, role) for _, spec, role in later]
+    models = {}
+    for spec, role in used:
+        files = getattr(family_of(spec, role), "places", None)
+        if files is not None and None in files(spec):
+            models[spec.label] = f"{spec.family}, {spec.options.get('hub') or 'huggingface'}"
     return Estimate(
         later=tuple(f"{spec.label} on {name} ({', '.join(config.language)})" for name, spec, _ in later),
         jobs=tuple(_of_job(job, past, datasets, config) for job in jobs),
         datasets={name: error.source for name, error in absent.items()},
-        models=dict(_absent_models(used)),
+        models=models,
         free=_free_space(places),
         past=len(past),
         offline=config.offline,
@@ -158,14 +163,6 @@ def _samples(job: Job, past: Sequence[Result], datasets: OpenDatasets, config: C
     if found is None or spec.limit is None:
         return found
     return min(found, spec.limit)
-
-
-def _absent_models(models: Iterable[tuple[ModelSpec, Role]]) -> Iterator[tuple[str, str]]:
-    """Yield the models whose files are missing on this machine."""
-    for spec, role in models:
-        places = getattr(family_of(spec, role), "places", None)
-        if places is not None and None in places(spec):
-            yield spec.label, f"{spec.family}, {spec.options.get('hub') or 'huggingface'}"
 
 
 def _past_results(folders: set[Path]) -> Iterator[Result]:

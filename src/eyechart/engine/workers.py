@@ -149,7 +149,10 @@ def run_in_processes(
             yield done
         else:
             todo.append(job)
-    work = list(_chunks(one_of_each(todo), session, count))
+    work: Share = []
+    for job in filter(_can_be_sent, one_of_each(todo)):
+        with suppress(EyechartError):  # errors reading a dataset are left for its job to report
+            work += [(job, chunk) for chunk in chunks_of(job, missing_images(job, session), count)]
     shares = [share for share in (work[i::count] for i in range(count)) if share]
     if len(shares) > 1:
         _embed_all(shares, session.progress)
@@ -161,13 +164,6 @@ def device_of(device: str, number: int) -> str:
     """Return the device of the n-th process."""
     names = device.split(",")
     return names[number % len(names)].strip()
-
-
-def _chunks(jobs: Sequence[Job], session: Session, count: int) -> Iterator[tuple[Job, list[KeyedSample]]]:
-    """Split images missing from the store into tasks; errors reading a dataset are left for its job to report."""
-    for job in filter(_can_be_sent, jobs):
-        with suppress(EyechartError):
-            yield from ((job, chunk) for chunk in chunks_of(job, missing_images(job, session), count))
 
 
 def _embed_all(shares: Sequence[Share], progress: Progress) -> None:

@@ -273,33 +273,32 @@ class QuestionScores:
     def details(self) -> dict[str, Any]:
         """Return the benchmark's own table, and how the answers were read."""
         first, benchmark = self.first, self.first.scorer.benchmark
-        details: dict[str, Any] = {
+        optional = {
+            "metric": benchmark.metric,
+            "thinking": self._thinking(),
+            "lost": self.lost,
+            "judge": first.judged and audit(self.runs, lambda name: self.clusters.get(name, name), self._numbers),
+            "people": self.people and agreement_with_people(first, self.people),
+            "spent": dict(self.spent),
+            "extractors": dict(first.disagreement),
+            "repeats": [{"table": run.table, "rules": run.rules} for run in self.runs] if len(self.runs) > 1 else [],
+        }
+        return {
             "table": first.table,
             "decided_by": first.decided_by,
             "rules": first.rules,
             "scorer": benchmark.scorer,
+            **{name: value for name, value in optional.items() if value},
         }
-        if benchmark.metric:
-            details["metric"] = benchmark.metric
-        thinking = [row for run in self.runs for row in run.rows if row.get("thinking")]
-        if thinking:
-            lengths = [len(as_text(row["thinking"])) for row in thinking]
-            cut = sum(row.get("finish_reason") == "length" for row in thinking)
-            chars = {"mean_chars": fmean(lengths), "max_chars": max(lengths)}
-            details["thinking"] = {"answers": len(thinking), **chars, "cut": cut}
-        if self.lost:
-            details["lost"] = self.lost
-        if first.judged:
-            details["judge"] = audit(self.runs, lambda index: self.clusters.get(index, index), self._numbers)
-        if self.people:
-            details["people"] = agreement_with_people(first, self.people)
-        if self.spent:
-            details["spent"] = dict(self.spent)
-        if first.disagreement:
-            details["extractors"] = dict(first.disagreement)
-        if len(self.runs) > 1:
-            details["repeats"] = [{"table": run.table, "rules": run.rules} for run in self.runs]
-        return details
+
+    def _thinking(self) -> dict[str, Any]:
+        """Count the answers with reasoning, its length in characters, and how often it was truncated."""
+        rows = [row for run in self.runs for row in run.rows if row.get("thinking")]
+        if not rows:
+            return {}
+        lengths = [len(as_text(row["thinking"])) for row in rows]
+        cut = sum(row.get("finish_reason") == "length" for row in rows)
+        return {"answers": len(rows), "mean_chars": fmean(lengths), "max_chars": max(lengths), "cut": cut}
 
     def _numbers(self, runs: Sequence[ScoredRows]) -> dict[str, float]:
         own = replace(self, runs=runs, by_category=False)

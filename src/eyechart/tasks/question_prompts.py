@@ -62,7 +62,7 @@ class ImageSwap:
         prompt = tuple(messages)
         own = _images_of(prompt)
         start = self._places[next(iter(own))] if own else 0
-        ring = (*self._names[start:], *self._names[:start])
+        ring = (self._names[(start + step) % len(self._names)] for step in range(len(self._names)))
         others = [self._images[name] for name in islice((name for name in ring if name not in own), len(own))]
         instead = dict(zip(own, cycle(others), strict=False))
         if len(instead) < len(own):
@@ -169,21 +169,18 @@ def _read(context: TaskContext, repeat: int, *, blind: str) -> AnsweredRows:
     names = [entry.id for entry in context.manifest.entries]
     lost = [Failure(name, f"no prediction in {files[0].name}") for name in names if name not in rows]
     found = [rows[name] for name in names if name in rows]
-    return AnsweredRows(found, lost, files[0], () if blind else _other_images(context, found))
-
-
-def _other_images(context: TaskContext, rows: Iterable[Mapping[str, Any]]) -> tuple[Notice, ...]:
-    """Count the stored predictions whose images differ from the benchmark's current ones."""
-    manifest = context.manifest
-    now = {entry.id: key.tobytes().hex() for entry, key in zip(manifest.entries, manifest.digests, strict=True)}
-    asked = ((now[as_text(row["index"])], row.get("images")) for row in rows)
+    if blind:
+        return AnsweredRows(found, lost, files[0])
+    now = {name: key.tobytes().hex() for name, key in zip(names, context.manifest.digests, strict=True)}
+    asked = ((now[as_text(row["index"])], row.get("images")) for row in found)
     other = sum(isinstance(images, list) and bool(images) and image not in images for image, images in asked)
-    return counted(
+    notices = counted(
         "other_images",
         other,
         "{n} predictions were made from images that differ from the dataset's current ones: run with {--mode=infer} "
         "again.",
     )
+    return AnsweredRows(found, lost, files[0], notices)
 
 
 class PromptRunner:
@@ -216,7 +213,11 @@ class PromptRunner:
         prefix cache can be used.
         """
         dialogues = self.dataset.info.benchmark.is_dialogue
-        asked = _by_image(rows, together)
+        first: dict[bytes, int] = {}
+        for place, image in enumerate(together):
+            first.setdefault(image, place)
+        order = sorted(range(len(together)), key=lambda i: first[together[i]])
+        asked = [rows[i] for i in order] if together else rows
         if self.blind == NO_IMAGES:
             self.hide = without_images
         elif self.blind:
@@ -289,16 +290,6 @@ class PromptRunner:
             for name, answer in list(self.generate(prompts)):
                 said[name].append(answer)
         return said
-
-
-def _by_image(rows: Sequence[Record], images: Sequence[bytes]) -> Sequence[Record]:
-    """Group rows with the same image, in order of the images' first occurrence."""
-    first: dict[bytes, int] = {}
-    for place, image in enumerate(images):
-        first.setdefault(image, place)
-    return (
-        [row for _, row in sorted(zip(images, rows, strict=True), key=lambda pair: first[pair[0]])] if first else rows
-    )
 
 
 def history(users: Sequence[Message], said: Sequence[Answer]) -> Iterator[Message]:
