@@ -54,6 +54,7 @@ class JudgedQueries:
 class Rankings:
     """The ranking of each query: its best documents, best first, and the ranks of the relevant ones."""
 
+    judged: JudgedQueries
     relevant: RelevantRanks
     top: Ints
     """Shape (queries, SHOWN): positions of documents, -1 for none."""
@@ -65,7 +66,8 @@ class Rankings:
         rows = np.isin(query, keep)
         place = np.searchsorted(keep, query[rows])
         ranks, gains = relevant.ranks[rows], relevant.gains[rows]
-        return Rankings(RelevantRanks.from_rows(place, ranks, gains, relevant.tied[keep]), self.top[keep])
+        found = RelevantRanks.from_rows(place, ranks, gains, relevant.tied[keep])
+        return Rankings(self.judged.only(keep), found, self.top[keep])
 
 
 def judged_queries(collection: TextCollection, ids: Collection[str] | None = None) -> JudgedQueries:
@@ -123,7 +125,7 @@ def rank_all(judged: JudgedQueries, queries: Vectors, documents: Vectors) -> Ran
     positives, gains, chosen = _flat(judged)
     relevant = rank_relevant(queries[chosen], documents, positives, gains) if len(chosen) else None
     items = top_items(queries, documents, SHOWN)
-    return Rankings(_with_absent(judged, relevant, chosen), items)
+    return Rankings(judged, _with_absent(judged, relevant, chosen), items)
 
 
 def rank_lists(judged: JudgedQueries, items: Ints, scores: Floats) -> Rankings:
@@ -131,7 +133,7 @@ def rank_lists(judged: JudgedQueries, items: Ints, scores: Floats) -> Rankings:
     positives, gains, chosen = _flat(judged)
     relevant = rank_in_lists(items[chosen], scores[chosen], positives, gains) if len(chosen) else None
     order = np.argsort(-scores, axis=1, kind="stable")[:, :SHOWN]
-    return Rankings(_with_absent(judged, relevant, chosen), np.take_along_axis(items, order, axis=1))
+    return Rankings(judged, _with_absent(judged, relevant, chosen), np.take_along_axis(items, order, axis=1))
 
 
 def _flat(judged: JudgedQueries) -> tuple[Positives, Floats, Ints]:
@@ -178,14 +180,17 @@ def score_lists(lists: Ints, queries: Vectors, documents: Vectors) -> Floats:
     return scores
 
 
-def score(judged: JudgedQueries, found: Rankings, collection: TextCollection, ks: Sequence[int] = KS) -> Outcome:
+def score(found: Rankings, collection: TextCollection, ks: Sequence[int] = KS) -> Outcome:
     """Compute ndcg, map, mrr, recall, precision and hit_rate at each k, under MTEB's names: ``ndcg_at_10``.
 
     Conventions: `eyechart.metrics.retrieval`. Queries with the same relevant documents (the texts of one image) form
     one independent unit for the intervals.
     """
+    judged = found.judged
     values = {(name, k): metric(found.relevant, k) for name, metric in METRICS.items() for k in ks}
-    units = _units(judged)
+    # Queries without a document in the corpus are one unit each.
+    keys: dict[object, int] = {}
+    units = np.array([keys.setdefault(tuple(sorted(one)) or i, len(keys)) for i, one in enumerate(judged.positives)])
     main = PRIMARY_OF_CANDIDATES if collection.candidates else PRIMARY
     metrics = {}
     for (measure, k), per_query in values.items():
@@ -202,7 +207,7 @@ def score(judged: JudgedQueries, found: Rankings, collection: TextCollection, ks
     absent = "{n} relevant documents are not in the corpus and count as not found."
     return Outcome(
         metrics=metrics,
-        records=list(_records(judged, found, collection, values, units)),
+        records=list(_records(found, collection, values, units)),
         notices=[
             *counted("queries_without_relevant", len(judged.left_out), left_out),
             *counted("absent_documents", sum(map(len, judged.absent)), absent),
@@ -210,12 +215,6 @@ def score(judged: JudgedQueries, found: Rankings, collection: TextCollection, ks
         ],
         details={"documents": len(collection.documents), "queries": len(judged.queries), "main_score": main},
     )
-
-
-def _units(judged: JudgedQueries) -> Ints:
-    """Number the independent units; queries without a document in the corpus are one each."""
-    keys: dict[object, int] = {}
-    return np.array([keys.setdefault(tuple(sorted(found)) or i, len(keys)) for i, found in enumerate(judged.positives)])
 
 
 def _chance(judged: JudgedQueries, name: str, k: int) -> float:
@@ -229,15 +228,11 @@ def _chance(judged: JudgedQueries, name: str, k: int) -> float:
 
 
 def _records(
-    judged: JudgedQueries,
-    found: Rankings,
-    collection: TextCollection,
-    values: Mapping[tuple[str, int], Floats],
-    units: Ints,
+    found: Rankings, collection: TextCollection, values: Mapping[tuple[str, int], Floats], units: Ints
 ) -> Iterator[dict[str, Any]]:
     names = [document.id for document in collection.documents]
     best = found.relevant.best
-    for i, query in enumerate(judged.queries):
+    for i, query in enumerate(found.judged.queries):
         yield {
             "id": query.id,
             "query": "text",
@@ -245,7 +240,7 @@ def _records(
             **{key: query.meta[key] for key in ("image_id",) if key in query.meta},
             "unit": int(units[i]),
             "rank": int(best[i]) if best[i] != NOT_FOUND else None,
-            "relevant": [names[item] for item in judged.positives[i]],
+            "relevant": [names[item] for item in found.judged.positives[i]],
             "tied": bool(found.relevant.tied[i]),
             **{f"{measure}_at_{k}": round(float(column[i]), 12) for (measure, k), column in values.items()},
             "top": [names[item] for item in found.top[i] if item >= 0],

@@ -19,7 +19,6 @@ from eyechart.settings.tasks import TextRetrievalSettings, TextSearchSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import Prediction, Task, TaskContext, counted, encode_texts
 from eyechart.tasks.ranked_queries import (
-    JudgedQueries,
     MtebValues,
     Rankings,
     mteb_scores,
@@ -58,7 +57,6 @@ class TextPrediction(Prediction):
     """The scored queries and their rankings."""
 
     collection: TextCollection
-    judged: JudgedQueries
     found: Rankings
     mteb: MtebValues | None
     """MTEB's own values; None if relevance is fractional, which MTEB does not support."""
@@ -66,9 +64,9 @@ class TextPrediction(Prediction):
 
     def only(self, keep: NDArray[np.int64]) -> Self:
         """Return the prediction for the queries at positions ``keep``."""
-        judged = self.judged.only(keep)
-        mteb = self.mteb and self.mteb.only({query.id for query in judged.queries})
-        return replace(super().only(keep), judged=judged, found=self.found.only(keep), mteb=mteb)
+        found = self.found.only(keep)
+        mteb = self.mteb and self.mteb.only({query.id for query in found.judged.queries})
+        return replace(super().only(keep), found=found, mteb=mteb)
 
 
 def reranker_of(settings: TextSearchSettings) -> dict[str, ModelSpec]:
@@ -146,7 +144,6 @@ class TextRetrieval(Task):
             entries=tuple(entry for entry in context.manifest.entries if entry.id in scored),
             failures=(),
             collection=collection,
-            judged=judged,
             left_out=judged.left_out,
             found=found,
             mteb=mteb if all(gain == int(gain) for gain in gains) else None,
@@ -156,7 +153,7 @@ class TextRetrieval(Task):
 
     def score(self, prediction: TextPrediction, settings: TextRetrievalSettings) -> Outcome:
         """Score the rankings."""
-        outcome = ranked_queries.score(prediction.judged, prediction.found, prediction.collection)
+        outcome = ranked_queries.score(prediction.found, prediction.collection)
         details = {**outcome.details, **{key: value for key in CAPTION_FACTS if (value := getattr(settings, key))}}
         metrics = dict(outcome.metrics)
         if prediction.mteb is not None:

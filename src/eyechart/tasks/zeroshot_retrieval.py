@@ -27,8 +27,8 @@ from eyechart.tasks.base import (
 )
 from eyechart.tasks.caption_search import (
     DISTINCT,
+    Directions,
     RetrievalPrediction,
-    Search,
     full_metrics,
     mean_recall,
     recalls,
@@ -120,7 +120,7 @@ def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetriev
     chosen = [i for i, query in enumerate(collection.queries) if query.id in ids]
     ranking = ranked_queries.rank_all(judged, prediction.queries[chosen], prediction.documents)
     ks = sorted({*settings.recall_k, 10, *(ranked_queries.KS if settings.metrics == "full" else ())})
-    outcome = ranked_queries.score(judged, ranking, collection, ks)
+    outcome = ranked_queries.score(ranking, collection, ks)
     kinds = [_kind(document) for document in collection.documents]
     found = Counter(kinds[row[0]] for row in ranking.top)
     metrics = outcome.metrics
@@ -194,16 +194,17 @@ def _score_captions(prediction: RetrievalPrediction, settings: ZeroshotRetrieval
     for k in ks if full else [int(main[1])] if main else []:
         metrics[f"mean_recall@{k}"] = mean_recall(k, metrics)
     if full:
-        for (way, ranks), fields in zip(found.both, (text_fields, image_fields), strict=True):
-            more, values = full_metrics(way, ranks, ks, repeats=bool(repeats) and way is found.to_text)
+        for way, fields in zip(found, (text_fields, image_fields), strict=True):
+            more, values = full_metrics(way, ks, repeats=bool(repeats) and way.query == "image")
             metrics |= more
             fields |= {name: dict(enumerate(np.round(column, 12).tolist())) for name, column in values.items()}
     if repeats:
         distinct, first = search(prediction, number)
         metrics |= recalls(distinct, ks, DISTINCT)
-        image_fields[f"rank{DISTINCT}"] = dict(enumerate(distinct.text_ranks.ranks.tolist()))
+        by_text, by_image = (way.ranks.ranks.tolist() for way in distinct)
+        image_fields[f"rank{DISTINCT}"] = dict(enumerate(by_image))
         places = np.searchsorted(prediction.asked_captions, first)
-        text_fields[f"rank{DISTINCT}"] = dict(zip(places.tolist(), distinct.image_ranks.ranks.tolist(), strict=True))
+        text_fields[f"rank{DISTINCT}"] = dict(zip(places.tolist(), by_text, strict=True))
     return Outcome(
         metrics=metrics,
         records=search_records(prediction, found, image_fields, text_fields),
@@ -212,7 +213,7 @@ def _score_captions(prediction: RetrievalPrediction, settings: ZeroshotRetrieval
     )
 
 
-def _notices(prediction: RetrievalPrediction, ks: Sequence[int], found: Search, repeats: int) -> Iterator[Notice]:
+def _notices(prediction: RetrievalPrediction, ks: Sequence[int], found: Directions, repeats: int) -> Iterator[Notice]:
     for gallery, size in (("images", len(prediction.images)), ("captions", len(prediction.texts))):
         trivial = [k for k in ks if k >= size]
         always = "With {size} {gallery}, recall@{first} is always 1: use a smaller k."
@@ -223,7 +224,7 @@ def _notices(prediction: RetrievalPrediction, ks: Sequence[int], found: Search, 
         "metrics that end in _distinct_texts count equal captions as one."
     )
     yield from counted("repeated_texts", repeats, repeated, all=len(prediction.texts))
-    several = int((found.to_image.positives.counts() > 1).sum())
+    several = int((found[0].positives.counts() > 1).sum())
     shared = "{n} texts belong to several images: finding any of them counts as right."
     yield from counted("shared_texts", several, shared)
-    yield from counted("ties", sum(int(ranks.tied.sum()) for _, ranks in found.both), TIES)
+    yield from counted("ties", sum(int(way.ranks.tied.sum()) for way in found), TIES)
