@@ -183,7 +183,8 @@ def _free_space(folders: Sequence[Path]) -> tuple[tuple[tuple[Path, ...], int], 
         existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
         device = existing.stat().st_dev
         by_device.setdefault(device, []).append(folder)
-        free.setdefault(device, disk_usage(existing).free)
+        if device not in free:
+            free[device] = disk_usage(existing).free
     return tuple((tuple(group), free[device]) for device, group in by_device.items())
 
 
