@@ -65,12 +65,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _dry_run(config: Config) -> int:
-    from eyechart.estimate import estimate, estimate_lines
+    from eyechart.estimate import estimate
     from eyechart.io.files import without_cache_writes
 
     with without_cache_writes():
-        found = estimate(config, lambda line: write_message(UserMessage("{line}\n", line=line), sys.stderr))
-    for line in estimate_lines(found, skip_existing=config.skip_existing):
+        lines = estimate(config, lambda line: write_message(UserMessage("{line}\n", line=line), sys.stderr))
+    for line in lines:
         write_message(UserMessage("{line}\n", line=line), sys.stdout)
     return 0
 
