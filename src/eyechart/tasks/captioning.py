@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from eyechart import stats
 from eyechart.errors import DataError
 from eyechart.manifest import Failure
-from eyechart.messages import UserMessage
 from eyechart.metrics.captions import (
     cider,
     ptb_captions,
@@ -125,6 +125,5 @@ def _add_java(
         return counted("no_meteor_spice", 2, "METEOR and SPICE are not computed: {reason}.", reason=reason)
     found, problems = score_with_java(captions, references)
     metrics |= {name: Metric(value, n=len(captions)) for name, value in found.items()}
-    return tuple(
-        Notice("no_meteor_spice", 1, UserMessage("not computed: {problem}", problem=problem)) for problem in problems
-    )
+    lost = (counted("no_meteor_spice", 1, "not computed: {problem}", problem=problem) for problem in problems)
+    return tuple(chain.from_iterable(lost))

@@ -56,15 +56,6 @@ class SelectionPrediction(Prediction):
         )
 
 
-@dataclass(frozen=True)
-class Question:
-    """One question: scores of its images (rows) and texts (columns), and which pairs match."""
-
-    name: str
-    scores: Vectors
-    right: NDArray[np.bool_]
-
-
 class ImageCaptionSelection(Task):
     """image_acc (caption to image), text_acc (image to caption) and acc (both), per question.
 
@@ -95,7 +86,7 @@ class ImageCaptionSelection(Task):
     def score(self, prediction: SelectionPrediction, settings: NoSettings) -> Outcome:  # noqa: ARG002
         """Score every question in both directions."""
         need_samples(prediction)
-        answers = [_answer(question) for question in questions(prediction)]
+        answers = [_answer(*question) for question in _questions(prediction)]
         metrics: dict[str, Metric] = {}
         for name in ("image_acc", "text_acc", "acc"):
             judged = [answer for answer in answers if name in answer]
@@ -129,8 +120,8 @@ class ImageCaptionSelection(Task):
         )
 
 
-def questions(prediction: SelectionPrediction) -> Iterator[Question]:
-    """Group the samples by question.
+def _questions(prediction: SelectionPrediction) -> Iterator[tuple[str, Vectors, NDArray[np.bool_]]]:
+    """Yield the name of each question, the scores of its images (rows) and texts (columns), and which pairs match.
 
     The first text of an image is its right one, and every other text of the question is wrong. Images with the same
     ``meta["text"]`` share their right text; texts that merely read alike are different ones, and tie.
@@ -154,40 +145,39 @@ def questions(prediction: SelectionPrediction) -> Iterator[Question]:
                     pairs.append((row, columns[key]))
         right = np.zeros((len(images), len(rows)), bool)
         right[tuple(np.array(pairs).T)] = True
-        yield Question(name, pair_scores(prediction.images[images], prediction.texts[rows]), right)
+        yield name, pair_scores(prediction.images[images], prediction.texts[rows]), right
 
 
 def _question_of(entry: Entry) -> str:
     return str(entry.meta.get("question", entry.id))
 
 
-def _answer(question: Question) -> dict[str, Any]:
+def _answer(question: str, scores: Vectors, right: NDArray[np.bool_]) -> dict[str, Any]:
     """Score a question and return its record."""
-    by_text, by_image = choose(question.scores, question.right), choose(question.scores.T, question.right.T)
-    directions = {"text_acc": (by_text, question.right), "image_acc": (by_image, question.right.T)}
+    directions = {"text_acc": (choose(scores, right), right), "image_acc": (choose(scores.T, right.T), right.T)}
     judged = {name: choice for name, (choice, _) in directions.items() if choice is not None}
     if not judged:
         raise DataError(
             "Question {name} has nothing to choose from.",
             advice="It needs a wrong text for its image, or a wrong image for its text.",
-            name=question.name,
+            name=question,
         )
-    chance = {name: chance_choice(right) for name, (choice, right) in directions.items() if choice is not None}
+    chance = {name: chance_choice(pairs) for name, (choice, pairs) in directions.items() if choice is not None}
     if len(judged) == 1:
         chance["acc"] = next(iter(chance.values()))
-    elif question.right.shape == (2, 2):
+    elif right.shape == (2, 2):
         chance["acc"] = 1 / 6
     correct = all(choice.correct for choice in judged.values())
     tied = not correct and all(choice.correct or choice.tied for choice in judged.values())
-    answer: dict[str, Any] = {"id": question.name, "correct": correct, "tied": tied}
+    answer: dict[str, Any] = {"id": question, "correct": correct, "tied": tied}
     answer |= {name: choice.correct for name, choice in judged.items()} | {"acc": correct, "chance": chance}
-    if question.right.shape[1] == 1:
-        own = question.right[:, 0]
-        index = jaccard(question.scores[:, 0], own)
+    if right.shape[1] == 1:
+        own = right[:, 0]
+        index = jaccard(scores[:, 0], own)
         answer |= {"jaccard_score": index, "candidates": len(own), "wanted": int(own.sum())}
         answer |= {name: index for name, sizes in SIZES.items() if len(own) in sizes}
         chance["jaccard_score"] = chance_jaccard(len(own), int(own.sum()))
-    return answer | {"scores": [[round(float(score), 6) for score in row] for row in question.scores]}
+    return answer | {"scores": [[round(float(score), 6) for score in row] for row in scores]}
 
 
 def _jaccards(answers: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:

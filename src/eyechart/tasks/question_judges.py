@@ -19,7 +19,6 @@ from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.datasets.questions.prediction_files import load_table
 from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.inference.answers import CachedGenerator
-from eyechart.messages import UserMessage
 from eyechart.metrics.cell_values import Row, as_score, as_text
 from eyechart.models.access import Access, priced
 from eyechart.scorers.judging import JUDGE_SETTINGS, Judge, load_prompts
@@ -27,7 +26,7 @@ from eyechart.scorers.rule import JUDGE, UNREADABLE, RuleResult
 from eyechart.scorers.scoring import EXACT, ScoredRows, score_rows
 from eyechart.settings.tasks import QuestionTaskSettings
 from eyechart.stats import Agreement, cohen_kappa, krippendorff_alpha
-from eyechart.tasks.base import TaskContext
+from eyechart.tasks.base import TaskContext, counted
 from eyechart.types import Answer, ModelSpec, Notice, Prompt
 
 MOST_JUDGES = 9
@@ -119,26 +118,22 @@ def score_runs(
     judges: Sequence[MeteredJudge],
     settings: QuestionTaskSettings,
     on_error: str,
-) -> tuple[list[ScoredRows], list[Notice]]:
+) -> tuple[list[ScoredRows], tuple[Notice, ...]]:
     """Score the answers of all repeats; if a judge fails and the user allows it, by rule alone."""
     read = partial(score_rows, benchmark=benchmark, extractor=settings.extractor)
     if not judges:
-        return [read(rows) for rows in runs], []
+        return [read(rows) for rows in runs], ()
     prompts = load_prompts(settings.judge_prompts)
     asked = [Judge(judge.name, judge.ask, prompts, settings.judge_repeats, on_error) for judge in judges]
     try:
-        return [read(rows, judges=asked) for rows in runs], []
+        return [read(rows, judges=asked) for rows in runs], ()
     except EyechartError as error:
         if settings.judge_fallback != EXACT or isinstance(error, UsageError | DataError) or benchmark.needs_judge:
             raise
         names = ", ".join(judge.name for judge in judges)
-        message = UserMessage(
-            "The judge {names} failed ({reason}): scored by {exact} instead.",
-            names=names,
-            reason=error.message,
-            exact=EXACT,
-        )
-        return [read(rows) for rows in runs], [Notice("judge_failed", 1, message)]
+        failed = "The judge {names} failed ({reason}): scored by {exact} instead."
+        notices = counted("judge_failed", 1, failed, names=names, reason=error.message, exact=EXACT)
+        return [read(rows) for rows in runs], notices
 
 
 def judge_arguments(context: TaskContext) -> dict[str, Any]:
