@@ -22,6 +22,11 @@ from eyechart.settings.tasks import OpenSettings, TaskSettings
 from eyechart.stats import Interval
 from eyechart.types import DatasetInfo, Job, Kind, Metric, ModelSpec, Notice, OnError, Outcome, RecordForm, Role
 
+MANY = 3
+"""Two different inputs may share a vector by chance, but not this many."""
+HAIR = 1e-9
+"""Tolerance for rounding that puts an interval's end on the wrong side of the value."""
+
 
 def no_extra_model(part: str) -> NoReturn:
     """Raise: the job has no such extra model."""
@@ -193,10 +198,6 @@ def need_samples(prediction: Prediction) -> None:
         )
 
 
-HAIR = 1e-9
-"""Tolerance for rounding that puts an interval's end on the wrong side of the value."""
-
-
 def make_metric(value: float, interval: Interval | None, **known: Any) -> Metric:
     """Make a metric; without an interval (too few samples) both of its ends are None."""
     if interval is None:
@@ -205,13 +206,6 @@ def make_metric(value: float, interval: Interval | None, **known: Any) -> Metric
     low = value if value < low < value + HAIR else low
     high = value if value - HAIR < high < value else high
     return Metric(value, low, high, **known)
-
-
-# Images and texts of a task as vectors, with notices about collapsed embeddings.
-
-
-MANY = 3
-"""Two different inputs may share a vector by chance, but not this many."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,17 @@ from eyechart.metrics.vectors import Floats, Ints, Vectors
 from eyechart.tasks.base import Prediction, make_metric
 from eyechart.types import MeanOf, Metric
 
+DEPTH = 10
+"""The k of MRR, nDCG and MAP."""
+DISTINCT = "_distinct_texts"
+"""Suffix of metrics and record fields that count equal texts as one."""
+EXAMPLES = 200
+"""Number of hardest queries per direction whose records list what was retrieved instead."""
+SHOWN = 5
+
+Fields = Mapping[str, Mapping[int, float]]
+"""Additional record fields by name, one value per query."""
+
 
 @dataclass(frozen=True)
 class RetrievalPrediction(Prediction):
@@ -127,15 +138,6 @@ def _places(chosen: Ints, n: int) -> Ints:
     return place
 
 
-# Metrics of retrieval between images and captions, with chance levels and the highest reachable values.
-
-
-DEPTH = 10
-"""The k of MRR, nDCG and MAP."""
-DISTINCT = "_distinct_texts"
-"""Suffix of metrics and record fields that count equal texts as one."""
-
-
 def recalls(ways: Directions, ks: Sequence[int], suffix: str = "") -> dict[str, Metric]:
     """Compute recall@k of both directions; those at the smallest k are primary.
 
@@ -215,17 +217,6 @@ def _chance(way: Direction, name: str, k: int) -> float:
 def _with_best(metric: Metric, best: float) -> Metric:
     """Add the highest reachable value if it is below 1."""
     return metric if best == 1 else replace(metric, best=best)
-
-
-# One record per image and per caption: the rank of its match, and what was retrieved instead.
-
-
-EXAMPLES = 200
-"""Number of hardest queries per direction whose records list what was retrieved instead."""
-SHOWN = 5
-
-Fields = Mapping[str, Mapping[int, float]]
-"""Additional record fields by name, one value per query."""
 
 
 def search_records(

@@ -46,6 +46,12 @@ _LETTERS_PER_TOKEN = 4
 _SHOWN = 200
 _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and symbols that render as blank."""
+BY_CLASS = ("classification", "multilabel")
+"""Kinds of datasets whose class names are the queries."""
+USER = "user"
+"""Role of the message that carries the prompt, after the image. EvalScope's is system, before the image."""
+INCOMPLETE = "_incomplete"
+"""Suffix of the folder used when an earlier run left more captions."""
 
 
 def caption_problem(answer: Answer) -> str:
@@ -104,13 +110,6 @@ def _quoted(text: str) -> str:
     return repr(line if len(line) <= _SHOWN else f"{line[:_SHOWN]}...")
 
 
-# A text retrieval dataset made from captions.
-
-
-BY_CLASS = ("classification", "multilabel")
-"""Kinds of datasets whose class names are the queries."""
-
-
 def as_collection(captions: Mapping[int, Answer], sources: Mapping[str, str], manifest: Manifest) -> TextCollection:
     """Build the text retrieval dataset: captions are the documents, the images' own texts are the queries.
 
@@ -157,15 +156,6 @@ def _queries(manifest: Manifest) -> Iterator[tuple[str, Sequence[int]]]:
         yield from ((entry.texts[0], [i]) for i, entry in enumerate(manifest.entries) if entry.texts)
     else:
         yield from ((text, [i]) for i, entry in enumerate(manifest.entries) for text in entry.texts if text.strip())
-
-
-# Image captioning that writes a text retrieval dataset: queries find images by their captions.
-
-
-USER = "user"
-"""Role of the message that carries the prompt, after the image. EvalScope's is system, before the image."""
-INCOMPLETE = "_incomplete"
-"""Suffix of the folder used when an earlier run left more captions."""
 
 
 @dataclass(frozen=True)

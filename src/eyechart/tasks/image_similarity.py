@@ -116,9 +116,6 @@ def _records(
     ]
 
 
-# Visual STS: correlation of cosine similarity with human similarity ratings of image pairs.
-
-
 @dataclass(frozen=True)
 class SimilarityPrediction(Prediction):
     """Unit vectors of the images."""

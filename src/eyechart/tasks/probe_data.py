@@ -17,6 +17,9 @@ from eyechart.tasks.base import TaskContext, counted, encode_images
 from eyechart.tasks.label_metrics import labels_of
 from eyechart.types import Notice
 
+FEW_SHARED = 0.1
+"""Share of test images that may also be in the training data, with a notice: public datasets contain copies."""
+
 
 def few_per_class(labels: Ints, k: int, seed: int, names: Sequence[str] = ()) -> Ints:
     """Draw ``k`` positions of every class that occurs, ascending; ``k`` below 1 means all of them.
@@ -131,13 +134,6 @@ DRAWS: Mapping[str, Callable[[Ints, int, int, Sequence[str]], Ints]] = {
     "clip_benchmark": peer_draw,
 }
 """Sampling procedures by name."""
-
-
-# Training data of probes: features of the training and validation images, disjoint from the test images.
-
-
-FEW_SHARED = 0.1
-"""Share of test images that may also be in the training data, with a notice: public datasets contain copies."""
 
 
 @dataclass(frozen=True)

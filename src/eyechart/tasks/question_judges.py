@@ -32,6 +32,11 @@ from eyechart.types import Answer, ModelSpec, Notice, Prompt
 MOST_JUDGES = 9
 JUDGE_ROLES = ("judge", *(f"judge_{number}" for number in range(2, MOST_JUDGES + 1)))
 """Roles of the judges of a job, in order."""
+_WORDS = {
+    **dict.fromkeys(("right", "correct", "true", "yes"), 1.0),
+    **dict.fromkeys(("wrong", "incorrect", "false", "no"), 0.0),
+}
+Verdicts = NDArray[np.float64]
 
 
 def judge_specs(settings: QuestionTaskSettings) -> dict[str, ModelSpec]:
@@ -144,15 +149,6 @@ def judge_arguments(context: TaskContext) -> dict[str, Any]:
     return {"model": spec.name, "api_base": spec.options.get("api_base", "")}
 
 
-# Human verdicts on some answers, read from a table.
-
-
-_WORDS = {
-    **dict.fromkeys(("right", "correct", "true", "yes"), 1.0),
-    **dict.fromkeys(("wrong", "incorrect", "false", "no"), 0.0),
-}
-
-
 def read_verdicts(path: str, answers: Mapping[str, str]) -> dict[str, float]:
     """Read human verdicts by index: 1 right, 0 wrong, or a grade in between.
 
@@ -216,12 +212,6 @@ def _grade(path: str, index: str, cell: object) -> float:
             grade=word,
         )
     return grade
-
-
-# The judge audit: judges' agreement with themselves, each other and people, and each judge's own number.
-
-
-Verdicts = NDArray[np.float64]
 
 
 def audit(

@@ -23,6 +23,9 @@ from eyechart.types import MeanOf, Metric, Notice, Outcome
 
 PRIMARY = "Overall"
 """Preferred name of the primary metric; without it, the first number."""
+CATEGORIES = ("category", "l2-category")
+"""Columns whose values get an accuracy each with ``--metrics full``."""
+_COPIED = ("l2-category", "split", "g_index")
 
 
 def user_outcome(returned: Sequence[Any], rows: Sequence[Row], decided_by: str, notices: Sequence[Notice]) -> Outcome:
@@ -88,14 +91,6 @@ def _record(row: Row, **scored: Any) -> dict[str, Any]:
         "thinking": row.get("thinking"),
         "category": row.get("category"),
     }
-
-
-# From the scores of a benchmark's answers, one set per repeat, to metrics with intervals, records and notices.
-
-
-CATEGORIES = ("category", "l2-category")
-"""Columns whose values get an accuracy each with ``--metrics full``."""
-_COPIED = ("l2-category", "split", "g_index")
 
 
 @dataclass(frozen=True)

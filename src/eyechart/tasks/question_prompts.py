@@ -32,6 +32,13 @@ NO_IMAGES, SWAPPED = "no_images", "swapped"
 BLIND_RESULTS = {NO_IMAGES: "blind", SWAPPED: "swapped"}
 """Name of each control in the names of results."""
 _ADVICE = UserMessage("Use {--blind} without a value to show no images.")
+Generate = Callable[[Iterable[Prompt]], Iterable[tuple[str, Answer]]]
+Build = Callable[[Record], Any]
+CUT = "length"
+"""The finish reason of an answer truncated at the token limit."""
+_THINKING = "<think>"
+FAILED_ROW = {"prediction": "", "finish_reason": "failed"}
+"""Columns of a row without an answer."""
 
 
 def without_images(messages: Iterable[Message]) -> tuple[Message, ...]:
@@ -79,18 +86,6 @@ class ImageSwap:
 def _images_of(messages: Iterable[Message]) -> dict[bytes, ImageRef]:
     parts = (part for message in messages for part in message.parts)
     return {part.digest(): part for part in parts if isinstance(part, ImageRef)}
-
-
-# Answers of a generator to a benchmark's questions, single-turn or multi-turn.
-
-
-Generate = Callable[[Iterable[Prompt]], Iterable[tuple[str, Answer]]]
-Build = Callable[[Record], Any]
-CUT = "length"
-"""The finish reason of an answer truncated at the token limit."""
-_THINKING = "<think>"
-FAILED_ROW = {"prediction": "", "finish_reason": "failed"}
-"""Columns of a row without an answer."""
 
 
 @dataclass

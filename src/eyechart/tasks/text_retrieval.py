@@ -1,4 +1,4 @@
-"""Prompts prepended to queries and documents before embedding."""
+"""Text retrieval: find the documents relevant to a query, with an encoder and optionally a reranker."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ from eyechart.types import DatasetInfo, Document, Metric, ModelCard, ModelSpec, 
 ROLES = ("query", "document")
 GIVEN_PROMPTS = {"sentence-transformers": {"prompts": "given"}}
 """Model option that leaves prompts to the caller, which prepends them by role."""
+RERANKER = "reranker"
+CAPTION_FACTS = ("captions_by", "caption_prompt")
+"""Settings about generated texts that the details of a result repeat."""
 
 
 def prompts_of(context: TaskContext, settings: TextSearchSettings) -> dict[str, str]:
@@ -42,14 +45,6 @@ def prompts_of(context: TaskContext, settings: TextSearchSettings) -> dict[str, 
 def with_prompt(prompts: Mapping[str, str], role: str, texts: Sequence[str]) -> list[str]:
     """Prepend the prompt of a role to texts."""
     return [prompts.get(role, "") + text for text in texts]
-
-
-# Text retrieval: find the documents relevant to a query, with an encoder and optionally a reranker.
-
-
-RERANKER = "reranker"
-CAPTION_FACTS = ("captions_by", "caption_prompt")
-"""Settings about generated texts that the details of a result repeat."""
 
 
 @dataclass(frozen=True)

@@ -144,9 +144,6 @@ def _kind(item: Document) -> str:
     return "image+text" if shown and spoken else "image" if shown else "text"
 
 
-# Zero-shot retrieval: find the image for a caption, and the captions for an image.
-
-
 class ZeroshotRetrieval(Task):
     """image_retrieval_recall@k (caption to image) and text_retrieval_recall@k (image to caption).
 
@@ -190,8 +187,8 @@ def _score_captions(prediction: RetrievalPrediction, settings: ZeroshotRetrieval
     if repeats:
         metrics = with_repeats(metrics, prediction, number, ks)
     full = settings.metrics == "full"
-    main = MEAN_RECALL.fullmatch(settings.main_metric or "")  # the one that the catalogue names
-    for k in ks if full else [int(main[1])] if main else []:
+    named = MEAN_RECALL.findall(settings.main_metric or "")  # the main metric in the catalogue may be such a mean
+    for k in ks if full else map(int, named):
         metrics[f"mean_recall@{k}"] = mean_recall(k, metrics)
     if full:
         for way, fields in zip(found, (text_fields, image_fields), strict=True):
