@@ -110,8 +110,8 @@ MUTANTS = [
     Mutant(
         "tasks: recall at k is one too generous",
         "tasks/caption_search.py",
-        "(ranks.ranks <= k)",
-        "(ranks.ranks <= k + 1)",
+        "(way.ranks.ranks <= k)",
+        "(way.ranks.ranks <= k + 1)",
         "tests/tasks/test_zeroshot.py tests/tasks/test_repeated_captions.py",
     ),
     Mutant(
