@@ -81,7 +81,10 @@ class Captioning(Task):
         other = np.empty(n, np.int64)
         other[circle] = np.roll(circle, 1)
         chance = score_captions([captions[i] for i in other], references, TOKENIZER)
-        per_image = _per_image(captions, references)
+        words, truths = ptb_captions(captions), ptb_references(references)
+        joined = [[" ".join(truth) for truth in texts] for texts in truths]
+        rouge = [rouge_l(" ".join(own), texts) for own, texts in zip(words, joined, strict=True)]
+        per_image = {"ROUGE_L": rouge, "CIDEr": cider(words, truths)}  # the metrics that are means over images
         metrics = {}
         for name, value in score_captions(captions, references, TOKENIZER).items():
             is_mean = name in per_image
@@ -106,14 +109,6 @@ class Captioning(Task):
             notices=(*missing, *counted("empty_captions", empty, "{n} captions are empty.")),
             details={"prompt": settings.prompt, "tokenizer": TOKENIZER},
         )
-
-
-def _per_image(captions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, list[float]]:
-    """Return the per-image values of the metrics that are means over images."""
-    words, truths = ptb_captions(captions), ptb_references(references)
-    joined = [[" ".join(truth) for truth in texts] for texts in truths]
-    rouge = [rouge_l(" ".join(own), texts) for own, texts in zip(words, joined, strict=True)]
-    return {"ROUGE_L": rouge, "CIDEr": cider(words, truths)}
 
 
 def _add_java(

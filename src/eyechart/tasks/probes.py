@@ -38,7 +38,7 @@ from eyechart.tasks.probe_data import (
     hold_out_per_class,
     training_data,
 )
-from eyechart.types import DatasetInfo, Fact, Metric, Outcome
+from eyechart.types import DatasetInfo, Metric, Outcome
 
 
 @dataclass(frozen=True)
@@ -157,12 +157,7 @@ class Probe(Task):
             outcome,
             metrics=metrics,
             details={"classnames": list(prediction.info.classnames), **outcome.details, **prediction.details},
-            facts={**outcome.facts, **self.facts(prediction, settings)},
         )
-
-    def facts(self, prediction: ProbePrediction, settings: Any) -> dict[str, Fact]:  # noqa: ARG002 - for few
-        """Return additional values for the result file's metrics."""
-        return {}
 
 
 class Knn(Probe):
@@ -281,13 +276,16 @@ class LinearProbe(Probe):
             fit(data, decay).scores, {"weight_decay": decay, "epochs": schedule.epochs, "device": place}
         )
 
-    def facts(self, prediction: ProbePrediction, settings: LinearProbeSettings) -> dict[str, Fact]:
-        """Return the training parameters under CLIP_benchmark's names; with folds, weight decay may differ per fold."""
+    def score(self, prediction: ProbePrediction, settings: LinearProbeSettings) -> Outcome:
+        """Add the training parameters under CLIP_benchmark's names; with folds, weight decay may differ per fold."""
+        outcome = super().score(prediction, settings)
         probe = prediction.details["probe"]
-        return {
+        facts = {
+            **outcome.facts,
             **({"weight_decay": probe["weight_decay"]} if "weight_decay" in probe else {}),
             "epochs": settings.fewshot_epochs,
             "seed": settings.seed,
             "fewshot_k": settings.fewshot_k,
             "normalized": settings.normalize,
         }
+        return replace(outcome, facts=facts)

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart import stats
-from eyechart.errors import DataError, LanguageError, UsageError
+from eyechart.errors import DataError, EyechartError, LanguageError, UsageError
 from eyechart.languages import is_main
 from eyechart.manifest import Entry
-from eyechart.messages import UserMessage
 from eyechart.metrics.classification import (
     Likelihoods,
     adaptive_calibration_error,
@@ -98,17 +97,14 @@ class ZeroshotClassification(Task):
         """Reject a dataset without class names or prompts."""
         super().check(info, settings)
         if not info.classnames:
-            raise (DataError if is_main(info.language) else LanguageError)(
-                UserMessage(
-                    "{name}: no class names for language {language!r} in {source}.",
-                    name=info.name,
-                    language=info.language,
-                    source=info.source,
-                ),
-                advice=UserMessage(
-                    "Add classnames{language}.txt (one name per line), or use {--custom_classname_file}.",
-                    language="" if is_main(info.language) else f".{info.language}",
-                ),
+            kind: type[EyechartError] = DataError if is_main(info.language) else LanguageError
+            raise kind(
+                "{name}: no class names for language {language!r} in {source}.",
+                advice="Add classnames{suffix}.txt (one name per line), or use {--custom_classname_file}.",
+                name=info.name,
+                language=info.language,
+                source=info.source,
+                suffix="" if is_main(info.language) else f".{info.language}",
             )
         for template in info.templates:
             check_template(template, info.source)
