@@ -155,22 +155,29 @@ def small(count, deadly=()):
     return listed({str(i): ImageRef(str(i), encoded(noise_image(i, size), "png")) for i, size in sizes.items()})
 
 
-def what_is_there():
-    """List everything that a process could leave behind."""
-    return {*Path("/dev/shm").iterdir(), *multiprocessing.active_children()}  # noqa: S108 - only listed
+PREFIX = f"/eyechart-{os.getpid()}"
+"""Name of this process's semaphores: other processes on the machine have theirs in the same folder."""
 
 
-def left_behind(before):
-    """Return what appeared since and stays; files of other processes on this machine come and go."""
+@pytest.fixture(autouse=True)
+def own_semaphores(monkeypatch):
+    monkeypatch.setitem(multiprocessing.current_process()._config, "semprefix", PREFIX)
+
+
+def left_behind():
+    """List the processes and semaphores that stay; the resource tracker removes some a moment after a process died."""
     until = time.monotonic() + PATIENCE
-    while (left := what_is_there() - before) and time.monotonic() < until:
+    while True:
+        semaphores = Path("/dev/shm").glob(f"*{PREFIX.strip('/')}-*")  # noqa: S108 - only listed
+        left = [*semaphores, *multiprocessing.active_children()]
+        if not left or time.monotonic() > until:
+            return left
         time.sleep(0.1)
-    return left
 
 
 def test_the_image_of_a_worker_that_dies_is_named_and_no_other_is_lost(tmp_path):
     deadly = (9, 30)
-    samples, before = small(40, deadly), what_is_there()
+    samples = small(40, deadly)
     (tmp_path / "marks").mkdir()
     encoder = seeing(Deadly(tmp_path / "marks", 100))
 
@@ -180,7 +187,7 @@ def test_the_image_of_a_worker_that_dies_is_named_and_no_other_is_lost(tmp_path)
     assert [failure.reason for failure in failures] == [f"{i}: the process decoding the image died." for i in deadly]
     assert there == [i not in deadly for i in range(40)]
     assert found.tobytes() == vectors(tmp_path / "none", seeing(), small(40), processes=0)[1][there].tobytes()
-    assert not left_behind(before)
+    assert not left_behind()
 
 
 def test_a_dead_worker_is_named_in_a_process_that_used_torch_s_loader_before(tmp_path, monkeypatch):
@@ -218,16 +225,15 @@ def test_workers_that_keep_dying_end_the_run(tmp_path, monkeypatch):
 def test_a_broken_image_ends_the_run_with_the_same_words_and_nothing_is_left(tmp_path):
     samples = small(30)
     samples[20] = (samples[20][0], Sample("20", ImageRef("20.png", b"another one")))
-    said, before = [], None
+    said = []
 
     for processes in (0, 1):
-        before = what_is_there() if before is None else before
         with pytest.raises(DataError) as caught:
             embed(tmp_path / str(processes), seeing(), samples, processes=processes)
         said.append(str(caught.value))
         del caught  # it knows where it was raised, and what was there
         gc.collect()
-        assert not left_behind(before)
+        assert not left_behind()
 
     assert said[0] == said[1]
 
@@ -417,7 +423,8 @@ if __name__ == "__main__":
     def samples():
         for i, sample in enumerate(small(40)):
             if i == 39:
-                print(*[child.pid for child in multiprocessing.active_children()], flush=True)
+                children = multiprocessing.active_children()
+                print(*[child.pid for child in children], *Path("/dev/shm").glob(f"*{sys.argv[2][1:]}-*"), flush=True)
                 sys.stdin.read()
             yield sample
 
@@ -425,6 +432,7 @@ if __name__ == "__main__":
         def __iter__(self):
             return samples()
 
+    multiprocessing.current_process()._config["semprefix"] = sys.argv[2]
     embed(Path(sys.argv[1]), seeing(), Listed(range(40)), processes=2)
 """
 
@@ -433,9 +441,8 @@ def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path):
     (tmp_path / "run.py").write_text(SCRIPT)
     (tmp_path / "tests_of_processes.py").write_bytes(Path(__file__).read_bytes())
     paths = [str(tmp_path), *sys.path]
-    before = what_is_there()
     run = subprocess.Popen(
-        [sys.executable, "run.py", str(tmp_path / "store")],
+        [sys.executable, "run.py", str(tmp_path / "store"), PREFIX],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         stdin=subprocess.PIPE,
@@ -443,12 +450,13 @@ def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path):
         text=True,
     )
     with run:
-        children = [os.pidfd_open(int(number)) for number in run.stdout.readline().split()]
+        first, second, *semaphores = run.stdout.readline().split()
+        children = [os.pidfd_open(int(first)), os.pidfd_open(int(second))]
         run.kill()
 
-    assert len(children) == 2
+    assert semaphores
     for child in children:
         assert select.select([child], [], [], PATIENCE)[0], "it is still there"
         os.close(child)
-    assert not left_behind(before)  # multiprocessing's resource tracker removes semaphores when all are gone
+    assert not left_behind()
     assert run.returncode == -signal.SIGKILL

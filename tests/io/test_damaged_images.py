@@ -5,14 +5,13 @@ import time
 from pathlib import Path
 
 import pytest
-import skimage
 from PIL import Image
-from skimage import data as photographs
 
 from eyechart.errors import DataError
 from eyechart.io.images import ImageRef, decode_image
 
-FOLDER = Path(skimage.__file__).parent / "data"
+photographs = pytest.importorskip("skimage.data")
+FOLDER = Path(photographs.__file__).parent
 FILES = ("hubble_deep_field.jpg", "retina.jpg", "rocket.jpg", "chelsea.png")
 
 
