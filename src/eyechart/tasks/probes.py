@@ -276,7 +276,7 @@ class LinearProbe(Probe):
             fit(data, decay).scores, {"weight_decay": decay, "epochs": schedule.epochs, "device": place}
         )
 
-    def score(self, prediction: ProbePrediction, settings: LinearProbeSettings) -> Outcome:
+    def score(self, prediction: ProbePrediction, settings: Any) -> Outcome:
         """Add the training parameters under CLIP_benchmark's names; with folds, weight decay may differ per fold."""
         outcome = super().score(prediction, settings)
         probe = prediction.details["probe"]
