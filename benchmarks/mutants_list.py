@@ -59,8 +59,8 @@ MUTANTS = [
     Mutant(
         "plan: the first language for all",
         "plan.py",
-        "                dataset = self.dataset(name, language, task)",
-        "                dataset = self.dataset(name, config.language[0], task)",
+        "read_by(resolve(name, language), task)",
+        "read_by(resolve(name, config.language[0]), task)",
         "tests/test_plan.py tests/datasets/test_resolve.py tests/cli",
     ),
     Mutant(
@@ -80,8 +80,8 @@ MUTANTS = [
     Mutant(
         "session: the data are not part of the identity",
         "session.py",
-        "digest_json([*data, *map(_content, read)])",
-        "digest_json([len(data), *map(_content, read)])",
+        "digest_json([*data, *files])",
+        "digest_json([len(data), *files])",
         "tests/cli/test_eval.py tests/tasks/test_question_answering.py tests/tasks/test_text_retrieval.py",
     ),
     Mutant(
@@ -110,12 +110,16 @@ MUTANTS = [
     Mutant(
         "tasks: recall at k is one too generous",
         "tasks/caption_search.py",
-        "(ranks.ranks <= k)",
-        "(ranks.ranks <= k + 1)",
+        "(way.ranks.ranks <= k)",
+        "(way.ranks.ranks <= k + 1)",
         "tests/tasks/test_zeroshot.py tests/tasks/test_repeated_captions.py",
     ),
     Mutant(
-        "tasks: acc5 is acc1", "tasks/label_metrics.py", "    hits = ranks <= k\n", "    hits = ranks <= 1\n", TASKS
+        "tasks: acc5 is acc1",
+        "tasks/label_metrics.py",
+        "hits = ranking.ranks <= k\n",
+        "hits = ranking.ranks <= 1\n",
+        TASKS,
     ),
     Mutant(
         "tasks: worst group is the best",
@@ -148,8 +152,8 @@ MUTANTS = [
     Mutant(
         "tasks: queries get the document's prompt",
         "tasks/text_retrieval.py",
-        '"query": [',
-        '"document": [',
+        '(("query", asked)',
+        '(("document", asked)',
         "tests/tasks/test_text_retrieval.py",
     ),
     Mutant(

@@ -12,10 +12,10 @@ from eyechart import evaluate, run_task
 from eyechart.cli import main
 from eyechart.compat.evalscope.main import CONFIG_KEYS
 from eyechart.errors import DataError, EyechartError, NotHereError, UsageError, errors_on, first_line
-from eyechart.messages import COMMAND_LINE, UserMessage, join, placeholders, render
+from eyechart.messages import COMMAND_LINE, UserMessage, join, render
 from eyechart.python_api.arguments import ARGUMENTS
 from eyechart.types import Notice
-from support.source_texts import finished_texts, template_sites
+from support.source_texts import finished_texts, placeholders, template_sites
 
 HOSTILE = "{--api_key} {0.__class__} {name} {{}} %s"
 CHINESE = {

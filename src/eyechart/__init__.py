@@ -26,23 +26,7 @@ _PUBLIC = {
 }
 """Public names by module, imported on first use so that ``import eyechart`` is instant."""
 
-__all__ = [
-    "Encoder",
-    "EyechartError",
-    "ModelCard",
-    "ModelSpec",
-    "Result",
-    "Sample",
-    "TaskConfig",
-    "compare",
-    "evaluate",
-    "load_model",
-    "load_results",
-    "read_result",
-    "run_task",
-    "score",
-    "write_report",
-]
+__all__ = list(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:

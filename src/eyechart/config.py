@@ -6,13 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from eyechart.messages import UserMessage
-from eyechart.settings.evaluation import (
-    DataSettings,
-    ModelSettings,
-    PromptSettings,
-    ResultSettings,
-    RunSettings,
-)
+from eyechart.settings.evaluation import DataSettings, ModelSettings, PromptSettings, ResultSettings, RunSettings
 from eyechart.settings.generation import QuestionSettings
 from eyechart.settings.presets import changes, filled
 from eyechart.types import Notice

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -48,11 +49,7 @@ class EyechartError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions are pickled between processes; the default would drop the keyword arguments.
-        return _rebuild, (type(self), self.message, self.advice), self.__dict__
-
-
-def _rebuild(kind: type[EyechartError], message: str, advice: str) -> EyechartError:
-    return kind(message, advice=advice)
+        return partial(type(self), advice=self.advice), (self.message,), self.__dict__
 
 
 @contextmanager
@@ -118,14 +115,17 @@ class ResultError(EyechartError):
 def unknown_name(kind: str, name: str, known: Iterable[str], *, advice: str = "") -> UnknownNameError:
     """Build the error for an unknown name, suggesting up to three similar names."""
     options = sorted(set(known))
-    near = nearest(name, options)
-    if near:
-        hint = UserMessage("Did you mean {names}?", names=" or ".join(near))
-    elif len(options) <= 12:
-        hint = UserMessage("Known: {names}.", names=", ".join(options)) if options else UserMessage("")
-    else:
-        hint = UserMessage("There are {n} known names.", n=len(options))
-    return UnknownNameError("Unknown {kind}: {name!r}.", advice=join((hint, UserMessage(advice))), kind=kind, name=name)
+    otherwise = UserMessage("There are {n} known names.", n=len(options))
+    if len(options) <= 12:
+        otherwise = UserMessage("Known: {names}.", names=", ".join(options)) if options else UserMessage("")
+    hint = join((did_you_mean(name, options, otherwise), UserMessage(advice)))
+    return UnknownNameError("Unknown {kind}: {name!r}.", advice=hint, kind=kind, name=name)
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> UserMessage:
+    """Return advice that suggests up to three similar names; without any, other advice."""
+    near = nearest(name, known)
+    return UserMessage("Did you mean {names}?", names=" or ".join(near)) if near else UserMessage(otherwise)
 
 
 def nearest(name: str, options: Iterable[str], count: int = 3, *, cutoff: float = 0.6) -> list[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from shutil import disk_usage
 
@@ -24,7 +23,7 @@ from eyechart.plan import plan_jobs
 from eyechart.plan_models import model_specs
 from eyechart.results.job_results import check_owner
 from eyechart.results.result import Result, read_result
-from eyechart.run import missing_captions
+from eyechart.run import missing_captions, models_of
 from eyechart.session import Session
 from eyechart.store.vector_store import store_place
 from eyechart.tasks.registry import load_task
@@ -36,8 +35,6 @@ COUNTED = frozenset({"folder", "table", "jsonl", "questions"})
 """Readers that list samples without reading images."""
 BYTES = {"fp32": 4, "fp16": 2}
 """Bytes per number in the vector store."""
-
-
 PATCH = 28
 """Side length in pixels of an image token in current open models; hosted ones are of the same order."""
 LETTERS_PER_TOKEN = 4
@@ -49,53 +46,8 @@ SECONDS_PER_REQUEST = 1.0
 """Time to first token assumed for an image."""
 
 
-@dataclass(frozen=True)
-class JobEstimate:
-    """Estimate of a job; None where a value is unknown."""
-
-    job: Job
-    samples: int | None
-    seconds: float | None
-    """Based on the slowest past run of the same model; cached vectors make it faster."""
-    vectors: int | None
-    """Bytes in the vector store, if none are cached yet."""
-
-    @property
-    def done(self) -> bool:
-        """Whether a result exists; whether it is up to date is only checked by a run."""
-        return self.job.output.exists()
-
-    @property
-    def refused(self) -> str:
-        """Why the run would refuse to overwrite the result; empty if it would not."""
-        try:
-            check_owner(self.job)
-        except ResultError as error:
-            return error.message
-        return ""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Estimate of a run."""
-
-    jobs: tuple[JobEstimate, ...]
-    later: tuple[str, ...]
-    """Titles of jobs on datasets that have to be downloaded first."""
-    datasets: dict[str, str]
-    """Datasets missing on this machine, with their source."""
-    models: dict[str, str]
-    """Models missing on this machine, with their source."""
-    free: tuple[tuple[tuple[Path, ...], int], ...]
-    """Folders that would be written to, by file system, with its free bytes."""
-    past: int
-    """Number of past runs that the times are based on."""
-    offline: bool = False
-    """Whether downloads are disabled."""
-
-
-def estimate(config: Config, say: Callable[[str], object]) -> Estimate:
-    """Plan a run without downloading anything, and estimate it.
+def estimate(config: Config, say: Callable[[str], object]) -> list[str]:
+    """Plan a run without downloading anything; return its jobs, downloads, disk usage and time, line by line.
 
     Args:
         config: The settings.
@@ -103,42 +55,83 @@ def estimate(config: Config, say: Callable[[str], object]) -> Estimate:
     """
     absent: dict[str, NotHereError] = {}
     datasets = OpenDatasets()
-    wanted = config.replaced(offline=True)
-    jobs = plan_jobs(wanted, say, datasets, absent=None if config.offline else absent)
+    jobs = plan_jobs(config.replaced(offline=True), say, datasets, absent=None if config.offline else absent)
     past = list(_past_results({job.output.parent for job in jobs}))
-    store = str(store_place())
-    places = [cache_folder({"cache_dir": config.wds_cache_dir}), hub_cache(), Path.cwd()]
-    places += [] if "://" in store else [Path(store)]  # the vector store may be remote
-    later = [(name, spec, role) for name in absent for spec, role in _models_for(name, config)]
-    used = [(spec, role) for job in jobs for spec, role in _models_of(job)] + [(spec, role) for _, spec, role in later]
-    return Estimate(
-        later=tuple(f"{spec.label} on {name} ({', '.join(config.language)})" for name, spec, _ in later),
-        jobs=tuple(_of_job(job, past, datasets, config) for job in jobs),
-        datasets={name: error.source for name, error in absent.items()},
-        models=dict(_absent_models(used)),
-        free=_free_space(places),
-        past=len(past),
-        offline=config.offline,
+    later = []
+    for name in absent:
+        usual: Role = "generator" if name in question_names() else "encoder"
+        role = usual if config.task[0] == "auto" else load_task(config.task[0]).needs
+        later += [(name, spec, role) for spec in model_specs(config, role, str)]
+    count, timed, vectors = len(jobs) + len(later), list[float](), list[int]()
+    lines: list[str] = ["1 job" if count == 1 else UserMessage("{n} jobs", n=count)]
+    for job in jobs:
+        samples = _samples(job, past, datasets, config)
+        named = (job.label or job.model.name, job.model.pretrained)
+        same_model = [one for one in past if (one.model, one.pretrained) == named]
+        # The slowest past run of the same model; cached vectors make it faster.
+        rates = [
+            float(one.provenance.get("seconds") or 0) / max(one.counts.get("listed", 0), 1)
+            for one in same_model
+            if one.task == job.task
+        ]
+        dims = [int(one.model_card["embedding_dim"]) for one in same_model if one.model_card.get("embedding_dim")]
+        seconds = [max(rates) * samples] if samples is not None and rates else []
+        timed += seconds
+        vectors += [max(dims) * BYTES[config.store_precision] * samples] if samples is not None and dims else []
+        lines += _job_lines(job, samples, seconds, skip_existing=config.skip_existing)
+    where = ", ".join(config.language)
+    for name, spec, _ in later:
+        title = f"{spec.label} on {name} ({where})"
+        lines.append(UserMessage("  {title}, after its download", title=title))
+    used = [model for job in jobs for model in models_of(job)] + [(spec, role) for _, spec, role in later]
+    lines += _downloads(used, {name: error.source for name, error in absent.items()}, offline=config.offline)
+    lines.append(UserMessage("disk: vectors about {n:,.1f} MB", n=sum(vectors) / 1e6) if vectors else "disk")
+    lines += _free_space(config)
+    which = "all jobs" if len(timed) == count else UserMessage("{n} of {all} jobs", n=len(timed), all=count)
+    about = UserMessage(
+        "time: about {time} for {which}, based on past results ({n}); less with cached vectors",
+        time=duration(sum(timed)),
+        which=which,
+        n=len(past),
     )
+    lines.append(about if timed else "time: unknown, the output folders have no past results of these models")
+    return [*lines, "Nothing was loaded, downloaded or written."]
 
 
-def _of_job(job: Job, past: Sequence[Result], datasets: OpenDatasets, config: Config) -> JobEstimate:
-    same_model = [
-        one for one in past if (one.model, one.pretrained) == (job.label or job.model.name, job.model.pretrained)
-    ]
-    samples = _samples(job, past, datasets, config)
-    rates = [_rate(one) for one in same_model if one.task == job.task]
-    dims = {int(one.model_card["embedding_dim"]) for one in same_model if one.model_card.get("embedding_dim")}
-    return JobEstimate(
-        job=job,
-        samples=samples,
-        seconds=max(rates) * samples if samples is not None and rates else None,
-        vectors=max(dims) * BYTES[config.store_precision] * samples if samples is not None and dims else None,
-    )
+def _job_lines(job: Job, samples: int | None, seconds: Sequence[float], *, skip_existing: bool) -> Iterator[str]:
+    """Describe a job; whether an existing result is up to date is only checked by a run."""
+    done, refused, end = job.output.exists(), "", ""
+    try:
+        check_owner(job)
+    except ResultError as error:
+        refused = error.message
+    size = "" if samples is None else f", {samples:,} sample{'' if samples == 1 else 's'}"
+    time = f", about {duration(seconds[0])}" if seconds else ""
+    there = ", skipped if unchanged" if done and skip_existing else ""
+    if done and not skip_existing and not job.append and not refused:
+        end = " (overwritten)"
+    yield f"  {job.title}{size}{time}{there} -> {job.output}{end}"
+    if refused:
+        yield f"    {refused}"
 
 
-def _rate(result: Result) -> float:
-    return float(result.provenance.get("seconds") or 0) / max(result.counts.get("listed", 0), 1)
+def _downloads(
+    models: Iterable[tuple[ModelSpec, Role]], datasets: Mapping[str, str], *, offline: bool
+) -> Iterator[str]:
+    """List the models and datasets that are missing on this machine, with their sources."""
+    missing = {}
+    for spec, role in models:
+        places = getattr(family_of(spec, role), "places", None)
+        if places is not None and None in places(spec):
+            missing[spec.label] = f"{spec.family}, {spec.options.get('hub') or 'huggingface'}"
+    missing |= datasets
+    if not missing:
+        yield "to download: nothing"
+        return
+    yield UserMessage("missing, and {--offline} disables downloads") if offline else "to download"
+    yield from (f"  {name}" + (f" ({source})" if source else "") for name, source in missing.items())
+    if not offline:
+        yield "  Download sizes are unknown (offline dry run)."
 
 
 def _samples(job: Job, past: Sequence[Result], datasets: OpenDatasets, config: Config) -> int | None:
@@ -156,28 +149,6 @@ def _samples(job: Job, past: Sequence[Result], datasets: OpenDatasets, config: C
     return min(found, spec.limit)
 
 
-def _models_of(job: Job) -> Iterator[tuple[ModelSpec, Role]]:
-    task = load_task(job.task)
-    if task.settings_of(job).uses_model:
-        yield job.model, task.needs
-    yield from ((spec, task.roles[part]) for part, spec in job.extra_models.items())
-
-
-def _models_for(dataset: str, config: Config) -> Iterator[tuple[ModelSpec, Role]]:
-    """Yield the models that would run on a dataset that is not downloaded yet."""
-    usual: Role = "generator" if dataset in question_names() else "encoder"
-    role = usual if config.task[0] == "auto" else load_task(config.task[0]).needs
-    yield from ((spec, role) for spec in model_specs(config, role, str))
-
-
-def _absent_models(models: Iterable[tuple[ModelSpec, Role]]) -> Iterator[tuple[str, str]]:
-    """Yield the models whose files are missing on this machine."""
-    for spec, role in models:
-        places = getattr(family_of(spec, role), "places", None)
-        if places is not None and None in places(spec):
-            yield spec.label, f"{spec.family}, {spec.options.get('hub') or 'huggingface'}"
-
-
 def _past_results(folders: set[Path]) -> Iterator[Result]:
     for folder in folders:
         files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
@@ -188,54 +159,22 @@ def _past_results(folders: set[Path]) -> Iterator[Result]:
                 continue  # not a result, or a damaged one
 
 
-def _free_space(folders: Sequence[Path]) -> tuple[tuple[tuple[Path, ...], int], ...]:
-    """Group folders by file system; each is measured once, as other processes may be writing to it."""
+def _free_space(config: Config) -> Iterator[str]:
+    """Describe the folders that would be written to by file system, measured once: other processes may write to it."""
+    store = str(store_place())
+    folders = [cache_folder({"cache_dir": config.wds_cache_dir}), hub_cache(), Path.cwd()]
+    folders += [] if "://" in store else [Path(store)]  # the vector store may be remote
     by_device: dict[int, list[Path]] = {}
     for folder in folders:
         by_device.setdefault(_existing(folder).stat().st_dev, []).append(folder)
-    return tuple((tuple(group), disk_usage(_existing(group[0])).free) for group in by_device.values())
+    for group in by_device.values():
+        free, places = disk_usage(_existing(group[0])).free, ", ".join(map(str, group))
+        yield UserMessage("  {n:,.1f} GB free for {places}", n=free / 1e9, places=places)
 
 
 def _existing(folder: Path) -> Path:
     """Return the folder or its nearest existing parent."""
     return next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
-
-
-def estimate_lines(found: Estimate, *, skip_existing: bool = False) -> Iterator[str]:
-    """Format an estimate, line by line."""
-    count = len(found.jobs) + len(found.later)
-    yield "1 job" if count == 1 else UserMessage("{n} jobs", n=count)
-    for one in found.jobs:
-        size = "" if one.samples is None else f", {one.samples:,} sample{'' if one.samples == 1 else 's'}"
-        time = "" if one.seconds is None else f", about {duration(one.seconds)}"
-        there = ", skipped if unchanged" if one.done and skip_existing else ""
-        over = " (overwritten)" if one.done and not skip_existing and not one.job.append else ""
-        yield f"  {one.job.title}{size}{time}{there} -> {one.job.output}{over if not one.refused else ''}"
-        if one.refused:
-            yield f"    {one.refused}"
-    yield from (UserMessage("  {title}, after its download", title=title) for title in found.later)
-    fetched = {**found.models, **found.datasets}
-    head = UserMessage("missing, and {--offline} disables downloads") if found.offline else "to download"
-    yield head if fetched else "to download: nothing"
-    yield from (f"  {name}" + (f" ({source})" if source else "") for name, source in fetched.items())
-    if fetched and not found.offline:
-        yield "  Download sizes are unknown (offline dry run)."
-    vectors = [one.vectors for one in found.jobs if one.vectors is not None]
-    yield UserMessage("disk: vectors about {n:,.1f} MB", n=sum(vectors) / 1e6) if vectors else "disk"
-    for folders, free in found.free:
-        yield UserMessage("  {n:,.1f} GB free for {places}", n=free / 1e9, places=", ".join(map(str, folders)))
-    timed = [one.seconds for one in found.jobs if one.seconds is not None]
-    if timed:
-        which = "all jobs" if len(timed) == count else UserMessage("{n} of {all} jobs", n=len(timed), all=count)
-        yield UserMessage(
-            "time: about {time} for {which}, based on past results ({n}); less with cached vectors",
-            time=duration(sum(timed)),
-            which=which,
-            n=found.past,
-        )
-    else:
-        yield "time: unknown, the output folders have no past results of these models"
-    yield "Nothing was loaded, downloaded or written."
 
 
 def estimate_requests(job: Job, session: Session) -> Result:
@@ -264,9 +203,9 @@ def count_tokens(job: Job, session: Session) -> dict[str, float]:
     settings = job.model.options.get("settings") or {}
     words = -(-len(job.settings["prompt"]) // LETTERS_PER_TOKEN)
     longest = job.model.options.get("max_edge", CHAT_MAX_EDGE)
-    sizes = [_size(sample) for sample in manifest.samples() if sample.id in wanted]
+    missing = (sample for sample in manifest.samples() if sample.id in wanted)
     usage = {
-        "prompt_tokens": float(sum(words + image_tokens(size, longest) for size in sizes)),
+        "prompt_tokens": float(sum(words + _image_tokens(sample, longest) for sample in missing)),
         "completion_tokens": float(len(wanted) * int(settings.get("max_tokens", CAPTION_TOKENS))),
     }
     access = access_of(job.model)
@@ -280,16 +219,12 @@ def count_tokens(job: Job, session: Session) -> dict[str, float]:
     }
 
 
-def image_tokens(size: tuple[int, int], max_edge: int | None) -> int:
-    """Estimate the tokens of an image from its size."""
+def _image_tokens(sample: Sample, max_edge: int | None) -> int:
+    """Estimate the tokens of an image from the size in its header; an unreadable image will not be sent."""
+    try:
+        size = image_size(sample.need_image().read(), sample.id)
+    except DataError:
+        size = (1, 1)
     scale = min(1.0, max_edge / max(size)) if max_edge else 1.0
     width, height = (max(1, round(side * scale)) for side in size)
     return -(-width // PATCH) * -(-height // PATCH)
-
-
-def _size(sample: Sample) -> tuple[int, int]:
-    """Read an image's size from its header; an unreadable image will not be sent."""
-    try:
-        return image_size(sample.need_image().read(), sample.id)
-    except DataError:
-        return (1, 1)

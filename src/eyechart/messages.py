@@ -20,7 +20,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 Lookup = Callable[[str], "str | None"]
@@ -98,7 +97,12 @@ class UserMessage(str):
         """Render a template; a message is returned unchanged."""
         if isinstance(template, UserMessage):
             return template
-        return cls._make(template, MappingProxyType(_texts(template, fields)), None)
+        # Fields are formatted once, so that messages are immutable and can be pickled.
+        texts = {name: _formatted(value, None, None) for name, value in fields.items()}
+        for part in PART.finditer(template) if fields else ():
+            if part["name"] in fields:
+                texts[_key(part)] = _formatted(fields[part["name"]], part["convert"], part["spec"])
+        return cls._make(template, texts, None)
 
     @classmethod
     def _make(cls, template: str, fields: Mapping[str, str], surface: Surface | None) -> UserMessage:
@@ -107,24 +111,20 @@ class UserMessage(str):
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remake, (self.template, dict(self.fields), self.surface)
+        return UserMessage._make, (self.template, self.fields, self.surface)
 
     def on(self, surface: Surface) -> UserMessage:
         """Return the message rendered for a surface; nested messages with their own surface keep it."""
         return self._make(self.template, self.fields, self.surface or surface)
 
-    def render(self, lookup: Lookup, surface: Surface | None = None) -> str:
+    def render(self, lookup: Lookup | None, surface: Surface | None = None) -> str:
         """Return the text in another language.
 
         Args:
-            lookup: Maps templates to translations; untranslated parts stay English.
+            lookup: Maps templates to translations; untranslated parts stay English. None for English.
             surface: Used if the message has no surface of its own.
         """
         return _fill(self.template, self.fields, self.surface or surface or COMMAND_LINE, lookup)
-
-
-def _remake(template: str, fields: dict[str, str], surface: Surface | None) -> UserMessage:
-    return UserMessage._make(template, MappingProxyType(fields), surface)
 
 
 def join(parts: Iterable[str], separator: str = " ") -> UserMessage:
@@ -142,15 +142,6 @@ def render(text: str, lookup: Lookup, surface: Surface = COMMAND_LINE) -> str:
     return _translated(text, lookup)
 
 
-def placeholders(template: str) -> set[str]:
-    """Return the names of a template's fields, including those inside settings."""
-    found: set[str] = set()
-    for part in PART.finditer(template):
-        found |= {part["name"]} if part["name"] else set()
-        found |= set(_PLACE.findall(f"{part['setting'] or ''}{part['value'] or ''}"))
-    return found
-
-
 @lru_cache(maxsize=4096)
 def sentences(line: str) -> tuple[str, ...]:
     """Split a line of a template into sentences, never inside a placeholder."""
@@ -165,35 +156,25 @@ def sentences(line: str) -> tuple[str, ...]:
 
 def _translated(template: str, lookup: Lookup) -> str:
     """Translate a template line by line: the whole line, else the longest known runs of sentences."""
-    return "\n".join(_translated_line(line, lookup) for line in template.split("\n"))
-
-
-def _translated_line(line: str, lookup: Lookup) -> str:
-    core = line.strip()
-    left, said = sentences(core), ""
-    while left:
-        found = ((end, lookup(" ".join(left[:end]))) for end in range(len(left), 0, -1))
-        end, text = next(((end, text) for end, text in found if text is not None), (1, left[0]))
-        said += text if not said or said[-1] in _CLOSING else f" {text}"
-        left = left[end:]
-    return line.replace(core, said, 1) if core else line
-
-
-def _texts(template: str, fields: Mapping[str, object]) -> dict[str, str]:
-    """Format the fields once, so that messages are immutable and can be pickled."""
-    if not fields:
-        return {}
-    shaped = [part for part in PART.finditer(template) if part["name"] in fields]
-    texts = {_key(part): _formatted(fields[part["name"]], part["convert"], part["spec"]) for part in shaped}
-    return {name: _formatted(value, None, None) for name, value in fields.items()} | texts
+    lines = []
+    for line in template.split("\n"):
+        core = line.strip()
+        left, said = sentences(core), ""
+        while left:
+            found = ((end, lookup(" ".join(left[:end]))) for end in range(len(left), 0, -1))
+            end, text = next(((end, text) for end, text in found if text is not None), (1, left[0]))
+            said += text if not said or said[-1] in _CLOSING else f" {text}"
+            left = left[end:]
+        lines.append(line.replace(core, said, 1) if core else line)
+    return "\n".join(lines)
 
 
 def _formatted(value: object, convert: str | None, spec: str | None) -> str:
     if convert == "r":
         value = repr(value)
-    elif isinstance(value, UserMessage) and not spec:
+    elif not spec and isinstance(value, UserMessage):
         return value
-    elif not isinstance(value, str) and hasattr(value, "user_message") and not spec:
+    elif not spec and not isinstance(value, str) and hasattr(value, "user_message"):
         text: str = value.user_message
         return text
     return format(str(value) if convert == "s" else value, spec or "")
@@ -201,39 +182,31 @@ def _formatted(value: object, convert: str | None, spec: str | None) -> str:
 
 def _key(part: re.Match[str]) -> str:
     """Return a field's name with its conversion and format."""
-    conversion, spec = part["convert"], part["spec"]
-    return part["name"] + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
+    return part[0][1:-1].removesuffix("|t")
 
 
 def _fill(template: str, fields: Mapping[str, str], surface: Surface, lookup: Lookup | None) -> str:
     text = template if lookup is None else _translated(template, lookup)
     filled, end = "", 0
-    for part in (PART if fields else _ONLY_SETTING).finditer(text):
-        filled += _after(filled, text[end : part.start()], lookup) + _part(part, fields, surface, lookup)
-        end = part.end()
-    return filled + _after(filled, text[end:], lookup)
-
-
-def _after(said: str, more: str, lookup: Lookup | None) -> str:
-    """Return the text to append, without the space after full-width punctuation."""
-    return more.removeprefix(" ") if lookup and said and said[-1] in _CLOSING else more
+    for part in (*(PART if fields else _ONLY_SETTING).finditer(text), None):
+        more = text[end : part.start() if part else None]
+        filled += more.removeprefix(" ") if lookup and filled and filled[-1] in _CLOSING else more
+        if part:
+            filled += _part(part, fields, surface, lookup)
+            end = part.end()
+    return filled
 
 
 def _part(part: re.Match[str], fields: Mapping[str, str], surface: Surface, lookup: Lookup | None) -> str:
-    def nested(text: str) -> str:
-        if not isinstance(text, UserMessage):
-            return text
-        return _fill(text.template, text.fields, text.surface or surface, lookup)
-
-    if "brace" in part.groupdict() and part["brace"]:
-        return part["brace"][0]
     setting, value = part["setting"], part["value"]
     if setting:
         field = _PLACE.fullmatch(setting)
         name = fields.get(field[1], setting) if field else setting
-        given = None if value is None else _PLACE.sub(lambda at: nested(fields.get(at[1], at[0])), value)
+        given = None if value is None else _PLACE.sub(lambda at: fields.get(at[1], at[0]), value)
         return surface.setting(name, given, literal=value == given)
-    text = fields.get(_key(part))
-    if text is None:
-        return part[0]
-    return _translated(text, lookup) if part["words"] and lookup and type(text) is str else nested(text)
+    if part["brace"]:
+        return part["brace"][0]
+    text = fields.get(_key(part), part[0])
+    if isinstance(text, UserMessage):
+        return text.render(lookup, surface)
+    return _translated(text, lookup) if part["words"] and lookup else text

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from eyechart.datasets.resolve import plain_name
-from eyechart.errors import ResultError, UsageError, nearest
+from eyechart.errors import ResultError, UsageError, did_you_mean
 from eyechart.messages import UserMessage
 from eyechart.results import read_result
 from eyechart.types import Job, ModelSpec, digest_json
@@ -72,12 +72,8 @@ def _filled(template: str, model: ModelSpec, dataset: str, language: str, task: 
     }
     for name in re.findall(r"\{(.*?)\}", template):
         if name not in values:
-            near = nearest(name, values)
-            hint = (
-                UserMessage("Did you mean {{{first}}}?", first=near[0])
-                if near
-                else UserMessage("Known: {names}.", names=", ".join(values))
-            )
+            known = [f"{{{value}}}" for value in values]
+            hint = did_you_mean(f"{{{name}}}", known, UserMessage("Known: {names}.", names=", ".join(known)))
             raise UsageError("{--output}: unknown placeholder {{{name}}}.", advice=hint, name=name)
     if "://" in template:
         raise UsageError(
@@ -115,20 +111,14 @@ def check_outputs(jobs: list[Job]) -> None:
             saving_title=saving[1].title,
         )
     for folder in dict.fromkeys(job.output.parent for job in jobs):
-        _check_writable(folder)
-
-
-def _check_writable(folder: Path) -> None:
-    existing = folder
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise UsageError(
-            "Cannot write results to {path}.",
-            advice="Check {existing}, or choose another folder with {--output}.",
-            path=folder,
-            existing=existing,
-        )
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+        if not existing.is_dir() or not os.access(existing, os.W_OK):
+            raise UsageError(
+                "Cannot write results to {path}.",
+                advice="Check {existing}, or choose another folder with {--output}.",
+                path=folder,
+                existing=existing,
+            )
 
 
 class RunFolder:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
+from functools import cache, partial
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from eyechart.messages import UserMessage, join
 from eyechart.models.family import Family
 from eyechart.models.registry import family_of
 from eyechart.outputs import check_outputs, place_of
-from eyechart.plan_models import list_entries, model_specs, requested_models, short_name, with_generation
+from eyechart.plan_models import list_entries, model_specs, requested_models, with_generation
 from eyechart.settings.generation import QuestionSettings
 from eyechart.settings.presets import OWN, PRESETS
 from eyechart.settings.tasks import QuestionTaskSettings, TaskSettings, task_flags
@@ -59,26 +61,8 @@ class PlannedBenchmark:
     extra_models: Mapping[str, ModelSpec] = field(default_factory=dict)
     usual: bool = False
     """Whether the task is the default for the kind of dataset."""
-    controls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Settings of control jobs by the suffix of their results."""
-
-    def with_controls(self, job: Job) -> list[Job]:
-        """Return a job and its control jobs.
-
-        ``min_success`` does not apply to controls: a model that is shown no image may rightly decline to answer.
-        """
-        name = job.label or job.model.label
-        controls = [
-            replace(
-                job,
-                settings=settings,
-                label=f"{name} ({word})",
-                output=job.output.with_stem(f"{job.output.stem}_{word}"),
-                min_success=0.0,
-            )
-            for word, settings in self.controls.items()
-        ]
-        return [job, *controls]
+    blind: str = ""
+    """The control that is run in addition, if any: without images, or with other ones."""
 
     def job(self, model: ModelSpec, output: Path, **how: Any) -> Job:
         """Combine the benchmark with a model and run options into a job."""
@@ -123,7 +107,12 @@ class Planner:
             extra_models: Additional models by part, instead of those named in the settings.
         """
         info = None if promised else self.datasets.open(spec).info
-        task_name = _task_for(info) if info is not None and task_name == "auto" else task_name
+        if info is not None and task_name == "auto":
+            if info.kind not in TASK_OF_KIND:
+                raise UsageError(
+                    "{name} contains only images.", advice="Choose a {--task}, such as image_caption.", name=info.name
+                )
+            task_name = TASK_OF_KIND[info.kind]
         task = load_task(task_name)
         chosen = task.Settings.picked({**options, "main_metric": spec.options.get("metric")})
         rules = group_rules(list(group_by), spec.options.get("groups", {}))
@@ -140,7 +129,8 @@ class Planner:
         # A table may have labels as well: a result on its captions keeps the task in its name.
         captions = spec.options.get("caption_column") or spec.options.get(READ_AS) == CAPTIONS
         usual = info is not None and TASK_OF_KIND.get(info.kind) == task_name and not captions
-        return PlannedBenchmark(spec, task, task_name, record, others, usual, _controls(chosen, record))
+        blind = chosen.blind if isinstance(chosen, QuestionTaskSettings) else ""
+        return PlannedBenchmark(spec, task, task_name, record, others, usual, blind)
 
     def check_model(self, spec: ModelSpec, task: Task) -> None:
         """Reject a model that cannot be loaded or does not support the task."""
@@ -190,115 +180,98 @@ def plan_jobs(
         given: In-memory objects by their names in the settings.
         absent: Filled with datasets that would have to be downloaded; without it, they raise an error.
     """
-    plan = _Plan(config, Planner(datasets), given)
-    names = dataset_names(config, given)
-    notes = config.notes()
+    planner, guesses = Planner(datasets), defaultdict[Role, list[str]](list)
+    requested = requested_models(config)  # rejects wrong names before a dataset is opened or downloaded
+    names, notes = dataset_names(config, given), config.notes()
     for note in notes:
         say(note.message)
-    if not config.skip_existing and plan.encodes_first(names[0]):
-        for spec in plan.models("encoder"):  # before opening a dataset, which may download it
-            plan.planner.check(spec, "encoder")
-    benchmarks, left_out = plan.benchmarks(names, absent)
+
+    @cache
+    def models(role: Role) -> list[ModelSpec]:
+        return model_specs(config, role, guesses[role].append, given, requested)
+
+    resolve = cache(partial(dataset_spec, config, given=given))
+    if not config.skip_existing and _encodes(config.task[0], partial(resolve, names[0], config.language[0])):
+        for spec in models("encoder"):  # before opening a dataset, which may download it
+            planner.check(spec, "encoder")
+    benchmarks, left_out = _benchmarks(config, planner, names, resolve, absent)
     if left_out and not benchmarks and not absent:
         raise next(iter(left_out.values()))
     if not absent:  # tasks of absent datasets may accept further options
-        _check_options(config, [benchmark.task for benchmark in benchmarks.values()])
-    roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks.values()))
-    models = zip(*(plan.models(role) for role in roles), strict=True)
+        _check_options(config, {benchmark.task.Settings for benchmark in benchmarks})
+    roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks))
     jobs = [
         (benchmark.task, replace(job, notes=notes))
-        for model, benchmark in product(models, benchmarks.values())
-        for job in benchmark.with_controls(_job(config, model[roles.index(benchmark.task.needs)], benchmark))
+        for specs, benchmark in product(zip(*map(models, roles), strict=True), benchmarks)
+        for job in _jobs(config, specs[roles.index(benchmark.task.needs)], benchmark)
     ]
     check_outputs([job for _, job in jobs])
     for task, job in jobs:
         # Checking a model may import its library, which is wasted if all its results exist.
         # If a result turns out to be outdated, loading the model checks it again.
         if task.settings_of(job).uses_model and not (config.skip_existing and job.output.exists()):
-            plan.planner.check_model(job.model, task)
-    left = [
+            planner.check_model(job.model, task)
+    skipped = [
         UserMessage("Skipped: {reason} {hint}", reason=missing.message, hint=missing.advice)
         for missing in left_out.values()
     ]
-    for line in (*(guess for role in roles for guess in plan.guesses[role]), *left):
+    for line in (*chain.from_iterable(guesses[role] for role in roles), *skipped):
         say(line)
     return [job for _, job in jobs]
 
 
-class _Plan:
-    """Resolves the names in a config, each once."""
+def _encodes(task: str, dataset: Callable[[], DatasetSpec]) -> bool:
+    """Whether a job needs an encoder, decided without opening its dataset."""
+    if task != "auto":
+        return load_task(task).needs == "encoder"
+    try:
+        return dataset().reader != "questions"
+    except NotHereError:
+        return False  # opening the dataset reports it
 
-    def __init__(self, config: Config, planner: Planner, given: Mapping[str, InMemoryObject]) -> None:
-        self.config, self.planner, self.given = config, planner, given
-        self.requested = requested_models(config)  # rejects wrong names before a dataset is opened or downloaded
-        self.guesses: dict[Role, list[str]] = {}
-        """Messages about guesses, by role of the models."""
-        self._models: dict[Role, list[ModelSpec]] = {}
-        self._datasets: dict[tuple[str, str], DatasetSpec] = {}
 
-    def models(self, role: Role) -> list[ModelSpec]:
-        """Return the models in a role."""
-        if role not in self._models:
-            self.guesses[role] = []
-            self._models[role] = model_specs(self.config, role, self.guesses[role].append, self.given, self.requested)
-        return self._models[role]
-
-    def dataset(self, name: str, language: str, task: str = "auto") -> DatasetSpec:
-        """Return the spec of a dataset for a task."""
-        if (name, language) not in self._datasets:
-            self._datasets[name, language] = dataset_spec(self.config, name, language, self.given)
-        return read_by(self._datasets[name, language], task)
-
-    def benchmarks(
-        self, names: list[str], absent: dict[str, NotHereError] | None
-    ) -> tuple[dict[tuple[str, str, str], PlannedBenchmark], dict[str, LanguageError]]:
-        """Open every dataset in every language for every task; also return those that lack the language."""
-        config = self.config
-        benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
-        left_out: dict[str, LanguageError] = {}
-        options = [task_options(config, number, len(names)) for number in range(len(names))]
-        for (number, name), language, task in product(
-            enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
-        ):
+def _benchmarks(
+    config: Config,
+    planner: Planner,
+    names: list[str],
+    resolve: Callable[[str, str], DatasetSpec],
+    absent: dict[str, NotHereError] | None,
+) -> tuple[list[PlannedBenchmark], dict[str, LanguageError]]:
+    """Open every dataset in every language for every task; also return those that lack the language."""
+    benchmarks: list[PlannedBenchmark] = []
+    left_out: dict[str, LanguageError] = {}
+    for number, name in enumerate(names):
+        options = task_options(config, number, len(names))
+        for language, task in product(dict.fromkeys(config.language), dict.fromkeys(config.task)):
             try:
-                dataset = self.dataset(name, language, task)
-                benchmark = self.planner.benchmark(dataset, task, options[number], group_by=config.group_by)
-                benchmarks[name, language, task] = benchmark
+                dataset = read_by(resolve(name, language), task)
+                benchmarks.append(planner.benchmark(dataset, task, options, group_by=config.group_by))
             except LanguageError as error:
                 left_out.setdefault(f"{name} ({language})", error)
             except NotHereError as error:
                 if absent is None:
                     raise
                 absent.setdefault(name, error)
-        return benchmarks, left_out
-
-    def encodes_first(self, dataset: str) -> bool:
-        """Whether the first job needs an encoder, decided without opening its dataset."""
-        task = self.config.task[0]
-        if task != "auto":
-            return load_task(task).needs == "encoder"
-        try:
-            return self.dataset(dataset, self.config.language[0]).reader != "questions"
-        except NotHereError:
-            return False  # opening the dataset reports it
+    return benchmarks, left_out
 
 
-def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
-    task, dataset = benchmark.task, benchmark.dataset
-    label = ""
+def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[Job]:
+    """Return the job of a model on a benchmark, and its control if there is one."""
+    task, dataset, label = benchmark.task, benchmark.dataset, ""
+    settings = dict(benchmark.settings)
     if task.needs == "generator":
-        spec, label = with_generation(config, spec, dataset.name), short_name(spec)
-    named = replace(spec, name=label) if label else spec
+        spec, label = with_generation(config, spec, dataset.name)
     if config.preset != OWN:
-        benchmark = replace(benchmark, settings={**benchmark.settings, "like": config.preset})
+        settings["like"] = config.preset
     half = config.store_precision == HALF and task.needs == "encoder"
     if half:
-        benchmark = replace(benchmark, settings={**benchmark.settings, STORE_PRECISION: HALF})
-    return benchmark.job(
+        settings[STORE_PRECISION] = HALF
+    thumbnails = THUMBNAILS if dataset.own else 0
+    job = replace(benchmark, settings=settings).job(
         spec,
         place_of(
             config.output,
-            named,
+            replace(spec, name=label) if label else spec,
             dataset.name,
             dataset.language,
             benchmark.task_name,
@@ -307,17 +280,22 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
         label=label,
         encoding=EncodeOptions(config.batch_size, config.num_workers, config.decode_processes, half),
         on_error=config.on_error,
-        **({} if config.min_success is None else {"min_success": config.min_success}),
-        thumbnails=_thumbnails(config, dataset),
+        min_success=task.min_success if config.min_success is None else config.min_success,
+        thumbnails=thumbnails if config.thumbnails is None else config.thumbnails,
         append=config.append,
         dump=tuple(name for name in ("classnames", "templates") if getattr(config, f"dump_{name}")),
     )
-
-
-def _thumbnails(config: Config, dataset: DatasetSpec) -> int:
-    if config.thumbnails is not None:
-        return config.thumbnails
-    return THUMBNAILS if dataset.own else 0
+    if not benchmark.blind:
+        return [job]
+    word = BLIND_RESULTS[benchmark.blind]
+    control = replace(
+        job,
+        settings={**benchmark.settings, "blind": benchmark.blind},
+        label=f"{job.label or job.model.label} ({word})",
+        output=job.output.with_stem(f"{job.output.stem}_{word}"),
+        min_success=0.0,  # a model that is shown no image may rightly decline to answer
+    )
+    return [job, control]
 
 
 def dataset_names(config: Config, given: Mapping[str, InMemoryObject] = NO_OBJECTS) -> list[str]:
@@ -329,22 +307,27 @@ def dataset_names(config: Config, given: Mapping[str, InMemoryObject] = NO_OBJEC
         named = name in catalogue.collections or catalogue.find(name) is not None
         return name in given or form in TABLES or form in OTHER_FILES or named
 
-    entries = list_entries(config.dataset, known)
-    expanded = ((entry,) if entry in given else catalogue.expand(entry) for entry in entries)
-    return list(dict.fromkeys(name for names in expanded for name in names))
+    names: dict[str, None] = {}
+    for entry in list_entries(config.dataset, known):
+        names |= dict.fromkeys((entry,) if entry in given else catalogue.expand(entry))
+    return list(names)
 
 
 def dataset_spec(
     config: Config, name: str, language: str, given: Mapping[str, InMemoryObject] = NO_OBJECTS, task: str = "auto"
 ) -> DatasetSpec:
     """Resolve a dataset's name; the task decides how a table with labels and captions is read."""
+    cleaning = config.caption_cleaning
+    if isinstance(cleaning, dict):
+        entry = load_catalogue(user_files(config.catalogue)).find(name)
+        cleaning = cleaning.get(entry.name if entry else name)
     options = {
         **{option: getattr(config, option) for option in TABLE_OPTIONS},
         "classname_file": str(config.custom_classname_file or ""),
         "template_file": str(config.custom_template_file or ""),
         "allow_blank_classnames": config.allow_blank_classnames,
         "annotation_file": config.annotation_file,
-        "caption_cleaning": _cleaning(config, name),
+        "caption_cleaning": None if cleaning == "none" else cleaning,
         "encoding": config.encoding,
         "skip_missing": config.on_error == "skip",
         "cache_dir": config.wds_cache_dir,
@@ -366,31 +349,12 @@ def dataset_spec(
 def read_by(spec: DatasetSpec, task: str) -> DatasetSpec:
     """Return the dataset as the task reads it: a table may have both labels and captions."""
     asks = spec.reader in ("table", IN_MEMORY) and task != "auto"
-    read_as = READ_AS_KINDS & load_task(task).kinds if asks else frozenset()
+    read_as = {CLASSES, CAPTIONS} & load_task(task).kinds if asks else frozenset()
     return replace(spec, options={**spec.options, READ_AS: min(read_as)}) if len(read_as) == 1 else spec
 
 
-def _cleaning(config: Config, name: str) -> str | None:
-    """Return the caption cleaning of a dataset, looked up by its catalogue name."""
-    wanted = config.caption_cleaning
-    if isinstance(wanted, dict):
-        entry = load_catalogue(user_files(config.catalogue)).find(name)
-        wanted = wanted.get(entry.name if entry else name)
-    return None if wanted == "none" else wanted
-
-
-READ_AS_KINDS = frozenset({CLASSES, CAPTIONS})
-
-
-def _controls(chosen: TaskSettings, record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the settings of control jobs by the suffix of their results."""
-    blind = chosen.blind if isinstance(chosen, QuestionTaskSettings) else ""
-    return {BLIND_RESULTS[blind]: {**record, "blind": blind}} if blind else {}
-
-
-def _check_options(config: Config, tasks: Iterable[Task]) -> None:
+def _check_options(config: Config, kinds: Collection[type[TaskSettings]]) -> None:
     """Reject task options that no task of the run accepts, and those that are settings of the run."""
-    kinds = {task.Settings for task in tasks}
     own = {name for kind in kinds for name in kind.options()}
     shared = {*Config.fields(), *QuestionSettings.fields()}
     known = {*own, *task_flags(), *PRESETS[config.preset].get("task_options", {})}
@@ -417,11 +381,3 @@ def task_options(config: Config, dataset: int = 0, datasets: int = 1) -> dict[st
                 )
             options[name] = values[dataset if len(values) > 1 else 0]
     return options
-
-
-def _task_for(info: DatasetInfo) -> str:
-    if info.kind not in TASK_OF_KIND:
-        raise UsageError(
-            "{name} contains only images.", advice="Choose a {--task}, such as image_caption.", name=info.name
-        )
-    return TASK_OF_KIND[info.kind]

@@ -8,12 +8,10 @@ from dataclasses import replace
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from eyechart.config import Config
-from eyechart.errors import UnknownNameError, UsageError, nearest
+from eyechart.errors import UnknownNameError, UsageError, did_you_mean
 from eyechart.io.safe_parse import is_file, read_text, split_lines
-from eyechart.messages import UserMessage
 from eyechart.models.access import Access, priced
 from eyechart.models.family import check_options
 from eyechart.models.registry import FAMILIES, GENERATORS
@@ -102,26 +100,40 @@ def _object_spec(config: Config, role: Role, name: str, given: InMemoryObject) -
 def _named_specs(
     config: Config, role: Role, say: Callable[[str], object], requested: Sequence[RequestedModel] | None = None
 ) -> list[ModelSpec]:
+    questions, given = config.questions, config.model_options
+    address = str(questions.api_base or given.get("api_base") or "")
+    models: dict[ResolvedModel, None] = {}
+    for family, name, pretrained in requested_models(config) if requested is None else requested:
+        try:
+            found = resolve_model(name, pretrained or "", family=family, role=role, address=address)
+        except UnknownNameError:
+            if role != "generator" or questions.mode != "eval" or family is not None:
+                raise
+            found = ResolvedModel("api", name, pretrained or "")  # existing predictions are scored without it
+        if pretrained is None and not found.pretrained and found.family == "open_clip" and not holds_weights(name):
+            found = replace(found, pretrained=DEFAULTS["open_clip"][1])
+        models[found] = None
+    named = {
+        "cache_dir": config.model_cache_dir,
+        "revision": config.revision,
+        "hub": config.hub,
+        "trust_remote_code": config.trust_remote_code,
+        "compile": config.compile,
+    }
     specs = []
-    for model in dict.fromkeys(_resolved(config, role, requested)):
+    for model in models:
         if model.notice:
             say(model.notice)
-        options = model_options(config)
-        check_options(FAMILIES[role].load(model.family), model.family, options)
+        kind = FAMILIES[role].load(model.family)
+        options = {key: value for key, value in given.items() if key not in (*ACCESS, "batch")}
+        options |= {key: value for key, value in named.items() if value}
+        check_options(kind, model.family, options)
         options |= {"factory": model.factory} if model.factory else {}
-        if model.family == "api" and config.questions.api_base:
-            options["api_base"] = config.questions.api_base
-        specs.append(
-            ModelSpec(
-                model.family,
-                model.name,
-                model.pretrained,
-                _precision(config, FAMILIES[role].load(model.family)),
-                config.device,
-                options,
-                priced(access_of(config, role), config.questions.prices, model.name),
-            )
-        )
+        if model.family == "api" and questions.api_base:
+            options["api_base"] = questions.api_base
+        access = priced(access_of(config, role), questions.prices, model.name)
+        precision = _precision(config, kind)
+        specs.append(ModelSpec(model.family, model.name, model.pretrained, precision, config.device, options, access))
     return specs
 
 
@@ -137,14 +149,15 @@ def _precision(config: Config, family: type) -> str:
     return "fp16" if all(device.startswith("cuda") for device in choose_devices(config.device)) else "fp32"
 
 
-def with_generation(config: Config, spec: ModelSpec, benchmark: str) -> ModelSpec:
-    """Return the spec with generation settings."""
+def with_generation(config: Config, spec: ModelSpec, benchmark: str) -> tuple[ModelSpec, str]:
+    """Return a generator's spec with generation settings, and its name for results and file names."""
     wished = {"temperature": config.questions.temperature, "max_tokens": config.questions.max_tokens}
     settings = {key: value for key, value in wished.items() if value is not None}
     options = {**spec.options, "settings": {**spec.options.get("settings", {}), **settings}}
     if getattr(GENERATORS.load(spec.family), "wants_benchmark", False):
         options["dataset"] = benchmark
-    return replace(spec, options=options)
+    path = Path(spec.name)
+    return replace(spec, options=options), path.name if path.exists() else spec.name.removeprefix(PYTHON)
 
 
 def access_of(config: Config, role: Role) -> Access:
@@ -162,24 +175,6 @@ def access_of(config: Config, role: Role) -> Access:
     )
 
 
-def short_name(spec: ModelSpec) -> str:
-    """Return a generator's name for results and file names."""
-    return Path(spec.name).name if Path(spec.name).exists() else spec.name.removeprefix(PYTHON)
-
-
-def model_options(config: Config) -> dict[str, Any]:
-    """Collect the options passed to the model family, leaving out unset ones."""
-    named = {
-        "cache_dir": config.model_cache_dir,
-        "revision": config.revision,
-        "hub": config.hub,
-        "trust_remote_code": config.trust_remote_code,
-        "compile": config.compile,
-    }
-    own = {key: value for key, value in config.model_options.items() if key not in (*ACCESS, "batch")}
-    return {**own, **{key: value for key, value in named.items() if value}}
-
-
 def list_entries(names: Iterable[str], known: Callable[[str], object] = lambda _: False) -> Iterator[str]:
     """Yield names; a file is replaced by the names in it, one per line, unless its own name is known."""
     for name in names:
@@ -189,20 +184,6 @@ def list_entries(names: Iterable[str], known: Callable[[str], object] = lambda _
             yield from (line for line in lines if line and not line.startswith("#"))
         else:
             yield name
-
-
-def _resolved(config: Config, role: Role, requested: Sequence[RequestedModel] | None) -> Iterator[ResolvedModel]:
-    address = str(config.questions.api_base or config.model_options.get("api_base") or "")
-    for family, name, pretrained in requested_models(config) if requested is None else requested:
-        try:
-            found = resolve_model(name, pretrained or "", family=family, role=role, address=address)
-        except UnknownNameError:
-            if role != "generator" or config.questions.mode != "eval" or family is not None:
-                raise
-            found = ResolvedModel("api", name, pretrained or "")  # existing predictions are scored without it
-        if pretrained is None and not found.pretrained and found.family == "open_clip" and not holds_weights(name):
-            found = replace(found, pretrained=DEFAULTS["open_clip"][1])
-        yield found
 
 
 def requested_models(config: Config) -> list[RequestedModel]:
@@ -251,13 +232,9 @@ def _pairs(entry: str) -> list[tuple[str, str]]:
     if not comma and split_tag(entry) != (entry, ""):
         return [(entry, "")]
     if not comma:
-        near = nearest(entry, collection_names())
-        hint = (
-            UserMessage("Did you mean {names}?", names=" or ".join(near)) if near else "For example: ViT-B-32,openai."
-        )
         raise UsageError(
             "{--pretrained_model}: {entry!r} is not 'model,pretrained', a list file or a collection.",
-            advice=hint,
+            advice=did_you_mean(entry, collection_names(), "For example: ViT-B-32,openai."),
             entry=entry,
         )
     return [(name.strip(), pretrained.strip())]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import shlex
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -13,16 +14,7 @@ from typing import Any
 from eyechart import __version__
 from eyechart.io.secrets import redact_command
 
-LIBRARIES = (
-    "numpy",
-    "pillow",
-    "onnxruntime",
-    "tokenizers",
-    "torch",
-    "torchvision",
-    "open_clip_torch",
-    "transformers",
-)
+LIBRARIES = ("numpy", "pillow", "onnxruntime", "tokenizers", "torch", "torchvision", "open_clip_torch", "transformers")
 
 
 def provenance() -> dict[str, Any]:
@@ -42,9 +34,6 @@ def _installed_versions() -> dict[str, str]:
     """Return the versions of libraries that can change numbers, cached because the lookup is slow."""
     found = {"eyechart": __version__}
     for name in LIBRARIES:
-        try:
+        with suppress(PackageNotFoundError):  # an optional extra
             found[name] = version(name)
-        except PackageNotFoundError:
-            # an optional extra
-            continue
     return found

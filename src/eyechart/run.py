@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from eyechart.errors import EyechartError
+from eyechart.inference.answers import CachedGenerator
 from eyechart.inference.embeddings import CachedEncoder
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Manifest
@@ -19,10 +20,10 @@ from eyechart.results.job_results import check_complete, check_owner, is_done, m
 from eyechart.results.result import Result, write_result
 from eyechart.session import Session, Stored
 from eyechart.tasks.base import Prediction, TaskContext
-from eyechart.tasks.image_caption import USER, ImageCaption, data_folder, prompts
+from eyechart.tasks.image_caption import USER, ImageCaption, data_folder, is_whole, prompts
 from eyechart.tasks.label_metrics import check_columns, score_with_groups
 from eyechart.tasks.registry import load_task
-from eyechart.types import Job, ModelSpec, digest_json
+from eyechart.types import Job, ModelSpec, Role, digest_json
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ def results_of(reports: Sequence[JobReport]) -> list[Result]:
 
 def run_jobs(jobs: Sequence[Job], session: Session, *, skip_existing: bool = False) -> Iterator[JobReport]:
     """Run jobs in order; jobs share loaded models, and a failing job does not stop the others."""
-    return (run_or_skip(job, session, skip_existing=skip_existing) for job in jobs)
+    for job in jobs:
+        yield run_or_skip(job, session, skip_existing=skip_existing)
 
 
 def run_or_skip(job: Job, session: Session, *, skip_existing: bool = False) -> JobReport:
@@ -63,9 +65,7 @@ def run_or_skip(job: Job, session: Session, *, skip_existing: bool = False) -> J
 
 def skipped(job: Job, session: Session) -> JobReport | None:
     """Return the report of a job whose result is up to date, else None."""
-    if not job.output.exists():
-        return None
-    done, _ = find_done(job, session)
+    done = find_done(job, session)[0] if job.output.exists() else None
     if done is None:
         return None
     return JobReport(job, result=done, error=check_complete(done, job.min_success), skipped=True)
@@ -75,7 +75,7 @@ def find_done(job: Job, session: Session) -> tuple[Result | None, str]:
     """Return the job's result if it is complete and up to date; otherwise None and the reason."""
     task = load_task(job.task)
     done, why = is_done(job, session.identity(job, task))
-    if done is not None and not task.is_whole(done.facts, done.details):
+    if done is not None and isinstance(task, ImageCaption) and not is_whole(done.facts, done.details):
         return None, UserMessage("{path} is incomplete, or its files were modified", path=job.output)
     return done, why
 
@@ -87,38 +87,37 @@ def probe_servers(jobs: Sequence[Job], session: Session, *, skip_existing: bool 
         ApiError: If a server does not respond, rejects the key or does not serve the model.
     """
     probed: set[str] = set()
-    for job in _pending(jobs, session, skip_existing=skip_existing):
-        for family, spec in _remote_models(job):
+    rewritten: set[str] = set()
+    for job in jobs:
+        # Captions that an earlier job rewrites cannot be checked yet.
+        if skip_existing and job.dataset.root not in rewritten and skipped(job, session) is not None:
+            continue
+        captions = job.task == ImageCaption.name
+        if captions:
+            rewritten.add(str(data_folder(job.output)))
+        for spec, role in models_of(job):
+            family = family_of(spec, role)
             key = digest_json([type(family).__name__, spec.what])
-            if key not in probed and not (job.task == ImageCaption.name and not missing_captions(job, session)):
+            if (
+                isinstance(family, Remote)
+                and key not in probed
+                and not (captions and not missing_captions(job, session))
+            ):
                 family.probe(spec)
                 probed.add(key)
 
 
-def _pending(jobs: Sequence[Job], session: Session, *, skip_existing: bool) -> Iterator[Job]:
-    rewritten: set[str] = set()
-    for job in jobs:
-        # Captions that an earlier job rewrites cannot be checked yet.
-        fresh = job.dataset.root in rewritten
-        if not fresh and skip_existing and job.output.exists() and find_done(job, session)[0] is not None:
-            continue
-        if job.task == ImageCaption.name:
-            rewritten.add(str(data_folder(job.output)))
-        yield job
-
-
-def _remote_models(job: Job) -> Iterator[tuple[Remote, ModelSpec]]:
+def models_of(job: Job) -> list[tuple[ModelSpec, Role]]:
+    """Return the models that a job runs, with their roles."""
     task = load_task(job.task)
-    for spec, role in [(job.model, task.needs), *((spec, task.roles[part]) for part, spec in job.extra_models.items())]:
-        family = family_of(spec, role)
-        if isinstance(family, Remote):
-            yield family, spec
+    own: list[tuple[ModelSpec, Role]] = [(job.model, task.needs)] if task.settings_of(job).uses_model else []
+    return [*own, *((spec, task.roles[part]) for part, spec in job.extra_models.items())]
 
 
 def missing_captions(job: Job, session: Session) -> list[str]:
     """Return the ids of the images without a cached caption."""
     asked = prompts(session.manifest(job), job.settings["prompt"], job.settings.get("prompt_role", USER))
-    return session.generator(job, ImageCaption()).unanswered(asked)
+    return CachedGenerator(session.model(job.model, "generator"), session.answers).unanswered(asked)
 
 
 def run_job(job: Job, session: Session) -> Result:
@@ -136,7 +135,8 @@ def run_job(job: Job, session: Session) -> Result:
         reading = session.reading(job)
         if task.needs != "encoder" or settings.splits:  # these compare images before encoding any
             _ = reading.manifest
-    check_columns(reading.outline, settings)
+    if settings.groups:
+        check_columns(reading.outline, settings.groups)
     model = session.cached_model(job, task, watch)
     loaded_before = model.model.loaded
     context = TaskContext(
@@ -193,4 +193,4 @@ def _counts(manifest: Manifest, prediction: Prediction) -> dict[str, int]:
     if scored + left_out + failed != listed:
         raise AssertionError(f"{manifest.info.name}: {listed} listed, {scored} scored, {failed} failed")
     counts = {"listed": listed, "scored": scored, "failed": failed}
-    return {**counts, "left_out": left_out, **prediction.counts} if left_out else {**counts, **prediction.counts}
+    return {**counts, **({"left_out": left_out} if left_out else {}), **prediction.counts}

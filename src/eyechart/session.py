@@ -22,7 +22,7 @@ from eyechart.models.registry import open_model
 from eyechart.store.answer_store import ResponseStore
 from eyechart.store.vector_store import EmbeddingStore, store_place
 from eyechart.tasks.base import Task
-from eyechart.types import DatasetSpec, Fetchable, InMemoryObject, Job, ModelSpec, Role, digest_json
+from eyechart.types import DatasetSpec, Fetchable, Job, ModelSpec, Role, digest_json
 
 Stored = CachedEncoder | CachedGenerator | CachedReranker
 MAX_READINGS = 32
@@ -57,29 +57,18 @@ class Session:
         spec, role = (job.extra_models[part], task.roles[part]) if part else (job.model, task.needs)
         model = self.model(spec, role, part)
         if role == "generator":
-            return CachedGenerator(model, self.answers) if part else self.generator(job, task)
+            return CachedGenerator(model, self.answers)
         if role == "reranker":
             return CachedReranker(model, self.answers)
-        return CachedEncoder(
-            model,
-            self.ephemeral_store(spec.given) if spec.given else self.store,
-            job.encoding,
-            on_error=job.on_error,
-            progress=self.progress,
-            watch=watch,
-        )
-
-    def ephemeral_store(self, given: InMemoryObject) -> EmbeddingStore:
-        """Return the vector store of an in-memory model, deleted at the end of the session."""
-        if given.token not in self._ephemeral_stores:
-            folder = Path(tempfile.mkdtemp(prefix="eyechart-vectors-"))
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            self._ephemeral_stores[given.token] = EmbeddingStore(folder)
-        return self._ephemeral_stores[given.token]
-
-    def generator(self, job: Job, task: Task) -> CachedGenerator:
-        """Wrap the job's generator in its cache."""
-        return CachedGenerator(self.model(job.model, "generator"), self.answers, should_cache=task.keeps)
+        store = self.store
+        if spec.given:  # an in-memory model: its vectors are deleted at the end of the session
+            token = spec.given.token
+            if token not in self._ephemeral_stores:
+                folder = Path(tempfile.mkdtemp(prefix="eyechart-vectors-"))
+                weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+                self._ephemeral_stores[token] = EmbeddingStore(folder)
+            store = self._ephemeral_stores[token]
+        return CachedEncoder(model, store, job.encoding, on_error=job.on_error, progress=self.progress, watch=watch)
 
     def manifest(self, job: Job, split: str | None = None) -> Manifest:
         """Read a dataset once for all models and tasks; other splits are read without a limit."""
@@ -118,23 +107,15 @@ class Session:
     def identity(self, job: Job, task: Task) -> dict[str, str | None]:
         """Compute the job's cache key parts; None where a part is only known after running."""
         settings = task.settings_of(job)
-        specs = [job.dataset, *map(job.dataset.other_split, settings.splits)]
         models = [self.model(job.model, task.needs).identity] if settings.uses_model else [""]
-        data = [self.signature(spec) for spec in specs]
-        read = task.reads(job.place, settings)
+        data = [self.signature(spec) for spec in (job.dataset, *map(job.dataset.other_split, settings.splits))]
+        files = [file_digest(path).hex() if path.is_file() else "" for path in task.reads(job.place, settings)]
         models += [self.model(spec, task.roles[part], part).identity for part, spec in job.extra_models.items()]
+        # Changes to the source of a user task may change the numbers.
+        user_code = "" if type(task).__module__.startswith("eyechart.") else code_digest(type(task))
         return {
             "settings": job.digest,
             "model": None if None in models else digest_json(models),
-            "data": None if None in data else digest_json([*data, *map(_content, read)]),
-            "code": digest_json([__version__, job.task, task.version, _user_code(task)]),
+            "data": None if None in data else digest_json([*data, *files]),
+            "code": digest_json([__version__, job.task, task.version, user_code]),
         }
-
-
-def _user_code(task: Task) -> str:
-    """Digest the source of a user task, whose changes may change the numbers."""
-    return "" if type(task).__module__.startswith("eyechart.") else code_digest(type(task))
-
-
-def _content(path: Path) -> str:
-    return file_digest(path).hex() if path.is_file() else ""

@@ -113,7 +113,7 @@ def test_ranks_and_chance_are_those_of_brute_force(manifest):
     outcome = ZeroshotRetrieval().score(prediction, ZeroshotRetrieval.Settings(recall_k=[1]))
 
     scores = prediction.texts.astype(float) @ prediction.images.T.astype(float)
-    for queries, positives, ranks in ((scores, right, found.image_ranks), (scores.T, right.T, found.text_ranks)):
+    for queries, positives, ranks in ((scores, right, found[0].ranks), (scores.T, right.T, found[1].ranks)):
         best = np.where(positives, queries, -np.inf).max(axis=1, keepdims=True)
         assert ranks.ranks.tolist() == (1 + ((queries >= best) & ~positives).sum(axis=1)).tolist()
     assert outcome.metrics["image_retrieval_recall@1"].chance == pytest.approx((2 + 2 + 1 + 1) / 3 / 4)

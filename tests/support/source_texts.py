@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from eyechart.io.terminal import words
-from eyechart.messages import placeholders, sentences
+from eyechart.messages import PART, sentences
 
 SOURCE = Path(__file__).parents[2] / "src" / "eyechart"
 
@@ -30,6 +31,15 @@ class TemplateSite:
     def lacks(self) -> set[str]:
         """Placeholders without a field; without any fields, a text has no placeholders."""
         return set() if not self.fields else placeholders(self.template) - self.fields
+
+
+def placeholders(template: str) -> set[str]:
+    """Return the names of a template's fields, including those inside settings."""
+    found: set[str] = set()
+    for part in PART.finditer(template):
+        found |= {part["name"]} if part["name"] else set()
+        found |= set(re.findall(r"\{(\w+)\}", f"{part['setting'] or ''}{part['value'] or ''}"))
+    return found
 
 
 def runs_of(text: str) -> Iterator[str]:
@@ -83,6 +93,13 @@ def template_sites() -> tuple[TemplateSite, ...]:
 
 
 def _sites(path: Path, tree: ast.Module) -> Iterator[TemplateSite]:
+    named = {
+        target.id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and _text(node.value) is not None
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call) or not call.args:
             continue
@@ -97,6 +114,10 @@ def _sites(path: Path, tree: ast.Module) -> Iterator[TemplateSite]:
             kind, texts = "message", [call.args[0]]
         elif name == "Notice" and len(call.args) > 2:
             kind, texts, fields = "notice", [call.args[2]], frozenset()
+        elif name == "counted" and len(call.args) == 3 and _text(call.args[0]):
+            text = call.args[2]
+            kind, texts = "notice", [named.get(text.id) if isinstance(text, ast.Name) else text]
+            fields = None if fields is None else fields | {"n"}
         elif name == "unknown_name":
             kind, texts, fields = "error", [given.get("advice")], frozenset()
         for text in texts:
@@ -123,8 +144,10 @@ def finished_texts() -> list[str]:
     found = []
     for path, tree in _trees():
         for call in ast.walk(tree):
-            if isinstance(call, ast.Call) and call.args and _name(call.func) in error_names() | {"Notice"}:
-                texts = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "advice")]
+            name = _name(call.func) if isinstance(call, ast.Call) and call.args else ""
+            if isinstance(call, ast.Call) and name in error_names() | {"Notice", "counted"}:
+                given = call.args if name in error_names() else call.args[2:]
+                texts = [*given, *(keyword.value for keyword in call.keywords if keyword.arg == "advice")]
                 if any(isinstance(text, ast.JoinedStr | ast.BinOp) for text in texts):
                     found.append(f"{path.relative_to(SOURCE)}:{call.lineno}")
     return found

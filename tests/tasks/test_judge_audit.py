@@ -149,7 +149,7 @@ def test_people_are_a_judge_of_judges(run, tmp_path):
         ("index,correct\n99,1\n", "no question with index '99'"),
         ("index,correct\n5,1\n5,0\n", "two verdicts"),
         ("index,correct\n", "has no verdicts"),
-        ("index,correct\n5,maybe\n", "is not a score"),
+        ("index,correct\n5,maybe\n", "maybe is not a verdict"),
         ("index,correct\n5,7\n", "7 is not a verdict"),
         ("index,verdict\n5,1\n", "no column 'correct'"),
         ("index,correct,prediction\n5,1,another answer\n", "about a different answer"),

@@ -54,11 +54,11 @@ def run(args: argparse.Namespace) -> int:
     with offline_hub(wanted=config.offline or command.dry_run):
         if not command.dry_run:
             return _run(config, command, args.program)
-        from eyechart.estimate import estimate, estimate_lines
+        from eyechart.estimate import estimate
 
         with without_cache_writes():
-            found = estimate(config, lambda line: write_message("{line}\n", sys.stderr, line=line))
-    for line in estimate_lines(found, skip_existing=config.skip_existing):
+            lines = estimate(config, lambda line: write_message("{line}\n", sys.stderr, line=line))
+    for line in lines:
         write_message("{line}\n", sys.stdout, line=line)
     return 0
 

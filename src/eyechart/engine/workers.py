@@ -149,7 +149,10 @@ def run_in_processes(
             yield done
         else:
             todo.append(job)
-    work = list(_chunks(one_of_each(todo), session, count))
+    work: Share = []
+    for job in filter(_can_be_sent, one_of_each(todo)):
+        with suppress(EyechartError):  # errors reading a dataset are left for its job to report
+            work += [(job, chunk) for chunk in chunks_of(job, missing_images(job, session), count)]
     shares = [share for share in (work[i::count] for i in range(count)) if share]
     if len(shares) > 1:
         _embed_all(shares, session.progress)
@@ -161,13 +164,6 @@ def device_of(device: str, number: int) -> str:
     """Return the device of the n-th process."""
     names = device.split(",")
     return names[number % len(names)].strip()
-
-
-def _chunks(jobs: Sequence[Job], session: Session, count: int) -> Iterator[tuple[Job, list[KeyedSample]]]:
-    """Split images missing from the store into tasks; errors reading a dataset are left for its job to report."""
-    for job in filter(_can_be_sent, jobs):
-        with suppress(EyechartError):
-            yield from ((job, chunk) for chunk in chunks_of(job, missing_images(job, session), count))
 
 
 def _embed_all(shares: Sequence[Share], progress: Progress) -> None:
@@ -183,9 +179,7 @@ def _embed_all(shares: Sequence[Share], progress: Progress) -> None:
     if died:
         progress.say(
             UserMessage(
-                "{n} of {all} processes died. The main process computes the missing vectors.",
-                n=died,
-                all=len(started),
+                "{n} of {all} processes died. The main process computes the missing vectors.", n=died, all=len(started)
             )
         )
 
@@ -275,21 +269,16 @@ def embed_together(
     if len(jobs) >= size:
         return
     todo = [job for job in jobs if not (skip_existing and skipped(job, session))]
-    embedded = [job for job in one_of_each(todo) if _embed_part(job, session, rank, size)]
+    embedded = []
+    for job in one_of_each(todo):
+        with suppress(EyechartError):  # the job raises and reports it again
+            part = part_of(job, session, rank, size)
+            embeddings(job, session).embed_samples(part, partial(session.manifest, job))
+            embedded.append(job)
     mine = [(job.model, job.dataset) for job in share_of(jobs, rank, size)]
     for job in embedded:
         if (job.model, job.dataset) in mine:
             _await(job, session, pause)
-
-
-def _embed_part(job: Job, session: Session, rank: int, size: int) -> bool:
-    """Embed this process's part of a dataset; True on success."""
-    try:
-        part, read = part_of(job, session, rank, size), partial(session.manifest, job)
-        embeddings(job, session).embed_samples(part, read)
-    except EyechartError:
-        return False  # the job raises and reports it again
-    return True
 
 
 def part_of(job: Job, session: Session, rank: int, size: int) -> list[KeyedSample]:

@@ -116,7 +116,9 @@ def score(
         prediction: Prediction
         if pairs is None:
             info, entries, classes = _classification(dataset, texts, names, labels, classnames)
-            prediction = ClassificationPrediction(info, entries, (), images, classes, notices, logit_scale, logit_bias)
+            prediction = ClassificationPrediction(
+                info, entries, (), images, classes, logit_scale, logit_bias, notices=notices
+            )
         else:
             owner = _owners(pairs, len(images), len(texts))
             order = np.argsort(owner, kind="stable")  # texts are ordered by image
@@ -128,7 +130,9 @@ def score(
             entries = tuple(Entry(key, None, (), tuple(own), {}) for key, own in zip(names, of_image, strict=True))
             info = DatasetInfo(dataset, "retrieval", source=SOURCE)
             asked = np.arange(len(images))
-            prediction = RetrievalPrediction(info, entries, (), images, texts[order], owner[order], asked, notices)
+            prediction = RetrievalPrediction(
+                info, entries, (), images, texts[order], owner[order], asked, notices=notices
+            )
         config = make_config(collect({"recall_k": recall_k, "metrics": metrics}, {}))
         return _result(prediction, {"recall_k": config.recall_k, "metrics": config.metrics}, model, output, start)
 

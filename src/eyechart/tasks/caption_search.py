@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,18 @@ from eyechart.metrics.retrieval_chance import CHANCE, best_image_recall, best_te
 from eyechart.metrics.search import Positives
 from eyechart.metrics.vectors import Floats, Ints, Vectors
 from eyechart.tasks.base import Prediction, make_metric
-from eyechart.types import MeanOf, Metric, Notice
+from eyechart.types import MeanOf, Metric
+
+DEPTH = 10
+"""The k of MRR, nDCG and MAP."""
+DISTINCT = "_distinct_texts"
+"""Suffix of metrics and record fields that count equal texts as one."""
+EXAMPLES = 200
+"""Number of hardest queries per direction whose records list what was retrieved instead."""
+SHOWN = 5
+
+Fields = Mapping[str, Mapping[int, float]]
+"""Additional record fields by name, one value per query."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +39,6 @@ class RetrievalPrediction(Prediction):
     """For each caption, the position of its image."""
     asked: Ints
     """The images used as queries, along with their captions; the gallery is always complete."""
-    notices: tuple[Notice, ...]
 
     def only(self, keep: Ints) -> Self:
         """Return the prediction with fewer queries and the same gallery."""
@@ -52,7 +63,7 @@ class RetrievalPrediction(Prediction):
 
 @dataclass(frozen=True)
 class Direction:
-    """One search direction: queries, gallery, relevant items, and the image each query belongs to."""
+    """One search direction: queries, gallery, relevant items and their ranks, and the image each query belongs to."""
 
     name: str
     query: str
@@ -61,32 +72,20 @@ class Direction:
     gallery: Vectors
     positives: Positives
     cluster: Ints
+    ranks: Ranks
 
     def mean_of(self, field: str, at_most: int | None = None) -> MeanOf:
         """Describe a metric as the mean over the records of this direction's queries."""
         return MeanOf(field, at_most, {"query": self.query}, cluster="image" if self.query == "text" else "")
 
 
-@dataclass(frozen=True)
-class Search:
-    """Both directions and the ranks of their relevant items."""
-
-    to_image: Direction
-    to_text: Direction
-    image_ranks: Ranks
-    """One per text query."""
-    text_ranks: Ranks
-    """One per image query."""
-
-    @property
-    def both(self) -> tuple[tuple[Direction, Ranks], tuple[Direction, Ranks]]:
-        """Return each direction with its ranks."""
-        return (self.to_image, self.image_ranks), (self.to_text, self.text_ranks)
+Directions = tuple[Direction, Direction]
+"""Captions search images, and images search captions."""
 
 
 def search(
     prediction: RetrievalPrediction, number: Ints, pairs: tuple[Ints, Ints] | None = None
-) -> tuple[Search, Ints]:
+) -> tuple[Directions, Ints]:
     """Search with equal texts counted as one: any image with the query's text is right, and vice versa.
 
     Published numbers do not merge equal texts: every caption is a separate query and item.
@@ -97,7 +96,7 @@ def search(
         pairs: Which text belongs to which image; by default each to the images that have it.
 
     Returns:
-        The search, and the first caption of each text query.
+        Both directions, and the first caption of each text query.
     """
     images, asked, captions = prediction.images, prediction.asked, prediction.asked_captions
     _, first = np.unique(number, return_index=True)
@@ -106,28 +105,19 @@ def search(
     text_query, image_query = _places(chosen, len(first)), _places(asked, len(images))
     # Each pair of a text and an image that has it, once.
     text, image = pairs or np.divmod(np.unique(number * len(images) + prediction.owner), len(images))
-    to_image, to_text = text_query[text] >= 0, image_query[image] >= 0
-    ways = (
-        Direction(
-            "image_retrieval",
-            "text",
-            texts[chosen],
-            images,
-            Positives.of_pairs(text_query[text[to_image]], image[to_image], len(chosen)),
-            image_query[prediction.owner[captions[at]]],
-        ),
-        Direction(
-            "text_retrieval",
-            "image",
-            images[asked],
-            texts,
-            Positives.of_pairs(image_query[image[to_text]], text[to_text], len(asked)),
-            np.arange(len(asked)),
-        ),
-    )
+    of_text, of_image = text_query[text] >= 0, image_query[image] >= 0
+    to_image = Positives.of_pairs(text_query[text[of_text]], image[of_text], len(chosen))
+    to_text = Positives.of_pairs(image_query[image[of_image]], text[of_image], len(asked))
     if len(asked) == len(images):
-        return Search(*ways, *rank_both_ways(images, texts, image, text)), captions[at]
-    return Search(*ways, *(rank_positives(way.queries, way.gallery, way.positives) for way in ways)), captions[at]
+        ranks = rank_both_ways(images, texts, image, text)
+    else:
+        ranks = rank_positives(texts[chosen], images, to_image), rank_positives(images[asked], texts, to_text)
+    cluster = image_query[prediction.owner[captions[at]]]
+    ways = (
+        Direction("image_retrieval", "text", texts[chosen], images, to_image, cluster, ranks[0]),
+        Direction("text_retrieval", "image", images[asked], texts, to_text, np.arange(len(asked)), ranks[1]),
+    )
+    return ways, captions[at]
 
 
 def shared_pairs(prediction: RetrievalPrediction) -> tuple[Ints, Ints]:
@@ -148,27 +138,20 @@ def _places(chosen: Ints, n: int) -> Ints:
     return place
 
 
-# Metrics of retrieval between images and captions, with chance levels and the highest reachable values.
-
-
-DEPTH = 10
-"""The k of MRR, nDCG and MAP."""
-DISTINCT = "_distinct_texts"
-"""Suffix of metrics and record fields that count equal texts as one."""
-
-
-def recalls(found: Search, ks: Sequence[int], suffix: str = "") -> dict[str, Metric]:
+def recalls(ways: Directions, ks: Sequence[int], suffix: str = "") -> dict[str, Metric]:
     """Compute recall@k of both directions; those at the smallest k are primary.
 
     With equal texts counted as one (``suffix``: `DISTINCT`) they have other names and are never primary.
     """
-    return {
-        f"{way.name}_recall@{k}{suffix}": replace(
-            _hit_rate(way, ranks, k, f"rank{suffix}"), primary=k == min(ks) and not suffix
+    metrics = {}
+    for k, way in product(ks, ways):
+        metrics[f"{way.name}_recall@{k}{suffix}"] = replace(
+            _mean(way, (way.ranks.ranks <= k).astype(np.float64)),
+            chance=_chance(way, "hit_rate", k),
+            mean_of=way.mean_of(f"rank{suffix}", k),
+            primary=k == min(ks) and not suffix,
         )
-        for k in ks
-        for way, ranks in found.both
-    }
+    return metrics
 
 
 def with_repeats(
@@ -197,9 +180,7 @@ def mean_recall(k: int, metrics: Mapping[str, Metric]) -> Metric:
     return _with_best(average, sum(1.0 if metric.best is None else metric.best for metric in both) / 2)
 
 
-def full_metrics(
-    way: Direction, ranks: Ranks, ks: Sequence[int], *, repeats: bool
-) -> tuple[dict[str, Metric], dict[str, Floats]]:
+def full_metrics(way: Direction, ks: Sequence[int], *, repeats: bool) -> tuple[dict[str, Metric], dict[str, Floats]]:
     """Compute the metrics over all relevant items, and the median rank of the first.
 
     With ``repeats`` in the gallery their chance is unknown and omitted.
@@ -218,24 +199,18 @@ def full_metrics(
         chance = None if repeats else _chance(way, name, k)
         found[f"{way.name}_{label}"] = replace(_mean(way, fields[label]), chance=chance, mean_of=way.mean_of(label))
     n = len(np.unique(way.cluster))
-    median = Metric(float(np.median(ranks.ranks)), n=n, lower_is_better=True, points=True)
+    median = Metric(float(np.median(way.ranks.ranks)), n=n, lower_is_better=True, points=True)
     return found | {f"{way.name}_median_rank": median}, fields
 
 
-def _hit_rate(way: Direction, ranks: Ranks, k: int, field: str) -> Metric:
-    """Compute the hit rate at k with its chance level; images are the independent units."""
-    hits = (ranks.ranks <= k).astype(np.float64)
-    return replace(_mean(way, hits), chance=_chance(way, "hit_rate", k), mean_of=way.mean_of(field, k))
-
-
 def _mean(way: Direction, values: Floats) -> Metric:
+    """Average over queries; images are the independent units."""
     return make_metric(float(values.mean()), stats.mean_interval(values, way.cluster), n=len(np.unique(way.cluster)))
 
 
 def _chance(way: Direction, name: str, k: int) -> float:
-    chance: Callable[[int, int, int, int], float] = CHANCE[name]
     counts, times = np.unique(way.positives.counts(), return_counts=True)
-    levels = [chance(len(way.gallery), int(right), int(right), k) for right in counts]
+    levels = [CHANCE[name](len(way.gallery), int(right), int(right), k) for right in counts]
     return float(np.average(levels, weights=times))
 
 
@@ -244,19 +219,8 @@ def _with_best(metric: Metric, best: float) -> Metric:
     return metric if best == 1 else replace(metric, best=best)
 
 
-# One record per image and per caption: the rank of its match, and what was retrieved instead.
-
-
-EXAMPLES = 200
-"""Number of hardest queries per direction whose records list what was retrieved instead."""
-SHOWN = 5
-
-Fields = Mapping[str, Mapping[int, float]]
-"""Additional record fields by name, one value per query."""
-
-
 def search_records(
-    prediction: RetrievalPrediction, found: Search, image_fields: Fields, text_fields: Fields
+    prediction: RetrievalPrediction, ways: Directions, image_fields: Fields, text_fields: Fields
 ) -> list[dict[str, Any]]:
     """Return the records of all image queries, then of all caption queries."""
     names = [entry.id for entry in prediction.entries]
@@ -268,26 +232,21 @@ def search_records(
         for place in captions
     ]
     return [
-        *_records(images, found.to_text, found.text_ranks, texts, image_fields),
-        *_records(queries, found.to_image, found.image_ranks, names, text_fields),
+        *_records(images, ways[1], texts, image_fields),
+        *_records(queries, ways[0], names, text_fields),
     ]
 
 
 def _records(
-    heads: Sequence[Mapping[str, Any]], way: Direction, ranks: Ranks, names: Sequence[str], fields: Fields
+    heads: Sequence[Mapping[str, Any]], way: Direction, names: Sequence[str], fields: Fields
 ) -> Iterator[dict[str, Any]]:
-    top = _found(way, names, ranks.ranks)
+    ranks = way.ranks
+    # The hardest queries, those with the worst ranks above 1, list what was retrieved instead.
+    order = np.argsort(-ranks.ranks, kind="stable")[:EXAMPLES]
+    hardest = order[ranks.ranks[order] > 1]
+    items = top_items(way.queries[hardest], way.gallery, SHOWN) if len(hardest) else ()
+    top = {int(query): [names[i] for i in row] for query, row in zip(hardest, items, strict=True)}
     for i, head in enumerate(heads):
         record = {**head, "rank": int(ranks.ranks[i]), "tied": bool(ranks.tied[i])}
         record |= {name: values[i] for name, values in fields.items() if i in values}
         yield record | ({"top": top[i]} if i in top else {})
-
-
-def _found(way: Direction, names: Sequence[str], ranks: Ints) -> dict[int, list[str]]:
-    """Return the top results of the hardest queries: those with the worst ranks above 1."""
-    order = np.argsort(-ranks, kind="stable")[:EXAMPLES]
-    chosen = order[ranks[order] > 1]
-    if not len(chosen):
-        return {}
-    items = top_items(way.queries[chosen], way.gallery, SHOWN)
-    return {int(q): [names[i] for i in row] for q, row in zip(chosen, items, strict=True)}

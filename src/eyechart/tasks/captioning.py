@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from eyechart import stats
 from eyechart.errors import DataError
 from eyechart.manifest import Failure
-from eyechart.messages import UserMessage
 from eyechart.metrics.captions import (
     cider,
     ptb_captions,
@@ -23,7 +23,6 @@ from eyechart.metrics.captions import (
 from eyechart.settings.tasks import CaptioningSettings
 from eyechart.tasks.base import Prediction, Task, TaskContext, counted, make_metric, need_samples
 from eyechart.tasks.image_caption import caption_answers, prompts
-from eyechart.tasks.label_metrics import wants_full
 from eyechart.types import MeanOf, Metric, Notice, Outcome
 
 TOKENIZER = "ptb"
@@ -77,8 +76,15 @@ class Captioning(Task):
         need_samples(prediction)
         captions, references = prediction.captions, [entry.texts for entry in prediction.entries]
         n = len(captions)
-        chance = score_captions([captions[i] for i in _shuffled(n, settings.seed)], references, TOKENIZER)
-        per_image = _per_image(captions, references)
+        # Shuffled in one cycle, so that no image keeps its own caption.
+        circle = np.random.default_rng(settings.seed).permutation(n)
+        other = np.empty(n, np.int64)
+        other[circle] = np.roll(circle, 1)
+        chance = score_captions([captions[i] for i in other], references, TOKENIZER)
+        words, truths = ptb_captions(captions), ptb_references(references)
+        joined = [[" ".join(truth) for truth in texts] for texts in truths]
+        rouge = [rouge_l(" ".join(own), texts) for own, texts in zip(words, joined, strict=True)]
+        per_image = {"ROUGE_L": rouge, "CIDEr": cider(words, truths)}  # the metrics that are means over images
         metrics = {}
         for name, value in score_captions(captions, references, TOKENIZER).items():
             is_mean = name in per_image
@@ -91,9 +97,8 @@ class Captioning(Task):
                 points=LARGEST.get(name, 1.0) > 1,
                 mean_of=MeanOf(name) if is_mean else None,
             )
-        missing = _add_java(metrics, captions, references) if wants_full(settings) else []
+        missing = _add_java(metrics, captions, references) if settings.metrics == "full" else ()
         empty = sum(not caption for caption in captions)
-        message = UserMessage("{empty} captions are empty.", empty=empty)
         return Outcome(
             metrics=metrics,
             records=[
@@ -101,36 +106,19 @@ class Captioning(Task):
                 | {name: round(values[i], 12) for name, values in per_image.items()}
                 for i, (entry, caption) in enumerate(zip(prediction.entries, captions, strict=True))
             ],
-            notices=(*missing, *counted("empty_captions", empty, message)),
+            notices=(*missing, *counted("empty_captions", empty, "{n} captions are empty.")),
             details={"prompt": settings.prompt, "tokenizer": TOKENIZER},
         )
 
 
-def _shuffled(n: int, seed: int) -> list[int]:
-    """Shuffle captions in one cycle, so that no image keeps its own."""
-    circle = np.random.default_rng(seed).permutation(n)
-    out = np.empty(n, np.int64)
-    out[circle] = np.roll(circle, 1)
-    return [int(i) for i in out]
-
-
-def _per_image(captions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, list[float]]:
-    """Return the per-image values of the metrics that are means over images."""
-    words, truths = ptb_captions(captions), ptb_references(references)
-    joined = [[" ".join(truth) for truth in texts] for texts in truths]
-    rouge = [rouge_l(" ".join(own), texts) for own, texts in zip(words, joined, strict=True)]
-    return {"ROUGE_L": rouge, "CIDEr": cider(words, truths)}
-
-
-def _add_java(metrics: dict[str, Metric], captions: Sequence[str], references: Sequence[Sequence[str]]) -> list[Notice]:
+def _add_java(
+    metrics: dict[str, Metric], captions: Sequence[str], references: Sequence[Sequence[str]]
+) -> tuple[Notice, ...]:
     """Add METEOR and SPICE if their tools are installed, otherwise a notice."""
     reason = why_not()
     if reason:
-        return [
-            Notice("no_meteor_spice", 2, UserMessage("METEOR and SPICE are not computed: {reason}.", reason=reason))
-        ]
+        return counted("no_meteor_spice", 2, "METEOR and SPICE are not computed: {reason}.", reason=reason)
     found, problems = score_with_java(captions, references)
     metrics |= {name: Metric(value, n=len(captions)) for name, value in found.items()}
-    return [
-        Notice("no_meteor_spice", 1, UserMessage("not computed: {problem}", problem=problem)) for problem in problems
-    ]
+    lost = (counted("no_meteor_spice", 1, "not computed: {problem}", problem=problem) for problem in problems)
+    return tuple(chain.from_iterable(lost))

@@ -8,7 +8,7 @@ import os
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -46,6 +46,12 @@ _LETTERS_PER_TOKEN = 4
 _SHOWN = 200
 _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and symbols that render as blank."""
+BY_CLASS = ("classification", "multilabel")
+"""Kinds of datasets whose class names are the queries."""
+USER = "user"
+"""Role of the message that carries the prompt, after the image. EvalScope's is system, before the image."""
+INCOMPLETE = "_incomplete"
+"""Suffix of the folder used when an earlier run left more captions."""
 
 
 def caption_problem(answer: Answer) -> str:
@@ -90,38 +96,18 @@ def caption_notices(answers: Iterable[Answer]) -> list[Notice]:
     long = sum(estimated_tokens(answer.text) > LONG_TOKENS for answer in captions)
     texts = Counter(answer.text.strip() for answer in captions)
     alike = sum(count for count in texts.values() if count > 1)
-    common = texts.most_common(1)[0][0] if alike else ""
-    found = [
-        Notice(
-            "equal_captions",
-            alike,
-            UserMessage(
-                "{alike} captions are shared by several images, most often {common}: a search cannot tell these "
-                "images apart.",
-                alike=alike,
-                common=_quoted(common),
-            ),
-        ),
-        Notice("cut_captions", cut, UserMessage("{cut} captions were truncated at the token limit.", cut=cut)),
-        Notice(
-            "long_captions",
-            long,
-            UserMessage(
-                "{long} captions have more than about {long_tokens} tokens: most text encoders truncate them.",
-                long=long,
-                long_tokens=LONG_TOKENS,
-            ),
-        ),
+    equal = "{n} captions are shared by several images, most often {common}: a search cannot tell these images apart."
+    too_long = "{n} captions have more than about {long_tokens} tokens: most text encoders truncate them."
+    return [
+        *counted("equal_captions", alike, equal, common=_quoted(texts.most_common(1)[0][0]) if alike else ""),
+        *counted("cut_captions", cut, "{n} captions were truncated at the token limit."),
+        *counted("long_captions", long, too_long, long_tokens=LONG_TOKENS),
     ]
-    return [notice for notice in found if notice.count]
 
 
 def _quoted(text: str) -> str:
     line = " ".join(text.split())
     return repr(line if len(line) <= _SHOWN else f"{line[:_SHOWN]}...")
-
-
-# A text retrieval dataset made from captions.
 
 
 def as_collection(captions: Mapping[int, Answer], sources: Mapping[str, str], manifest: Manifest) -> TextCollection:
@@ -142,34 +128,24 @@ def as_collection(captions: Mapping[int, Answer], sources: Mapping[str, str], ma
         for position, answer in captions.items()
         for name in [manifest.entries[position].id]  # only metadata: the folder contains no images
     )
-    asked = _shared(list(_queries(manifest))) if manifest.info.shared_texts else list(_queries(manifest))
-    queries = tuple(Document(str(i), text, _owner(manifest, found)) for i, (text, found) in enumerate(asked))
+    asked = list(_queries(manifest))
+    if manifest.info.shared_texts:
+        having: dict[str, list[int]] = {}
+        for text, found in asked:
+            having.setdefault(text, []).extend(found)
+        asked = [(text, list(dict.fromkeys([*found, *having[text]]))) for text, found in asked]  # its own image first
+    by_class = manifest.info.kind in BY_CLASS
+    queries = tuple(
+        Document(str(i), text, {} if by_class else {"image_id": manifest.entries[found[0]].id})
+        for i, (text, found) in enumerate(asked)
+    )
     relevance = {str(i): {str(position): 1.0 for position in found} for i, (_, found) in enumerate(asked)}
     return TextCollection(documents, queries, relevance)
 
 
-def shared_queries(collection: TextCollection) -> int:
-    """Count the queries with several relevant documents."""
-    return sum(len(documents) > 1 for documents in collection.relevance.values())
-
-
-def _shared(asked: Sequence[tuple[str, Sequence[int]]]) -> list[tuple[str, Sequence[int]]]:
-    """Make all images that have a query's text relevant to it, its own image first."""
-    having: dict[str, list[int]] = {}
-    for text, found in asked:
-        having.setdefault(text, []).extend(found)
-    return [(text, list(dict.fromkeys([*found, *having[text]]))) for text, found in asked]
-
-
-def _owner(manifest: Manifest, found: Sequence[int]) -> dict[str, str]:
-    """Return the metadata of a query: the image its text belongs to, nothing for a class name."""
-    by_class = manifest.info.kind in ("classification", "multilabel")
-    return {} if by_class else {"image_id": manifest.entries[found[0]].id}
-
-
 def _queries(manifest: Manifest) -> Iterator[tuple[str, Sequence[int]]]:
     """Yield each query with the positions of its relevant images."""
-    if manifest.info.kind in ("classification", "multilabel"):
+    if manifest.info.kind in BY_CLASS:
         members: dict[int, list[int]] = {}
         for position, entry in enumerate(manifest.entries):
             for label in entry.labels or (() if entry.label is None else (entry.label,)):
@@ -180,15 +156,6 @@ def _queries(manifest: Manifest) -> Iterator[tuple[str, Sequence[int]]]:
         yield from ((entry.texts[0], [i]) for i, entry in enumerate(manifest.entries) if entry.texts)
     else:
         yield from ((text, [i]) for i, entry in enumerate(manifest.entries) for text in entry.texts if text.strip())
-
-
-# Image captioning that writes a text retrieval dataset: queries find images by their captions.
-
-
-USER = "user"
-"""Role of the message that carries the prompt, after the image. EvalScope's is system, before the image."""
-INCOMPLETE = "_incomplete"
-"""Suffix of the folder used when an earlier run left more captions."""
 
 
 @dataclass(frozen=True)
@@ -202,17 +169,10 @@ class CaptionPrediction(Prediction):
     details: Mapping[str, Any]
     unread: int
     """Number of images that could not be read."""
-    skipped: int = 0
-    """Number of images skipped because of ``on_error``: unreadable or not decodable."""
     fuller: int = 0
     """Number of captions an earlier run left in the target folder, if more than now: those are kept."""
     shared: int = 0
     """Number of queries with several relevant images."""
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Count the skipped images."""
-        return {"skipped": self.skipped} if self.skipped else {}
 
     def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
         """Raise: captions have no score that could differ between groups."""
@@ -232,62 +192,72 @@ class ImageCaption(Task):
     min_success = 1.0
     Settings = ImageCaptionSettings
 
-    def keeps(self, answer: Answer) -> bool:
-        """Cache only usable captions: an empty one cannot be retrieved."""
-        return not caption_problem(answer)
-
-    def is_whole(self, facts: Mapping[str, Any], details: Mapping[str, Any]) -> bool:
-        """Whether every image has a caption and the files are unmodified."""
-        return facts.get("conversion_successful") is True and details.get("files") == _digests(
-            Path(str(facts.get("save_path")))
-        )
-
     def predict(self, context: TaskContext, settings: ImageCaptionSettings) -> CaptionPrediction:
         """Caption every image and write the dataset; images without a usable caption are listed as failures."""
-        manifest, prompt = context.manifest, settings.prompt
+        # An unusable caption cannot be retrieved: it is not cached, so that the next run retries it.
+        generator = replace(context.generator, should_cache=lambda answer: not caption_problem(answer))
+        context, manifest = replace(context, model=generator), context.manifest
         sources: dict[str, str] = {}
-        asked = prompts(manifest, prompt, settings.prompt_role)
-        answers = caption_answers(context, _record_sources(asked, sources))
-        said = {i: answers[entry.id] for i, entry in enumerate(manifest.entries)}
-        captions = {i: answer for i, answer in said.items() if self.keeps(answer)}
+
+        def asked() -> Iterator[Prompt]:
+            for prompt in prompts(manifest, settings.prompt, settings.prompt_role):
+                sources[prompt.id] = next(one.source for one in prompt.messages[-1].parts if not isinstance(one, str))
+                yield prompt
+
+        answers = caption_answers(context, asked())
+        problems = {entry.id: caption_problem(answers[entry.id]) for entry in manifest.entries}
+        captions = {i: answers[entry.id] for i, entry in enumerate(manifest.entries) if not problems[entry.id]}
         collection = as_collection(captions, sources, manifest)
-        missing = [entry for i, entry in enumerate(manifest.entries) if i not in captions]
         folder = data_folder(context.output)
-        fuller = documents_in(folder) if missing or manifest.failures else 0
+        fuller = documents_in(folder) if len(captions) < len(manifest.entries) or manifest.failures else 0
         if fuller > len(captions):
             folder = folder.with_name(f"{folder.name}{INCOMPLETE}")
         if captions:
             write_collection(collection, folder)
             _link(context.output, folder)
+        undecoded = sum(answers[entry.id].finish_reason == UNREAD for entry in manifest.entries)
+        skipped = len(manifest.failures) + undecoded if context.on_error == "skip" else 0
+        shared = sum(len(documents) > 1 for documents in collection.relevance.values())
         return CaptionPrediction(
             info=manifest.info,
             entries=manifest.take(np.array(list(captions), np.int64)),
-            failures=tuple(Failure(entry.id, _reason(entry.id, answers, sources)) for entry in missing),
+            failures=tuple(
+                # The reason may name the image's source already.
+                Failure(name, reason if sources.get(name, "") in reason else f"{sources[name]}: {reason}")
+                for name, reason in problems.items()
+                if reason
+            ),
             captions=captions,
             folder=folder,
             fuller=fuller if fuller > len(captions) else 0,
-            shared=shared_queries(collection) if manifest.info.shared_texts else 0,
+            shared=shared if manifest.info.shared_texts else 0,
             unread=len(manifest.failures),
-            skipped=_unread(manifest, answers) if context.on_error == "skip" else 0,
+            counts={"skipped": skipped} if skipped else {},
             details={
-                "prompt": prompt,
-                "made_with": way_of(context.generator.model.spec, settings),
+                "prompt": settings.prompt,
+                "made_with": way_of(generator.model.spec, settings),
                 "files": _digests(folder),
                 "documents": len(collection.documents),
                 "queries": len(collection.queries),
-                "spent": {"model": context.generator.spent()},
+                "spent": {"model": generator.spent()},
             },
         )
 
     def score(self, prediction: CaptionPrediction, settings: ImageCaptionSettings) -> Outcome:  # noqa: ARG002 - no choice
         """Count the captions; a caption itself has no score."""
         listed = len(prediction.entries) + len(prediction.failures)
-        notices = [*caption_notices(prediction.captions.values()), *_notices(prediction)]
         successful = not prediction.failures and not prediction.unread
+        where = UserMessage(", the new ones are in {folder}", folder=prediction.folder) if prediction.captions else ""
+        kept = "An earlier run produced {n} captions and this one {now}: the earlier ones are kept{where}."
+        shared = "{n} queries belong to several images: finding any of them counts as right."
         return Outcome(
             metrics={"captioned": Metric(len(prediction.entries) / listed if listed else 0.0, n=listed, primary=True)},
             records=list(_records(prediction)),
-            notices=notices,
+            notices=[
+                *caption_notices(prediction.captions.values()),
+                *counted("fuller_captions_kept", prediction.fuller, kept, now=len(prediction.captions), where=where),
+                *counted("shared_texts", prediction.shared, shared),
+            ],
             details=prediction.details,
             facts={
                 "conversion_successful": successful,
@@ -295,6 +265,12 @@ class ImageCaption(Task):
                 "save_path": str(prediction.folder),
             },
         )
+
+
+def is_whole(facts: Mapping[str, Any], details: Mapping[str, Any]) -> bool:
+    """Whether a result has a caption for every image and its files are unmodified."""
+    folder = Path(str(facts.get("save_path")))
+    return facts.get("conversion_successful") is True and details.get("files") == _digests(folder)
 
 
 def prompts(manifest: Manifest, prompt: str, role: str = USER) -> Iterator[Prompt]:
@@ -326,18 +302,6 @@ def way_of(spec: ModelSpec, settings: ImageCaptionSettings) -> str:
     return digest_json([{**spec.what, "options": options}, settings.prompt, settings.prompt_role])
 
 
-def _unread(manifest: Manifest, answers: Mapping[str, Answer]) -> int:
-    """Count the images that could not be read or decoded."""
-    undecoded = sum(answers[entry.id].finish_reason == UNREAD for entry in manifest.entries)
-    return len(manifest.failures) + undecoded
-
-
-def _record_sources(asked: Iterator[Prompt], sources: dict[str, str]) -> Iterator[Prompt]:
-    for prompt in asked:
-        sources[prompt.id] = next(part.source for part in prompt.messages[-1].parts if not isinstance(part, str))
-        yield prompt
-
-
 def _link(output: Path, folder: Path) -> None:
     """Link the result into the dataset's folder, where EvalScope's documentation expects it."""
     link = folder.parent / output.name
@@ -352,28 +316,6 @@ def _digests(folder: Path) -> dict[str, str | None]:
         f"{path.parent.name}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
         for path in collection_files(folder)
     }
-
-
-def _reason(name: str, answers: Mapping[str, Answer], sources: Mapping[str, str]) -> str:
-    """Describe the failure with the image's source, unless the error already names it."""
-    source, reason = sources.get(name, ""), caption_problem(answers[name])
-    return reason if not source or source in reason else f"{source}: {reason}"
-
-
-def _notices(prediction: CaptionPrediction) -> tuple[Notice, ...]:
-    kept = UserMessage(
-        "An earlier run produced {fuller} captions and this one {n}: the earlier ones are kept{where}.",
-        fuller=prediction.fuller,
-        n=len(prediction.captions),
-        where=UserMessage(", the new ones are in {folder}", folder=prediction.folder) if prediction.captions else "",
-    )
-    shared = UserMessage(
-        "{shared} queries belong to several images: finding any of them counts as right.", shared=prediction.shared
-    )
-    return (
-        *counted("fuller_captions_kept", prediction.fuller, kept),
-        *counted("shared_texts", prediction.shared, shared),
-    )
 
 
 def _records(prediction: CaptionPrediction) -> Iterator[dict[str, Any]]:

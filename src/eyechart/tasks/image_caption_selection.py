@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from eyechart import stats
 from eyechart.errors import DataError
 from eyechart.manifest import Entry
-from eyechart.messages import UserMessage
 from eyechart.metrics.selection import chance_choice, chance_jaccard, choose, jaccard, pair_scores
 from eyechart.metrics.vectors import Ints, Vectors
 from eyechart.settings.tasks import NoSettings
@@ -23,11 +22,11 @@ from eyechart.tasks.base import (
     TaskContext,
     counted,
     encode_images,
-    encode_own_texts,
+    encode_pairs,
     make_metric,
     need_samples,
 )
-from eyechart.types import Fact, MeanOf, Metric, Notice, Outcome
+from eyechart.types import Fact, MeanOf, Metric, Outcome
 
 SIZES = {"jaccard_score_5-6": range(2, 7), "jaccard_score_10-12": range(10, 1000)}
 """DataComp's metrics for WinoGAViL: questions with few candidates, and with many (its main metric)."""
@@ -41,7 +40,6 @@ class SelectionPrediction(Prediction):
     texts: Vectors
     owner: Ints
     """For each text, the position of the image whose sample contains it."""
-    notices: tuple[Notice, ...]
 
     def only(self, keep: Ints) -> Self:
         """Return the prediction for some images and their texts."""
@@ -56,15 +54,6 @@ class SelectionPrediction(Prediction):
             texts=self.texts[kept],
             owner=place[self.owner[kept]],
         )
-
-
-@dataclass(frozen=True)
-class Question:
-    """One question: scores of its images (rows) and texts (columns), and which pairs match."""
-
-    name: str
-    scores: Vectors
-    right: NDArray[np.bool_]
 
 
 class ImageCaptionSelection(Task):
@@ -86,47 +75,53 @@ class ImageCaptionSelection(Task):
     def predict(self, context: TaskContext, settings: NoSettings) -> SelectionPrediction:  # noqa: ARG002
         """Embed images and candidates; a question with a failed image is dropped entirely."""
         images = encode_images(context)
-        images = images.without(_incomplete(images.entries))
-        texts, owner, notices = encode_own_texts(context, images.entries)
-        return SelectionPrediction(
-            info=context.info,
-            entries=images.entries,
-            failures=images.failures,
-            images=images.vectors,
-            texts=texts,
-            owner=owner,
-            notices=(*images.notices, *notices),
-        )
+        found = Counter(map(_question_of, images.entries))
+        lost = {
+            entry.id: f"question {_question_of(entry)} lacks another image"  # it failed, or ``--limit`` cut it off
+            for entry in images.entries
+            if found[_question_of(entry)] < entry.meta.get("images", 1)
+        }
+        return SelectionPrediction(**encode_pairs(context, images.without(lost)))
 
     def score(self, prediction: SelectionPrediction, settings: NoSettings) -> Outcome:  # noqa: ARG002
         """Score every question in both directions."""
         need_samples(prediction)
-        answers = [_answer(question) for question in questions(prediction)]
-        names = ("image_acc", "text_acc", "acc")
-        metrics = {name: _accuracy(answers, name) for name in names if any(name in answer for answer in answers)}
+        answers = [_answer(*question) for question in _questions(prediction)]
+        metrics: dict[str, Metric] = {}
+        for name in ("image_acc", "text_acc", "acc"):
+            judged = [answer for answer in answers if name in answer]
+            if judged:
+                hits = sum(answer[name] for answer in judged)
+                levels = [answer["chance"].get(name) for answer in judged]
+                metrics[name] = make_metric(
+                    hits / len(judged),
+                    stats.proportion(hits, len(judged)),
+                    chance=float(np.mean(levels)) if None not in levels else None,
+                    n=len(judged),
+                    primary=name == "acc",
+                    mean_of=MeanOf(name),
+                )
         facts: dict[str, Fact] = {name: 1.0 for name in ("image_acc", "text_acc") if name not in metrics}
-        metrics |= _jaccards(answers)
+        if any(answer.get("wanted", 0) > 1 for answer in answers):  # with one right image it equals the accuracy
+            metrics |= _jaccards(answers)
         tied = sum(answer["tied"] for answer in answers)
-        ties = UserMessage("{tied} questions are wrong only because of a tie; ties never count as right.", tied=tied)
-        alone = [
-            Notice(
-                "nothing_to_choose",
-                1,
-                UserMessage("{name} is always 1: no question has a choice in this direction.", name=name),
-            )
-            for name in facts
-        ]
+        ties = "{n} questions are wrong only because of a tie; ties never count as right."
+        alone = "{name} is always 1: no question has a choice in this direction."
         return Outcome(
             metrics=metrics,
             facts=facts,
             records=[{key: value for key, value in answer.items() if key != "chance"} for answer in answers],
-            notices=(*prediction.notices, *counted("ties", tied, ties), *alone),
+            notices=(
+                *prediction.notices,
+                *counted("ties", tied, ties),
+                *(notice for name in facts for notice in counted("nothing_to_choose", 1, alone, name=name)),
+            ),
             details={"questions": len(answers), "ties": tied},
         )
 
 
-def questions(prediction: SelectionPrediction) -> Iterator[Question]:
-    """Group the samples by question.
+def _questions(prediction: SelectionPrediction) -> Iterator[tuple[str, Vectors, NDArray[np.bool_]]]:
+    """Yield the name of each question, the scores of its images (rows) and texts (columns), and which pairs match.
 
     The first text of an image is its right one, and every other text of the question is wrong. Images with the same
     ``meta["text"]`` share their right text; texts that merely read alike are different ones, and tie.
@@ -150,80 +145,53 @@ def questions(prediction: SelectionPrediction) -> Iterator[Question]:
                     pairs.append((row, columns[key]))
         right = np.zeros((len(images), len(rows)), bool)
         right[tuple(np.array(pairs).T)] = True
-        yield Question(name, pair_scores(prediction.images[images], prediction.texts[rows]), right)
+        yield name, pair_scores(prediction.images[images], prediction.texts[rows]), right
 
 
 def _question_of(entry: Entry) -> str:
     return str(entry.meta.get("question", entry.id))
 
 
-def _incomplete(entries: Sequence[Entry]) -> dict[str, str]:
-    """Find the samples whose question lacks an image because it failed or ``--limit`` cut it off."""
-    found = Counter(map(_question_of, entries))
-    return {
-        entry.id: f"question {_question_of(entry)} lacks another image"
-        for entry in entries
-        if found[_question_of(entry)] < entry.meta.get("images", 1)
-    }
-
-
-def _answer(question: Question) -> dict[str, Any]:
+def _answer(question: str, scores: Vectors, right: NDArray[np.bool_]) -> dict[str, Any]:
     """Score a question and return its record."""
-    by_text, by_image = choose(question.scores, question.right), choose(question.scores.T, question.right.T)
-    directions = {"text_acc": (by_text, question.right), "image_acc": (by_image, question.right.T)}
+    directions = {"text_acc": (choose(scores, right), right), "image_acc": (choose(scores.T, right.T), right.T)}
     judged = {name: choice for name, (choice, _) in directions.items() if choice is not None}
     if not judged:
         raise DataError(
             "Question {name} has nothing to choose from.",
             advice="It needs a wrong text for its image, or a wrong image for its text.",
-            name=question.name,
+            name=question,
         )
-    chance = {name: chance_choice(right) for name, (choice, right) in directions.items() if choice is not None}
+    chance = {name: chance_choice(pairs) for name, (choice, pairs) in directions.items() if choice is not None}
     if len(judged) == 1:
         chance["acc"] = next(iter(chance.values()))
-    elif question.right.shape == (2, 2):
+    elif right.shape == (2, 2):
         chance["acc"] = 1 / 6
     correct = all(choice.correct for choice in judged.values())
     tied = not correct and all(choice.correct or choice.tied for choice in judged.values())
-    answer: dict[str, Any] = {"id": question.name, "correct": correct, "tied": tied}
+    answer: dict[str, Any] = {"id": question, "correct": correct, "tied": tied}
     answer |= {name: choice.correct for name, choice in judged.items()} | {"acc": correct, "chance": chance}
-    if question.right.shape[1] == 1:
-        own = question.right[:, 0]
-        index = jaccard(question.scores[:, 0], own)
+    if right.shape[1] == 1:
+        own = right[:, 0]
+        index = jaccard(scores[:, 0], own)
         answer |= {"jaccard_score": index, "candidates": len(own), "wanted": int(own.sum())}
         answer |= {name: index for name, sizes in SIZES.items() if len(own) in sizes}
         chance["jaccard_score"] = chance_jaccard(len(own), int(own.sum()))
-    return answer | {"scores": [[round(float(score), 6) for score in row] for row in question.scores]}
-
-
-def _accuracy(answers: Sequence[Mapping[str, Any]], name: str) -> Metric:
-    judged = [answer for answer in answers if name in answer]
-    hits = sum(answer[name] for answer in judged)
-    levels = [answer["chance"].get(name) for answer in judged]
-    return make_metric(
-        hits / len(judged),
-        stats.proportion(hits, len(judged)),
-        chance=float(np.mean(levels)) if None not in levels else None,
-        n=len(judged),
-        primary=name == "acc",
-        mean_of=MeanOf(name),
-    )
+    return answer | {"scores": [[round(float(score), 6) for score in row] for row in scores]}
 
 
 def _jaccards(answers: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
-    """Average the Jaccard index if some caption has several right images; with one, it equals the accuracy."""
-    if not any(answer.get("wanted", 0) > 1 for answer in answers):
-        return {}
-    parts = {name: [answer for answer in answers if name in answer] for name in ("jaccard_score", *SIZES)}
-    return {name: _mean_jaccard(part, name) for name, part in parts.items() if part}
-
-
-def _mean_jaccard(answers: Sequence[Mapping[str, Any]], name: str) -> Metric:
-    values = [answer[name] for answer in answers]
-    return make_metric(
-        float(np.mean(values)),
-        stats.mean_interval(values),
-        chance=float(np.mean([answer["chance"]["jaccard_score"] for answer in answers])),
-        n=len(values),
-        mean_of=MeanOf(name),
-    )
+    """Average the Jaccard index over all questions that have one, and over those of DataComp's sizes."""
+    metrics = {}
+    for name in ("jaccard_score", *SIZES):
+        judged = [answer for answer in answers if name in answer]
+        if judged:
+            values = [answer[name] for answer in judged]
+            metrics[name] = make_metric(
+                float(np.mean(values)),
+                stats.mean_interval(values),
+                chance=float(np.mean([answer["chance"]["jaccard_score"] for answer in judged])),
+                n=len(values),
+                mean_of=MeanOf(name),
+            )
+    return metrics

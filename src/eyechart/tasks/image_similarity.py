@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from eyechart.metrics.vectors import Vectors
 from eyechart.settings.tasks import ClusteringSettings, NoSettings
 from eyechart.tasks.base import Prediction, Task, TaskContext, encode_images, make_metric, need_samples
 from eyechart.tasks.label_metrics import labels_of
-from eyechart.types import MeanOf, Metric, Notice, Outcome
+from eyechart.types import MeanOf, Metric, Outcome
 
 SHUFFLES = 20
 """Number of random label permutations that estimate chance."""
@@ -40,7 +39,6 @@ class ClusteringPrediction(Prediction):
 
     clusters: NDArray[np.int64]
     inertia: float
-    notices: tuple[Notice, ...]
 
 
 class Clustering(Task):
@@ -118,9 +116,6 @@ def _records(
     ]
 
 
-# Visual STS: correlation of cosine similarity with human similarity ratings of image pairs.
-
-
 @dataclass(frozen=True)
 class SimilarityPrediction(Prediction):
     """Unit vectors of the images."""
@@ -128,7 +123,6 @@ class SimilarityPrediction(Prediction):
     rows = ("images",)
 
     images: Vectors
-    notices: tuple[Notice, ...]
 
 
 class VisualSts(Task):
@@ -142,8 +136,11 @@ class VisualSts(Task):
     def predict(self, context: TaskContext, settings: NoSettings) -> SimilarityPrediction:  # noqa: ARG002
         """Embed the images; a pair with a failed image is dropped."""
         images = encode_images(context)
-        images = images.without(_unpaired(images.entries))
-        return SimilarityPrediction(context.info, images.entries, images.failures, images.vectors, images.notices)
+        alone = [places[0] for places in _pairs(images.entries).values() if len(places) == 1]  # also due to ``--limit``
+        images = images.without({images.entries[i].id: "the other image of the pair is missing" for i in alone})
+        return SimilarityPrediction(
+            context.info, images.entries, images.failures, images.vectors, notices=images.notices
+        )
 
     def score(self, prediction: SimilarityPrediction, settings: NoSettings) -> Outcome:  # noqa: ARG002
         """Correlate over pairs."""
@@ -162,7 +159,14 @@ class VisualSts(Task):
             )
         return Outcome(
             metrics={
-                name: replace(_correlation(measure, cosines, truth), primary=measure is spearman, function=name)
+                name: make_metric(
+                    measure(cosines, truth),
+                    stats.correlation_interval(cosines, truth, of_ranks=measure is spearman),
+                    chance=0.0,
+                    n=len(truth),
+                    primary=measure is spearman,
+                    function=name,
+                )
                 for name, measure in (("spearman", spearman), ("pearson", pearson))
             },
             records=[
@@ -173,21 +177,8 @@ class VisualSts(Task):
         )
 
 
-def _correlation(
-    measure: Callable[[NDArray[Any], NDArray[Any]], float], cosines: NDArray[np.float32], truth: NDArray[np.float64]
-) -> Metric:
-    interval = stats.correlation_interval(cosines, truth, of_ranks=measure is spearman)
-    return make_metric(measure(cosines, truth), interval, chance=0.0, n=len(truth))
-
-
 def _pairs(entries: tuple[Entry, ...]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for i, entry in enumerate(entries):
         found.setdefault(str(entry.meta["pair"]), []).append(i)
     return found
-
-
-def _unpaired(entries: tuple[Entry, ...]) -> dict[str, str]:
-    """Find samples whose partner failed or was cut off by ``--limit``."""
-    alone = [places[0] for places in _pairs(entries).values() if len(places) == 1]
-    return {entries[i].id: "the other image of the pair is missing" for i in alone}

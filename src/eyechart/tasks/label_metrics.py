@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from eyechart import stats
-from eyechart.errors import DataError, nearest
+from eyechart.errors import DataError, did_you_mean
 from eyechart.manifest import Entry
 from eyechart.messages import UserMessage
 from eyechart.metrics.classification import LabelRanking, f1_macro, per_class_recall, predicted_classes
@@ -17,62 +17,55 @@ from eyechart.metrics.vectors import Ints
 from eyechart.settings.shared import MetricSettings
 from eyechart.settings.tasks import TaskSettings
 from eyechart.tasks.base import Prediction, Task, counted, make_metric
-from eyechart.types import Fact, MeanOf, Metric, Notice, Outcome
+from eyechart.types import MeanOf, Metric, Outcome
 
 
-@dataclass(frozen=True)
-class LabelChance:
-    """Expected scores of a classifier that ignores the image."""
+def label_outcome(
+    prediction: Prediction,
+    ranking: LabelRanking,
+    n_classes: int,
+    settings: MetricSettings,
+    *,
+    chance: Callable[[int], float],
+    chance_recall: float,
+    prefix: str = "",
+) -> Outcome:
+    """Compute acc1, acc5 (from five classes on) and mean_per_class_recall, and a record per sample.
 
-    accuracy: Callable[[int], float]
-    """Top-k accuracy."""
-    recall: float
-    """Mean per-class recall."""
-
-
-def label_metrics(
-    ranking: LabelRanking, labels: Ints, n_classes: int, chance: LabelChance, *, prefix: str = "", full: bool
-) -> dict[str, Metric]:
-    """Compute acc1, acc5 (from five classes on) and mean_per_class_recall; with ``full`` also f1_macro.
+    Below five classes acc5 is null, as in other tools; ``--metrics full`` adds f1_macro.
 
     Args:
+        prediction: The scored samples.
         ranking: Rank of the true class for each sample.
-        labels: The true classes.
         n_classes: Number of classes.
-        chance: Chance levels.
+        settings: The settings of the task.
+        chance: Top-k accuracy of a classifier that ignores the image.
+        chance_recall: Its mean per-class recall.
         prefix: Prefix of the metric names.
-        full: Whether to add the less common metrics.
     """
-    metrics = {f"{prefix}acc{k}": _accuracy(ranking.ranks, k, chance.accuracy(k)) for k in (1, 5) if n_classes >= k}
-    correct = ranking.ranks == 1
+    labels, correct = labels_of(prediction.entries), ranking.ranks == 1
+    recall = per_class_recall(correct, labels, n_classes)
+    metrics = {}
+    for k in (1, 5) if n_classes >= 5 else (1,):
+        hits = ranking.ranks <= k
+        metrics[f"{prefix}acc{k}"] = make_metric(
+            float(hits.mean()),
+            stats.proportion(int(hits.sum()), len(hits)),
+            chance=chance(k),
+            n=len(hits),
+            primary=k == 1,
+            mean_of=MeanOf("rank", k),
+        )
     metrics[f"{prefix}mean_per_class_recall"] = make_metric(
-        float(np.mean(list(per_class_recall(correct, labels, n_classes).values()))),
+        float(np.mean(list(recall.values()))),
         stats.mean_recall_interval(correct, labels),
-        chance=chance.recall,
+        chance=chance_recall,
         n=len(labels),
         mean_of=MeanOf("rank", 1, balance="label"),
     )
-    if full:
+    if settings.metrics == "full":
         metrics[f"{prefix}f1_macro"] = Metric(f1_macro(predicted_classes(ranking, labels), labels), n=len(labels))
-    return metrics
-
-
-def no_acc5(n_classes: int, prefix: str = "") -> tuple[dict[str, Fact], list[Notice]]:
-    """Return a null acc5 with a notice if there are fewer than five classes; other tools write null too."""
-    if n_classes >= 5:
-        return {}, []
-    text = UserMessage(
-        "With {n_classes} classes {prefix}acc5 would always be 1, so it is null.",
-        n_classes=n_classes,
-        prefix=prefix,
-    )
-    return {f"{prefix}acc5": None}, [Notice("no_acc5", 1, text)]
-
-
-def label_records(entries: Sequence[Entry], ranking: LabelRanking) -> list[dict[str, Any]]:
-    """Return one record per sample: label, prediction, rank and the five best classes."""
-    rows = zip(entries, ranking.ranks, ranking.top, ranking.top_scores, ranking.label_scores, strict=True)
-    return [
+    records = [
         {
             "id": entry.id,
             "label": entry.label,
@@ -83,36 +76,27 @@ def label_records(entries: Sequence[Entry], ranking: LabelRanking) -> list[dict[
             "scores": [round(float(score), 6) for score in scores],
             "label_score": round(float(own), 6),
         }
-        for entry, rank, top, scores, own in rows
+        for entry, rank, top, scores, own in zip(
+            prediction.entries, ranking.ranks, ranking.top, ranking.top_scores, ranking.label_scores, strict=True
+        )
     ]
-
-
-def label_notices(ranking: LabelRanking) -> tuple[Notice, ...]:
-    """Count the samples that tie."""
-    message = UserMessage("{ties} samples tie with another class; ties count as wrong.", ties=ranking.ties)
-    return counted("ties", ranking.ties, message)
+    few = "With {n_classes} classes {prefix}acc5 would always be 1, so it is null."
+    return Outcome(
+        metrics=metrics,
+        records=records,
+        notices=(
+            *prediction.notices,
+            *counted("ties", ranking.ties, "{n} samples tie with another class; ties count as wrong."),
+            *counted("no_acc5", int(n_classes < 5), few, n_classes=n_classes, prefix=prefix),
+        ),
+        details={"per_class_recall": recall},
+        facts={f"{prefix}acc5": None} if n_classes < 5 else {},
+    )
 
 
 def labels_of(entries: Sequence[Entry]) -> Ints:
     """Return the labels of samples that all have one."""
     return np.array([entry.label for entry in entries], np.int64)
-
-
-def wants_full(settings: MetricSettings) -> bool:
-    """Whether ``--metrics full`` is set."""
-    return settings.metrics == "full"
-
-
-def _accuracy(ranks: Ints, k: int, chance: float) -> Metric:
-    hits = ranks <= k
-    return make_metric(
-        float(hits.mean()),
-        stats.proportion(int(hits.sum()), len(hits)),
-        chance=chance,
-        n=len(hits),
-        primary=k == 1,
-        mean_of=MeanOf("rank", k),
-    )
 
 
 # Metrics per group and of the worst group, for any task and any metadata column.
@@ -134,18 +118,17 @@ def group_rules(columns: Sequence[str], known: Mapping[str, Any]) -> list[dict[s
     return rules
 
 
-def check_columns(entries: Sequence[Entry], settings: TaskSettings) -> None:
+def check_columns(entries: Sequence[Entry], rules: Sequence[Mapping[str, Any]]) -> None:
     """Reject a column that no sample has, before anything is embedded."""
     columns = dict.fromkeys(key for entry in entries for key in entry.meta)
-    for rule in settings.groups:
+    for rule in rules:
         if rule["field"] not in columns:
-            near = nearest(rule["field"], columns)
-            there = (
-                UserMessage("Did you mean {names}?", names=near[0])
-                if near
-                else UserMessage("Available columns: {columns}.", columns=", ".join(columns) or "none")
+            there = UserMessage("Available columns: {columns}.", columns=", ".join(columns) or "none")
+            raise DataError(
+                "No sample has a column {field!r} to group by.",
+                advice=did_you_mean(rule["field"], columns, there),
+                field=rule["field"],
             )
-            raise DataError("No sample has a column {field!r} to group by.", advice=there, field=rule["field"])
 
 
 def score_with_groups(task: Task, prediction: Prediction, settings: TaskSettings) -> Outcome:
@@ -157,18 +140,23 @@ def score_with_groups(task: Task, prediction: Prediction, settings: TaskSettings
     metrics, tables, notices = dict(outcome.metrics), {}, list(outcome.notices)
     for rule in settings.groups:
         column = rule["field"]
-        scored = {}
         groups = _groups(prediction.entries, column)
         without = len(prediction.entries) - sum(map(len, groups.values()))
-        message = UserMessage("{without} samples have no {column} and are in no group.", without=without, column=column)
-        notices += counted("no_group", without, message)
+        notices += counted("no_group", without, "{n} samples have no {column} and are in no group.", column=column)
+        scored: dict[str, Mapping[str, Metric]] = {}
         for group, rows in groups.items():
             try:
                 scored[group] = task.score(prediction.only(rows), settings).metrics
             except DataError as error:
-                message = UserMessage("{column} {group}: {reason}", column=column, group=group, reason=error.message)
-                notices.append(Notice("group_without_score", 1, message))
-        tables[column] = {group: _row(found) for group, found in scored.items()}
+                why = "{column} {group}: {reason}"
+                notices += counted("group_without_score", 1, why, column=column, group=group, reason=error.message)
+        tables[column] = {
+            group: {
+                "n": max((metric.n or 0 for metric in found.values()), default=0),
+                **{name: metric.value for name, metric in found.items()},
+            }
+            for group, found in scored.items()
+        }
         skipped = {str(value) for value in rule.get("skip", ())}
         worst = _worst([found for group, found in scored.items() if group not in skipped], outcome.metrics)
         metrics |= {f"{name}_worst_{column}": metric for name, metric in worst.items()}
@@ -184,19 +172,11 @@ def _groups(entries: Sequence[Entry], column: str) -> dict[str, np.ndarray]:
     found: dict[str, list[int]] = {}
     for i, entry in enumerate(entries):
         value = entry.meta.get(column)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # 5.0 is 5
         if value is not None and str(value).strip() not in ("", "nan"):
-            found.setdefault(_name(value), []).append(i)
+            found.setdefault(str(value), []).append(i)
     return {group: np.array(found[group], np.int64) for group in sorted(found)}
-
-
-def _name(value: object) -> str:
-    """Write a value without trailing zeros: 5.0 is 5."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _row(metrics: Mapping[str, Metric]) -> dict[str, Any]:
-    sizes = [metric.n for metric in metrics.values() if metric.n is not None]
-    return {"n": max(sizes, default=0), **{name: metric.value for name, metric in metrics.items()}}
 
 
 def _worst(groups: Sequence[Mapping[str, Metric]], overall: Mapping[str, Metric]) -> dict[str, Metric]:

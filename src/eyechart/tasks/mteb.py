@@ -13,13 +13,12 @@ import numpy as np
 
 from eyechart.datasets.mteb import MtebDataset
 from eyechart.errors import DataError, UsageError
-from eyechart.messages import UserMessage
 from eyechart.metrics.vectors import unit
 from eyechart.models.rerankers import Shortlist
 from eyechart.settings.tasks import TextSearchSettings
-from eyechart.tasks.base import Prediction, Task, TaskContext
+from eyechart.tasks.base import Prediction, Task, TaskContext, counted
 from eyechart.tasks.text_retrieval import GIVEN_PROMPTS, RERANKER, library_scores, prompts_of, reranker_of, with_prompt
-from eyechart.types import Metric, ModelSpec, Notice, Outcome
+from eyechart.types import Metric, ModelSpec, Outcome
 
 RETRIEVAL, RERANKING = "Retrieval", "Reranking"
 WITH_RERANKER = frozenset({RETRIEVAL, RERANKING})
@@ -31,7 +30,6 @@ class MtebPrediction(Prediction):
     """The library's result object."""
 
     found: Mapping[str, Any]
-    notices: tuple[Notice, ...] = ()
 
 
 class Mteb(Task):
@@ -64,15 +62,14 @@ class Mteb(Task):
                 reason=error,
             ) from error
         [scores] = found.task_results
-        notices = list(dataset.notices)
-        if dataset.limit is not None:
-            text = UserMessage(
-                "Only the first {limit} queries or rows are scored: this is not the published benchmark.",
-                limit=dataset.limit,
-            )
-            notices.append(Notice("limited", dataset.limit, text))
-        kind = {"type": dataset.task.metadata.type}
-        return MtebPrediction(context.info, (), (), scores.to_dict() | kind, tuple(notices))
+        limited = "Only the first {n} queries or rows are scored: this is not the published benchmark."
+        return MtebPrediction(
+            context.info,
+            (),
+            (),
+            scores.to_dict() | {"type": dataset.task.metadata.type},
+            notices=(*dataset.notices, *counted("limited", dataset.limit or 0, limited)),
+        )
 
     def score(self, prediction: MtebPrediction, settings: TextSearchSettings) -> Outcome:  # noqa: ARG002 - none
         """Flatten the library's scores."""
@@ -102,44 +99,40 @@ def _evaluate(context: TaskContext, settings: TextSearchSettings, dataset: MtebD
     run = partial(mteb.evaluate, cache=None, co2_tracker=False, show_progress_bar=False)
     task = dataset.loaded()
     if RERANKER in context.extra_models and dataset.task.metadata.type == RERANKING:
-        return run(_reranker_class()(context, settings), task)
+        return run(PairScorer(context, settings), task)
     encoder = _encoder_class()(context, prompts_of(context, settings), normalize=settings.normalize_embeddings)
     if RERANKER not in context.extra_models:
         return run(encoder, task)
     with TemporaryDirectory() as folder:
         run(encoder, task, prediction_folder=folder)
         second = dataset.loaded().convert_to_reranking(folder, top_k=settings.top_k)
-        return run(_reranker_class()(context, settings), second)
+        return run(PairScorer(context, settings), second)
 
 
-@cache
-def _reranker_class() -> Any:
-    """Create a cross-encoder class for MTEB; a function because the library is imported on first use."""
-    from mteb.models.model_meta import ModelMeta
+class PairScorer:
+    """One of our rerankers with its answer cache, as a cross-encoder for MTEB."""
 
-    class PairScorer:
-        """One of our rerankers with its answer cache."""
+    def __init__(self, context: TaskContext, settings: TextSearchSettings) -> None:
+        from mteb.models.model_meta import ModelMeta
 
-        def __init__(self, context: TaskContext, settings: TextSearchSettings) -> None:
-            self.reranker = context.open_extra_model(RERANKER)
-            self.prompt = settings.reranker_prompt
-            meta = {"name": f"eyechart/{Path(self.reranker.card.name).name}", "revision": "local"}
-            self.mteb_model_meta = ModelMeta.create_empty(overwrites=meta | {"model_type": ["cross-encoder"]})
+        self.reranker = context.open_extra_model(RERANKER)
+        self.prompt = settings.reranker_prompt
+        meta = {"name": f"eyechart/{Path(self.reranker.card.name).name}", "revision": "local"}
+        self.mteb_model_meta = ModelMeta.create_empty(overwrites=meta | {"model_type": ["cross-encoder"]})
 
-        def predict(self, inputs1: Any, inputs2: Any, **others: Any) -> Any:  # noqa: ARG002
-            queries, documents = ([text for batch in part for text in batch["text"]] for part in (inputs1, inputs2))
-            places: dict[str, list[int]] = {}
-            for place, query in enumerate(queries):
-                places.setdefault(query, []).append(place)
-            lists = [
-                Shortlist(query, self.prompt + query, tuple(documents[i] for i in own)) for query, own in places.items()
-            ]
-            scores = np.empty(len(queries))
-            for query, row in self.reranker.score(lists):
-                scores[places[query]] = row
-            return library_scores(scores, self.reranker.card)
-
-    return PairScorer
+    def predict(self, inputs1: Any, inputs2: Any, **others: Any) -> Any:  # noqa: ARG002
+        """Score pairs of a query and a document."""
+        queries, documents = ([text for batch in part for text in batch["text"]] for part in (inputs1, inputs2))
+        places: dict[str, list[int]] = {}
+        for place, query in enumerate(queries):
+            places.setdefault(query, []).append(place)
+        lists = [
+            Shortlist(query, self.prompt + query, tuple(documents[i] for i in own)) for query, own in places.items()
+        ]
+        scores = np.empty(len(queries))
+        for query, row in self.reranker.score(lists):
+            scores[places[query]] = row
+        return library_scores(scores, self.reranker.card)
 
 
 @cache
@@ -153,7 +146,7 @@ def _encoder_class() -> Any:
 
         def __init__(self, context: TaskContext, prompts: Mapping[str, str], *, normalize: bool) -> None:
             self.normalize = normalize
-            self.embed = partial(context.encoder.texts, language=context.language)
+            self.embed = partial(context.encoder.texts, language=context.info.language)
             self.prompts = prompts
             card = context.encoder.card
             meta: dict[str, Any] = {"name": f"eyechart/{Path(card.name).name}", "revision": "local"}

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from eyechart.errors import DataError, import_extra
 from eyechart.manifest import Manifest
-from eyechart.messages import UserMessage
 from eyechart.metrics.vectors import Ints, Vectors, zero_rows
 from eyechart.settings.tasks import ProbeSettings
-from eyechart.tasks.base import TaskContext, encode_images
+from eyechart.tasks.base import TaskContext, counted, encode_images
 from eyechart.tasks.label_metrics import labels_of
 from eyechart.types import Notice
+
+FEW_SHARED = 0.1
+"""Share of test images that may also be in the training data, with a notice: public datasets contain copies."""
 
 
 def few_per_class(labels: Ints, k: int, seed: int, names: Sequence[str] = ()) -> Ints:
@@ -134,22 +136,6 @@ DRAWS: Mapping[str, Callable[[Ints, int, int, Sequence[str]], Ints]] = {
 """Sampling procedures by name."""
 
 
-def all_draws(labels: Ints, settings: ProbeSettings, names: Sequence[str] = ()) -> dict[Draw, Ints]:
-    """Return the training images of the scored draw, of its resamples, and of the learning curve."""
-    shots = settings.fewshot_k
-    wanted = [(shots, number) for number in range(settings.fewshot_repeats if shots > 0 else 1)]
-    wanted += [(k, number) for k in settings.fewshot_curve for number in range(settings.fewshot_repeats)]
-    draw = DRAWS[settings.fewshot_draw]
-    return {(k, number): draw(labels, k, settings.seed + number, names) for k, number in wanted}
-
-
-# Training data of probes: features of the training and validation images, disjoint from the test images.
-
-
-FEW_SHARED = 0.1
-"""Share of test images that may also be in the training data, with a notice: public datasets contain copies."""
-
-
 @dataclass(frozen=True)
 class Features:
     """Vectors of images and their classes."""
@@ -184,52 +170,41 @@ class TrainedProbe:
         return scores
 
 
-@dataclass(frozen=True)
-class TrainingData:
-    """The pool to train on, the rows of each draw, and the validation data."""
-
-    pool: Features
-    draws: Mapping[Draw, Ints]
-    val: Features | None
-
-    def drawn(self, draw: Draw) -> Features:
-        """Return the features of a draw."""
-        return self.pool.take(self.draws[draw])
-
-
-def training_data(context: TaskContext, settings: ProbeSettings) -> TrainingData:
-    """Embed the training and validation images that are needed."""
-    whole = context.split(settings.train_split or "train").manifest
-    val = context.split(settings.val_split).manifest if settings.val_split else None
+def training_data(context: TaskContext, settings: ProbeSettings) -> tuple[Features, dict[Draw, Ints], Features | None]:
+    """Embed the images that are needed; return the pool to train on, the rows of each draw, and the validation data."""
+    whole = context.open_split(settings.train_split or "train")
+    val = context.open_split(settings.val_split) if settings.val_split else None
     shared = _shared(context.manifest, (whole, val) if val else (whole,))
     pool = whole
     if settings.val_proportion:
         keep, out = hold_out(len(whole), settings.val_proportion, settings.seed)
         pool, val = whole.only(keep), whole.only(out)
     # Labels are known without images, so only the drawn ones are embedded.
-    draws = all_draws(labels_of(pool.entries), settings, context.info.classnames)
+    labels, shots, repeats = labels_of(pool.entries), settings.fewshot_k, settings.fewshot_repeats
+    wanted = [(shots, number) for number in range(repeats if shots > 0 else 1)]
+    wanted += [(k, number) for k in settings.fewshot_curve for number in range(repeats)]
+    choose, names = DRAWS[settings.fewshot_draw], context.info.classnames
+    draws = {(k, number): choose(labels, k, settings.seed + number, names) for k, number in wanted}
     needed = np.unique(np.concatenate(list(draws.values())))
     features, kept = _features(context, pool.only(needed), settings, shared)
     places = np.full(len(pool), -1, np.int64)
     places[needed[kept]] = np.arange(len(features))
     draws = {draw: places[rows][places[rows] >= 0] for draw, rows in draws.items()}
     for (k, _), rows in draws.items():
-        check_shots(features.labels[rows], k, context.info.classnames)
-    return TrainingData(features, draws, _features(context, val, settings)[0] if val else None)
+        check_shots(features.labels[rows], k, names)
+    return features, draws, _features(context, val, settings)[0] if val else None
 
 
 def _shared(scored: Manifest, training: tuple[Manifest, ...]) -> tuple[Notice, ...]:
     """Reject test images in the training data, unless they are few."""
-    known = {key for manifest in training for key in _keys(manifest)}
-    count = sum(key in known for key in _keys(scored))
-    if not count:
-        return ()
-    splits = " and ".join(repr(manifest.info.split) for manifest in training)
-    message = UserMessage(
-        "{count} of the {n} test images are also in the training data ({splits}).",
-        count=count,
-        n=len(scored),
-        splits=splits,
+    known = {key.tobytes() for manifest in training for key in manifest.digests}
+    count = sum(key.tobytes() in known for key in scored.digests)
+    found = counted(
+        "shared_images",
+        count,
+        "{n} of the {all} test images are also in the training data ({splits}).",
+        all=len(scored),
+        splits=" and ".join(repr(manifest.info.split) for manifest in training),
     )
     if count > FEW_SHARED * len(scored):
         raise DataError(
@@ -237,13 +212,9 @@ def _shared(scored: Manifest, training: tuple[Manifest, ...]) -> tuple[Notice, .
             advice="Name a split with other images ({--train_split}; for validation {--val_split} or "
             "{--val_proportion}), or cross-validate within one split: {--folds=5}.",
             name=scored.info.name,
-            reason=message,
+            reason=found[0].message,
         )
-    return (Notice("shared_images", count, message),)
-
-
-def _keys(manifest: Manifest) -> list[bytes]:
-    return [key.tobytes() for key in manifest.digests]
+    return found
 
 
 def _features(
@@ -253,13 +224,8 @@ def _features(
     images = encode_images(context, manifest, normalize=settings.normalize)
     lost = (*manifest.failures, *images.failures)
     if lost:
-        message = UserMessage(
-            "{n} training images could not be used, for example {id}: {reason}",
-            n=len(lost),
-            id=lost[0].id,
-            reason=lost[0].reason,
-        )
-        notices = (*notices, Notice("unusable_training_images", len(lost), message))
+        message = "{n} training images could not be used, for example {id}: {reason}"
+        notices += counted("unusable_training_images", len(lost), message, id=lost[0].id, reason=lost[0].reason)
     used = {entry.id for entry in images.entries}
     kept = np.array([i for i, entry in enumerate(manifest.entries) if entry.id in used], np.int64)
     return Features(images.vectors, labels_of(images.entries), (*notices, *images.notices)), kept

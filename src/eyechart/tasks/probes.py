@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
 
-from eyechart.errors import missing_extra
+from eyechart.errors import import_extra, missing_extra
 from eyechart.learn.linear_classifiers import (
     Fit,
     Linear,
@@ -24,30 +24,21 @@ from eyechart.learn.linear_classifiers import (
 )
 from eyechart.learn.nearest import neighbour_votes
 from eyechart.messages import UserMessage
-from eyechart.metrics.classification import per_class_recall, rank_scores
+from eyechart.metrics.classification import rank_scores
 from eyechart.metrics.vectors import Ints, Vectors, unit
 from eyechart.settings.tasks import KnnSettings, LinearProbeSettings, ProbeSettings, TaskSettings
-from eyechart.tasks.base import EncodedImages, Prediction, Task, TaskContext, counted, encode_images, need_samples
-from eyechart.tasks.label_metrics import (
-    LabelChance,
-    label_metrics,
-    label_notices,
-    label_records,
-    labels_of,
-    no_acc5,
-    wants_full,
-)
+from eyechart.tasks.base import Prediction, Task, TaskContext, counted, encode_images, need_samples
+from eyechart.tasks.label_metrics import label_outcome, labels_of
 from eyechart.tasks.probe_data import (
     DRAWS,
     Features,
     TrainedProbe,
-    TrainingData,
     fold_of,
     hold_out,
     hold_out_per_class,
     training_data,
 )
-from eyechart.types import DatasetInfo, Fact, Metric, Notice, Outcome
+from eyechart.types import DatasetInfo, Metric, Outcome
 
 
 @dataclass(frozen=True)
@@ -60,7 +51,6 @@ class ProbePrediction(Prediction):
     train_counts: Ints
     """Number of training images per class."""
     details: Mapping[str, Any]
-    notices: tuple[Notice, ...]
 
 
 class Probe(Task):
@@ -84,22 +74,32 @@ class Probe(Task):
         """Embed the required splits, train, and score the images of the test split."""
         if settings.folds:
             return self._cross_validate(context, settings, settings.folds)
-        data = training_data(context, settings)
-        pool, val, train = data.pool, data.val, data.drawn((settings.fewshot_k, 0))
+        pool, draws, val = training_data(context, settings)
+        scored = (settings.fewshot_k, 0)
+        train = pool.take(draws[scored])
         learned = self.learn(train, val, settings, context.device)
         test = encode_images(context, normalize=settings.normalize)
-        scores = learned.judge(test.vectors)
-        learnt_from = {"train": len(train), "val": len(val) if val else 0}
+        scores, labels = learned.judge(test.vectors), labels_of(test.entries)
+        runs: dict[int, list[float]] = {}  # accuracies by the number of images per class
+        for draw, rows in draws.items():
+            found = scores
+            if draw != scored:
+                how = settings.replaced(fewshot_k=draw[0])
+                found = self.learn(pool.take(rows), val, how, context.device).judge(test.vectors)
+            runs.setdefault(draw[0], []).append(accuracy(found, labels))
+        points = {k: {"k": k, "mean": float(np.mean(found)), "runs": found} for k, found in runs.items()}
+        details: dict[str, Any] = {"probe": {"train": len(train), "val": len(val) if val else 0, **learned.details}}
+        if settings.fewshot_k > 0:
+            details["fewshot_draws"] = points[settings.fewshot_k]
+        if settings.fewshot_curve:
+            details["fewshot_curve"] = [points[k] for k in settings.fewshot_curve]
         return ProbePrediction(
             info=context.info,
             entries=test.entries,
             failures=test.failures,
             scores=scores,
             train_counts=np.bincount(train.labels),
-            details={
-                "probe": {**learnt_from, **learned.details},
-                **self._spread(data, test, scores, settings, context.device),
-            },
+            details=details,
             notices=(*pool.notices, *(val.notices if val else ()), *test.notices, *learned.notices),
         )
 
@@ -133,69 +133,31 @@ class Probe(Task):
             notices=tuple(notices),
         )
 
-    def _spread(
-        self, data: TrainingData, test: EncodedImages, scores: Vectors, settings: ProbeSettings, device: str
-    ) -> dict[str, Any]:
-        """Repeat training and scoring for every draw: accuracies per number of images per class."""
-        labels, scored = labels_of(test.entries), (settings.fewshot_k, 0)
-        runs: dict[int, list[float]] = {}
-        for draw in data.draws:
-            if draw != scored:
-                how = settings.replaced(fewshot_k=draw[0])
-                found = self.learn(data.drawn(draw), data.val, how, device).judge(test.vectors)
-            else:
-                found = scores
-            runs.setdefault(draw[0], []).append(accuracy(found, labels))
-        points = {k: {"k": k, "mean": float(np.mean(found)), "runs": found} for k, found in runs.items()}
-        curve = [points[k] for k in settings.fewshot_curve]
-        few = settings.fewshot_k > 0
-        return ({"fewshot_draws": points[scored[0]]} if few else {}) | ({"fewshot_curve": curve} if curve else {})
-
     def score(self, prediction: ProbePrediction, settings: ProbeSettings) -> Outcome:
         """Score like zero-shot classification; chance is a classifier that always predicts the commonest classes."""
         need_samples(prediction)
-        labels = labels_of(prediction.entries)
-        ranking = rank_scores(prediction.scores, labels)
+        labels, prefix = labels_of(prediction.entries), self.prefix
         n_classes = max(len(prediction.info.classnames), prediction.scores.shape[1])
-        chance = _majority_chance(prediction.train_counts, labels, n_classes)
-        metrics = label_metrics(ranking, labels, n_classes, chance, prefix=self.prefix, full=wants_full(settings))
-        facts, few = no_acc5(n_classes, self.prefix)
-        return Outcome(
-            metrics=metrics | self._over_draws(prediction.details.get("fewshot_draws", {}).get("runs", ())),
-            records=label_records(prediction.entries, ranking),
-            notices=(*prediction.notices, *label_notices(ranking), *few),
-            details={
-                "classnames": list(prediction.info.classnames),
-                "per_class_recall": per_class_recall(ranking.ranks == 1, labels, n_classes),
-                **prediction.details,
-            },
-            facts=facts | self.facts(prediction, settings),
+        commonest = np.argsort(-prediction.train_counts, kind="stable")
+        outcome = label_outcome(
+            prediction,
+            rank_scores(prediction.scores, labels),
+            n_classes,
+            settings,
+            chance=lambda k: float(np.isin(labels, commonest[:k]).mean()),
+            # Of the classes that occur, it gets one right and the others wrong.
+            chance_recall=max(1 / n_classes, float((np.unique(labels) == commonest[0]).mean())),
+            prefix=prefix,
         )
-
-    def _over_draws(self, runs: Sequence[float]) -> dict[str, Metric]:
-        """Describe how much accuracy varies between few-shot draws."""
-        if len(runs) < 2:
-            return {}
-        return {
-            f"{self.prefix}acc1_mean_of_draws": Metric(float(np.mean(runs))),
-            f"{self.prefix}acc1_sd_of_draws": Metric(float(np.std(runs, ddof=1)), lower_is_better=True),
-        }
-
-    def facts(self, prediction: ProbePrediction, settings: Any) -> dict[str, Fact]:  # noqa: ARG002 - for few
-        """Return additional values for the result file's metrics."""
-        return {}
-
-
-def _majority_chance(train_counts: Ints, labels: Ints, n_classes: int) -> LabelChance:
-    """Return the scores of a classifier that always predicts the most frequent training classes."""
-    commonest = np.argsort(-train_counts, kind="stable")
-    judged = np.unique(labels)
-
-    def accuracy_at(k: int) -> float:
-        return float(np.isin(labels, commonest[:k]).mean())
-
-    # Of the classes that occur, it gets one right and the others wrong.
-    return LabelChance(accuracy_at, recall=max(1 / n_classes, float((judged == commonest[0]).mean())))
+        metrics, runs = dict(outcome.metrics), prediction.details.get("fewshot_draws", {}).get("runs", ())
+        if len(runs) > 1:
+            metrics[f"{prefix}acc1_mean_of_draws"] = Metric(float(np.mean(runs)))
+            metrics[f"{prefix}acc1_sd_of_draws"] = Metric(float(np.std(runs, ddof=1)), lower_is_better=True)
+        return replace(
+            outcome,
+            metrics=metrics,
+            details={"classnames": list(prediction.info.classnames), **outcome.details, **prediction.details},
+        )
 
 
 class Knn(Probe):
@@ -211,11 +173,7 @@ class Knn(Probe):
     def learn(self, train: Features, val: Features | None, settings: KnnSettings, device: str) -> TrainedProbe:  # noqa: ARG002 - nothing to choose
         """Keep the training images as the index."""
         vectors, k = unit(train.vectors), settings.knn_k
-
-        def votes(queries: Vectors) -> Vectors:
-            return neighbour_votes(vectors, train.labels, unit(queries), k)
-
-        return TrainedProbe(votes, {"k": k})
+        return TrainedProbe(lambda queries: neighbour_votes(vectors, train.labels, unit(queries), k), {"k": k})
 
 
 STRENGTHS = log_grid(-6, 6)
@@ -241,11 +199,11 @@ class LogisticProbe(Probe):
         whole = train + val if val and settings.fewshot_k < 0 else train
         strength = _choose(train, val, settings.seed)
         fit = fit_logistic(whole.vectors, whole.labels, strength)
-        slow = UserMessage("The probe did not converge in {iterations} iterations.", iterations=fit.iterations)
+        slow = "The probe did not converge in {iterations} iterations."
         return TrainedProbe(
             fit.model.scores,
             {"C": strength, "iterations": fit.iterations, "converged": fit.converged},
-            counted("not_converged", int(not fit.converged), slow),
+            counted("not_converged", int(not fit.converged), slow, iterations=fit.iterations),
         )
 
 
@@ -302,7 +260,9 @@ class LinearProbe(Probe):
         schedule = Schedule(settings.fewshot_epochs, settings.fewshot_lr, settings.batch_size, settings.seed)
         everything = train + val if val else train
         classes = int(everything.labels.max()) + 1
-        place = _device(device)
+        place = device
+        if device == "auto":
+            place = "cuda" if import_extra("torch", "open-clip").cuda.is_available() else "cpu"
 
         def fit(data: Features, weight_decay: float) -> Linear:
             return fit_adamw(data.vectors, data.labels, classes, weight_decay, schedule, place)
@@ -316,21 +276,16 @@ class LinearProbe(Probe):
             fit(data, decay).scores, {"weight_decay": decay, "epochs": schedule.epochs, "device": place}
         )
 
-    def facts(self, prediction: ProbePrediction, settings: LinearProbeSettings) -> dict[str, Fact]:
-        """Return the training parameters under CLIP_benchmark's names; with folds, weight decay may differ per fold."""
+    def score(self, prediction: ProbePrediction, settings: Any) -> Outcome:
+        """Add the training parameters under CLIP_benchmark's names; with folds, weight decay may differ per fold."""
+        outcome = super().score(prediction, settings)
         probe = prediction.details["probe"]
-        return {
+        facts = {
+            **outcome.facts,
             **({"weight_decay": probe["weight_decay"]} if "weight_decay" in probe else {}),
             "epochs": settings.fewshot_epochs,
             "seed": settings.seed,
             "fewshot_k": settings.fewshot_k,
             "normalized": settings.normalize,
         }
-
-
-def _device(wanted: str) -> str:
-    import torch
-
-    if wanted != "auto":
-        return wanted
-    return "cuda" if torch.cuda.is_available() else "cpu"
+        return replace(outcome, facts=facts)

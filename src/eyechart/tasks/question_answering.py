@@ -17,7 +17,7 @@ from eyechart.datasets.questions.prediction_files import find_predictions
 from eyechart.datasets.questions.question_dataset import QuestionInfo
 from eyechart.datasets.questions.question_reader import ClassDataset, with_metric
 from eyechart.errors import ModelError, UsageError
-from eyechart.messages import UserMessage
+from eyechart.manifest import Manifest
 from eyechart.metrics.cell_values import Row, as_text
 from eyechart.scorers import scorer_of
 from eyechart.scorers.judging import load_prompts
@@ -25,7 +25,6 @@ from eyechart.scorers.rule import FAILED
 from eyechart.scorers.scoring import ScoredRows, check_scoring
 from eyechart.settings.tasks import QuestionTaskSettings
 from eyechart.tasks.base import Prediction, Task, TaskContext, counted
-from eyechart.tasks.label_metrics import wants_full
 from eyechart.tasks.question_judges import (
     JUDGE_ROLES,
     MeteredJudge,
@@ -36,10 +35,8 @@ from eyechart.tasks.question_judges import (
     score_runs,
 )
 from eyechart.tasks.question_metrics import CATEGORIES, QuestionScores, user_outcome
-from eyechart.tasks.question_prompts import CUT, AnsweredRows, answers_of, questions_of
+from eyechart.tasks.question_prompts import CUT, answers_of, questions_of
 from eyechart.types import DatasetInfo, Metric, ModelSpec, Notice, Outcome, Role
-
-# Question answering: multiple choice, yes/no, open questions, captions and dialogues.
 
 
 @dataclass(frozen=True)
@@ -48,10 +45,8 @@ class QuestionPrediction(Prediction):
 
     runs: tuple[ScoredRows, ...] = ()
     """One set of scores per repeat; empty if nothing is scored here."""
-    clusters: Mapping[str, str] | None = None
+    clusters: Mapping[str, str] = field(default_factory=dict)
     """What dependent questions share (their images), by sample id."""
-    notices: tuple[Notice, ...] = ()
-    repeats: int = 1
     answered: tuple[Mapping[str, Any], ...] = ()
     """The rows of the first repeat, if the dataset's own class scores them."""
     returned: tuple[Any, ...] = ()
@@ -60,12 +55,6 @@ class QuestionPrediction(Prediction):
     """Human verdicts on answers of the first repeat, by index."""
     spent: Mapping[str, Any] = field(default_factory=dict)
     """Usage of the model and the judges."""
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Count the unreadable answers, averaged over the repeats."""
-        unread = sum(rule != FAILED for run in self.runs for rule in run.lost.values())
-        return {"unreadable": math.ceil(unread / max(1, len(self.runs))), "repeats": self.repeats}
 
     def only(self, keep: NDArray[np.int64]) -> Self:
         """Return the prediction for some samples."""
@@ -112,7 +101,7 @@ class QuestionAnswering(Task):
         if not own and not silent:
             check_scoring(scorer_of(benchmark, settings.extractor), judged=bool(settings.judges))
         whole = own or silent or not scorer_of(benchmark).hooks.per_answer
-        if whole and wants_full(settings):
+        if whole and settings.metrics == "full":
             raise UsageError(
                 "{--metrics=full} adds nothing to {name}: its answers are not scored individually.",
                 advice="Omit it.",
@@ -136,25 +125,36 @@ class QuestionAnswering(Task):
 
     def predict(self, context: TaskContext, settings: QuestionTaskSettings) -> QuestionPrediction:
         """Generate the answers or read existing ones, then score them with the judges."""
-        dataset = questions_of(context)
-        _check_categories(context, settings)
+        dataset, manifest = questions_of(context), context.manifest
+        if settings.metrics == "full" and not any(entry.meta.get(c) for entry in manifest.entries for c in CATEGORIES):
+            raise UsageError(
+                "{--metrics=full} adds the accuracy within each category, but {name} has no categories.",
+                advice="Omit it, or add a column category.",
+                name=context.info.name,
+            )
         found = answers_of(context, settings)
-        _check_failures(context, found)
-        lost = {failure.id: failure for answers in found for failure in answers.failures}
-        asked = {entry.id for entry in context.manifest.entries} | {f.id for f in context.manifest.failures}
+        failures = [failure for answers in found for failure in answers.failures]
+        if failures and (context.on_error == "fail" or not any(answers.rows for answers in found)):
+            raise ModelError(
+                "{name}: {n} questions have no answer; the first: {id}: {reason}",
+                advice="The others are cached: rerun the same command to retry only these, or use {--on_error=skip} "
+                "to count them as wrong.",
+                name=context.info.name,
+                n=len(failures),
+                id=failures[0].id,
+                reason=failures[0].reason,
+            )
+        asked = {entry.id for entry in manifest.entries} | {failure.id for failure in manifest.failures}
         names = [name for row in dataset.table.rows if (name := as_text(row["index"])) in asked]
         runs = [answers.all_rows(dataset.table, names) for answers in found]
+        about_answers = [notice for answers in found for notice in answers.notices]
         prediction = QuestionPrediction(
             info=context.info,
-            entries=tuple(context.manifest.entries),
-            failures=tuple(lost.values()),
-            clusters=_clusters(context, runs[0]),
-            notices=(
-                *dataset.table.notices,
-                *(n for answers in found for n in answers.notices),
-                *_answer_notices(runs),
-            ),
-            repeats=len(runs),
+            entries=tuple(manifest.entries),
+            failures=tuple({failure.id: failure for failure in failures}.values()),
+            clusters=_clusters(manifest, runs[0]),
+            notices=(*dataset.table.notices, *about_answers, *_answer_notices(runs)),
+            counts={"unreadable": 0, "repeats": len(runs)},
         )
         if settings.mode == "infer":
             return prediction
@@ -165,12 +165,14 @@ class QuestionAnswering(Task):
         judges = open_judges(context)
         scored, notices = score_runs(runs, benchmark, judges, settings, context.on_error)
         answers = {as_text(row["index"]): as_text(row.get("prediction")) for row in scored[0].rows}
+        unread = sum(rule != FAILED for run in scored for rule in run.lost.values())
         return replace(
             prediction,
             runs=tuple(scored),
             notices=(*notices, *prediction.notices),
             people=read_verdicts(settings.human_verdicts, answers),
             spent=_spent(context, settings, runs, judges),
+            counts={"unreadable": math.ceil(unread / len(runs)), "repeats": len(runs)},
         )
 
     def score(self, prediction: QuestionPrediction, settings: QuestionTaskSettings) -> Outcome:
@@ -184,8 +186,8 @@ class QuestionAnswering(Task):
             return user_outcome(prediction.returned, prediction.answered, decided_by, prediction.notices)
         return QuestionScores(
             prediction.runs,
-            prediction.clusters or {},
-            wants_full(settings),
+            prediction.clusters,
+            settings.metrics == "full",
             prediction.notices,
             prediction.people,
             prediction.spent,
@@ -199,43 +201,16 @@ def _benchmark(info: DatasetInfo, settings: QuestionTaskSettings) -> QuestionBen
     return with_metric(info.benchmark, settings.metric)
 
 
-def _check_categories(context: TaskContext, settings: QuestionTaskSettings) -> None:
-    """Reject ``--metrics full`` if the table has no categories."""
-    if wants_full(settings) and not any(entry.meta.get(c) for entry in context.manifest.entries for c in CATEGORIES):
-        raise UsageError(
-            "{--metrics=full} adds the accuracy within each category, but {name} has no categories.",
-            advice="Omit it, or add a column category.",
-            name=context.info.name,
-        )
-
-
-def _check_failures(context: TaskContext, found: Sequence[AnsweredRows]) -> None:
-    failures = [failure for answers in found for failure in answers.failures]
-    if failures and (context.on_error == "fail" or not any(answers.rows for answers in found)):
-        first = failures[0]
-        raise ModelError(
-            "{name}: {n} questions have no answer; the first: {id}: {reason}",
-            advice="The others are cached: rerun the same command to retry only these, or use {--on_error=skip} "
-            "to count them as wrong.",
-            name=context.info.name,
-            n=len(failures),
-            id=first.id,
-            reason=first.reason,
-        )
-
-
 def _answer_notices(runs: Sequence[Sequence[Row]]) -> tuple[Notice, ...]:
     """Count truncated and empty answers."""
     rows = [row for run in runs for row in run if row.get("finish_reason") != FAILED]
     cut = sum(row.get("finish_reason") == CUT for row in rows)
-    truncated = UserMessage(
-        "{cut} answers were truncated at the token limit ({--max_tokens}) and count as wrong.", cut=cut
-    )
     silent = [row for row in rows if not as_text(row.get("prediction")).strip()]
     reasons = Counter(as_text(row.get("finish_reason")) or "stop" for row in silent)
     why = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
-    empty = UserMessage("{n} answers are empty (finish reasons: {why}).", n=len(silent), why=why)
-    return *counted("cut_answers", cut, truncated), *counted("empty_answers", len(silent), empty)
+    truncated = "{n} answers were truncated at the token limit ({--max_tokens}) and count as wrong."
+    empty = "{n} answers are empty (finish reasons: {why})."
+    return *counted("cut_answers", cut, truncated), *counted("empty_answers", len(silent), empty, why=why)
 
 
 def _spent(
@@ -250,9 +225,8 @@ def _spent(
     return found | ({"judges": {judge.name: judge.spent() for judge in judges}} if judges else {})
 
 
-def _clusters(context: TaskContext, rows: Sequence[Row]) -> dict[str, str]:
+def _clusters(manifest: Manifest, rows: Sequence[Row]) -> dict[str, str]:
     """Return, by index, what dependent questions share: their images, or the first of them."""
-    manifest = context.manifest
     first = {entry.id: key.tobytes().hex() for entry, key in zip(manifest.entries, manifest.digests, strict=True)}
     shown = {as_text(row["index"]): row.get("images") for row in rows}
     return {

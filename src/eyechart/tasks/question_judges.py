@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,6 @@ from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.datasets.questions.prediction_files import load_table
 from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.inference.answers import CachedGenerator
-from eyechart.messages import UserMessage
 from eyechart.metrics.cell_values import Row, as_score, as_text
 from eyechart.models.access import Access, priced
 from eyechart.scorers.judging import JUDGE_SETTINGS, Judge, load_prompts
@@ -26,12 +26,17 @@ from eyechart.scorers.rule import JUDGE, UNREADABLE, RuleResult
 from eyechart.scorers.scoring import EXACT, ScoredRows, score_rows
 from eyechart.settings.tasks import QuestionTaskSettings
 from eyechart.stats import Agreement, cohen_kappa, krippendorff_alpha
-from eyechart.tasks.base import TaskContext
+from eyechart.tasks.base import TaskContext, counted
 from eyechart.types import Answer, ModelSpec, Notice, Prompt
 
 MOST_JUDGES = 9
 JUDGE_ROLES = ("judge", *(f"judge_{number}" for number in range(2, MOST_JUDGES + 1)))
 """Roles of the judges of a job, in order."""
+_WORDS = {
+    **dict.fromkeys(("right", "correct", "true", "yes"), 1.0),
+    **dict.fromkeys(("wrong", "incorrect", "false", "no"), 0.0),
+}
+Verdicts = NDArray[np.float64]
 
 
 def judge_specs(settings: QuestionTaskSettings) -> dict[str, ModelSpec]:
@@ -118,26 +123,22 @@ def score_runs(
     judges: Sequence[MeteredJudge],
     settings: QuestionTaskSettings,
     on_error: str,
-) -> tuple[list[ScoredRows], list[Notice]]:
+) -> tuple[list[ScoredRows], tuple[Notice, ...]]:
     """Score the answers of all repeats; if a judge fails and the user allows it, by rule alone."""
     read = partial(score_rows, benchmark=benchmark, extractor=settings.extractor)
     if not judges:
-        return [read(rows) for rows in runs], []
+        return [read(rows) for rows in runs], ()
     prompts = load_prompts(settings.judge_prompts)
     asked = [Judge(judge.name, judge.ask, prompts, settings.judge_repeats, on_error) for judge in judges]
     try:
-        return [read(rows, judges=asked) for rows in runs], []
+        return [read(rows, judges=asked) for rows in runs], ()
     except EyechartError as error:
         if settings.judge_fallback != EXACT or isinstance(error, UsageError | DataError) or benchmark.needs_judge:
             raise
         names = ", ".join(judge.name for judge in judges)
-        message = UserMessage(
-            "The judge {names} failed ({reason}): scored by {exact} instead.",
-            names=names,
-            reason=error.message,
-            exact=EXACT,
-        )
-        return [read(rows) for rows in runs], [Notice("judge_failed", 1, message)]
+        failed = "The judge {names} failed ({reason}): scored by {exact} instead."
+        notices = counted("judge_failed", 1, failed, names=names, reason=error.message, exact=EXACT)
+        return [read(rows) for rows in runs], notices
 
 
 def judge_arguments(context: TaskContext) -> dict[str, Any]:
@@ -146,21 +147,6 @@ def judge_arguments(context: TaskContext) -> dict[str, Any]:
         return {}
     spec: ModelSpec = context.open_extra_model(JUDGE_ROLES[0]).model.spec
     return {"model": spec.name, "api_base": spec.options.get("api_base", "")}
-
-
-# Human verdicts on some answers, read from a table.
-
-
-_WORDS = {
-    "right": 1.0,
-    "correct": 1.0,
-    "true": 1.0,
-    "yes": 1.0,
-    "wrong": 0.0,
-    "incorrect": 0.0,
-    "false": 0.0,
-    "no": 0.0,
-}
 
 
 def read_verdicts(path: str, answers: Mapping[str, str]) -> dict[str, float]:
@@ -215,29 +201,17 @@ def _grade(path: str, index: str, cell: object) -> float:
     word = as_text(cell).strip().lower()
     try:
         grade = _WORDS[word] if word in _WORDS else as_score(cell)
-    except ValueError as error:
-        raise DataError(
-            "{path}: index {index!r}: {reason}.",
-            advice="Write 1, 0, or a grade in between.",
-            path=path,
-            index=index,
-            reason=error,
-        ) from error
+    except ValueError:
+        grade = math.nan
     if not 0 <= grade <= 1:
         raise DataError(
-            "{path}: index {index!r}: {grade:g} is not a verdict.",
+            "{path}: index {index!r}: {grade} is not a verdict.",
             advice="Write 1, 0, or a grade in between.",
             path=path,
             index=index,
-            grade=grade,
+            grade=word,
         )
     return grade
-
-
-# The judge audit: judges' agreement with themselves, each other and people, and each judge's own number.
-
-
-Verdicts = NDArray[np.float64]
 
 
 def audit(
@@ -283,23 +257,15 @@ def agreement_with_people(scored: ScoredRows, people: Mapping[str, float]) -> di
     places = [i for i, row in enumerate(scored.rows) if as_text(row["index"]) in people]
     said = [people[as_text(scored.rows[i]["index"])] for i in places]
     graded = not scored.scorer.hooks.binary
-    sides = {"final": scored.scores, **{name: scored.by_judge(name).scores for name in scored.judged}}
-    return {
-        "n": len(places),
-        "number_of_people": fmean(said) if said else None,
-        **{name: _compared(scores, places, said, graded=graded) for name, scores in sides.items()},
-    }
-
-
-def _compared(
-    scores: Sequence[RuleResult], places: Sequence[int], said: Sequence[float], *, graded: bool
-) -> dict[str, Any]:
-    ours = [_number(scores[i]) for i in places]
-    return {
-        "number": fmean(ours) if ours else None,
-        "same": fmean(a == b for a, b in zip(ours, said, strict=True)) if ours else None,
-        "kappa": _written(cohen_kappa(ours, said, graded=graded)),
-    }
+    found: dict[str, Any] = {"n": len(places), "number_of_people": fmean(said) if said else None}
+    for name, scores in {"final": scored.scores, **{one: scored.by_judge(one).scores for one in scored.judged}}.items():
+        ours = [_number(scores[i]) for i in places]
+        found[name] = {
+            "number": fmean(ours) if ours else None,
+            "same": fmean(a == b for a, b in zip(ours, said, strict=True)) if ours else None,
+            "kappa": _written(cohen_kappa(ours, said, graded=graded)),
+        }
+    return found
 
 
 def _verdicts(runs: Sequence[ScoredRows], name: str) -> tuple[Verdicts, NDArray[np.bool_]]:

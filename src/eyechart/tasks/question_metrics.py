@@ -12,7 +12,6 @@ from typing import Any
 
 from eyechart.datasets.questions.row_table import as_table
 from eyechart.errors import DataError
-from eyechart.messages import UserMessage
 from eyechart.metrics.cell_values import Row, as_text, options_of
 from eyechart.metrics.repeated_questions import Vote, consistency, pass_at, vote_at, worst_at
 from eyechart.scorers.rule import JUDGE, LOST, UNDECIDED, UNREADABLE
@@ -24,6 +23,9 @@ from eyechart.types import MeanOf, Metric, Notice, Outcome
 
 PRIMARY = "Overall"
 """Preferred name of the primary metric; without it, the first number."""
+CATEGORIES = ("category", "l2-category")
+"""Columns whose values get an accuracy each with ``--metrics full``."""
+_COPIED = ("l2-category", "split", "g_index")
 
 
 def user_outcome(returned: Sequence[Any], rows: Sequence[Row], decided_by: str, notices: Sequence[Notice]) -> Outcome:
@@ -44,15 +46,14 @@ def user_outcome(returned: Sequence[Any], rows: Sequence[Row], decided_by: str, 
             primary=PRIMARY,
         )
     lost = [name for name in found if name not in names]
-    text = UserMessage(
-        "{decided_by} returned no number for {lost}, which is left out.", decided_by=decided_by, lost=", ".join(lost)
-    )
+    text = "{decided_by} returned no number for {lost}, which is left out."
+    left_out = counted("no_number", len(lost), text, decided_by=decided_by, lost=", ".join(lost))
     primary = PRIMARY if PRIMARY in names else names[0]
     metrics = {name: Metric(fmean(table[name] for table in tables), primary=name == primary) for name in names}
     details: dict[str, Any] = {"decided_by": decided_by}
     if len(tables) > 1:
         details["variance"] = {name: variance([table[name] for table in tables]) for name in names}
-    return Outcome(metrics, [_record(row) for row in rows], [*notices, *counted("no_number", len(lost), text)], details)
+    return Outcome(metrics, [_record(row) for row in rows], [*notices, *left_out], details)
 
 
 def flatten(value: Any, prefix: str = "") -> Iterator[tuple[str, float]]:
@@ -79,24 +80,17 @@ def _join(prefix: str, name: str) -> str:
     return f"{prefix}|{name}" if prefix and name else prefix or name
 
 
-def _record(row: Row) -> dict[str, Any]:
+def _record(row: Row, **scored: Any) -> dict[str, Any]:
     return {
         "id": as_text(row["index"]),
         "question": as_text(row.get("question")),
         "options": options_of(row) or None,
         "answer": row.get("answer"),
         "prediction": as_text(row.get("prediction")),
+        **scored,
         "thinking": row.get("thinking"),
         "category": row.get("category"),
     }
-
-
-# From the scores of a benchmark's answers, one set per repeat, to metrics with intervals, records and notices.
-
-
-CATEGORIES = ("category", "l2-category")
-"""Columns whose values get an accuracy each with ``--metrics full``."""
-_COPIED = ("l2-category", "split", "g_index")
 
 
 @dataclass(frozen=True)
@@ -156,20 +150,15 @@ class QuestionScores:
         right = {name: round(value * n) for name, value in self.verdicts.items()}
         found = {f"pass@{k}": {name: pass_at(n, c, k) for name, c in right.items()} for k in ks}
         found |= {f"worst@{k}": {name: worst_at(n, c, k) for name, c in right.items()} for k in ks if k > 1}
-        votes = self._votes()
+        votes: dict[str, list[Vote]] = {}
+        for run in self.runs:
+            for row, score in zip(run.rows, run.scores, strict=True):
+                said = None if score.rule in LOST else score.extracted  # an unreadable answer is an abstention
+                votes.setdefault(as_text(row["index"]), []).append(Vote(said, score.score == 1))
         if votes.keys() != right.keys():
             return found
         found |= {f"vote@{k}": {name: vote_at(cast, k) for name, cast in votes.items()} for k in ks if k > 2}
         return found | {"consistency": {name: consistency(cast) for name, cast in votes.items()}}
-
-    def _votes(self) -> dict[str, list[Vote]]:
-        """Return the answers of all repeats to each row; an unreadable answer is an abstention."""
-        votes: dict[str, list[Vote]] = {}
-        for run in self.runs:
-            for row, score in zip(run.rows, run.scores, strict=True):
-                said = None if score.rule in LOST else score.extracted
-                votes.setdefault(as_text(row["index"]), []).append(Vote(said, score.score == 1))
-        return votes
 
     @cached_property
     def lost(self) -> dict[str, int]:
@@ -247,18 +236,8 @@ class QuestionScores:
         for place, (row, score) in enumerate(zip(self.first.rows, self.first.scores, strict=True)):
             index = as_text(row["index"])
             verdict = self.verdicts.get(index)
-            record = {
-                "id": index,
-                "question": as_text(row.get("question")),
-                "options": options_of(row) or None,
-                "answer": row.get("answer"),
-                "prediction": as_text(row.get("prediction")),
-                "extracted": score.extracted,
-                "rule": score.rule,
-                "correct": int(verdict) if whole and verdict is not None else verdict,
-                "thinking": row.get("thinking"),
-                "category": row.get("category"),
-            }
+            correct = int(verdict) if whole and verdict is not None else verdict
+            record = _record(row, extracted=score.extracted, rule=score.rule, correct=correct)
             record |= {name: row[name] for name in _COPIED if row.get(name) is not None}
             record |= self._more(row, place)
             if score.score is not None and score.score != self.first.units.get(index):
@@ -286,41 +265,35 @@ class QuestionScores:
         person = self.people.get(as_text(row["index"]))
         return more if person is None else {**more, "people": person}
 
-    def _thinking(self) -> dict[str, Any]:
-        """Count the answers with reasoning, its length in characters, and how often it was truncated."""
-        rows = [row for run in self.runs for row in run.rows if row.get("thinking")]
-        lengths = [len(as_text(row["thinking"])) for row in rows]
-        cut = sum(row.get("finish_reason") == "length" for row in rows)
-        mean = fmean(lengths) if lengths else 0.0
-        return {"answers": len(rows), "mean_chars": mean, "max_chars": max(lengths, default=0), "cut": cut}
-
     def details(self) -> dict[str, Any]:
         """Return the benchmark's own table, and how the answers were read."""
         first, benchmark = self.first, self.first.scorer.benchmark
-        details: dict[str, Any] = {
+        optional = {
+            "metric": benchmark.metric,
+            "thinking": self._thinking(),
+            "lost": self.lost,
+            "judge": first.judged and audit(self.runs, lambda name: self.clusters.get(name, name), self._numbers),
+            "people": self.people and agreement_with_people(first, self.people),
+            "spent": dict(self.spent),
+            "extractors": dict(first.disagreement),
+            "repeats": [{"table": run.table, "rules": run.rules} for run in self.runs] if len(self.runs) > 1 else [],
+        }
+        return {
             "table": first.table,
             "decided_by": first.decided_by,
             "rules": first.rules,
             "scorer": benchmark.scorer,
+            **{name: value for name, value in optional.items() if value},
         }
-        if benchmark.metric:
-            details["metric"] = benchmark.metric
-        thinking = self._thinking()
-        if thinking["answers"]:
-            details["thinking"] = thinking
-        if self.lost:
-            details["lost"] = self.lost
-        if first.judged:
-            details["judge"] = audit(self.runs, lambda index: self.clusters.get(index, index), self._numbers)
-        if self.people:
-            details["people"] = agreement_with_people(first, self.people)
-        if self.spent:
-            details["spent"] = dict(self.spent)
-        if first.disagreement:
-            details["extractors"] = dict(first.disagreement)
-        if len(self.runs) > 1:
-            details["repeats"] = [{"table": run.table, "rules": run.rules} for run in self.runs]
-        return details
+
+    def _thinking(self) -> dict[str, Any]:
+        """Count the answers with reasoning, its length in characters, and how often it was truncated."""
+        rows = [row for run in self.runs for row in run.rows if row.get("thinking")]
+        if not rows:
+            return {}
+        lengths = [len(as_text(row["thinking"])) for row in rows]
+        cut = sum(row.get("finish_reason") == "length" for row in rows)
+        return {"answers": len(rows), "mean_chars": fmean(lengths), "max_chars": max(lengths), "cut": cut}
 
     def _numbers(self, runs: Sequence[ScoredRows]) -> dict[str, float]:
         own = replace(self, runs=runs, by_category=False)
@@ -328,27 +301,26 @@ class QuestionScores:
 
     def _notices(self) -> list[Notice]:
         first = self.first
-        unreadable, differ = self.lost.get(UNREADABLE, 0), first.disagreement.get("differ", 0)
         undecided = self.lost.get(UNDECIDED, 0) if first.scorer.form else 0
-        verdicts = UserMessage(
-            "{unread} verdicts of the judge {decided_by} could not be read: these answers count as wrong.",
-            unread=unreadable,
-            decided_by=first.decided_by,
-        )
-        answers = UserMessage(
-            "{undecided} answers could not be read by rule and count as wrong; a judge could read them.",
-            undecided=undecided,
-        )
-        extractors = UserMessage(
-            "The extractor {other!r} reads {differ} of {count} answers differently.",
-            other=first.disagreement.get("other"),
-            differ=differ,
-            count=len(first.rows),
-        )
         return [
-            *counted("unreadable_verdicts", unreadable, verdicts),
+            *counted(
+                "unreadable_verdicts",
+                self.lost.get(UNREADABLE, 0),
+                "{n} verdicts of the judge {decided_by} could not be read: these answers count as wrong.",
+                decided_by=first.decided_by,
+            ),
             *first.scorer.notices(first.rows),
             *first.left_out,
-            *counted("undecided_answers", undecided, answers),
-            *counted("extractors_disagree", differ, extractors),
+            *counted(
+                "undecided_answers",
+                undecided,
+                "{n} answers could not be read by rule and count as wrong; a judge could read them.",
+            ),
+            *counted(
+                "extractors_disagree",
+                first.disagreement.get("differ", 0),
+                "The extractor {other!r} reads {n} of {count} answers differently.",
+                other=first.disagreement.get("other"),
+                count=len(first.rows),
+            ),
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from pathlib import Path
@@ -32,6 +32,13 @@ NO_IMAGES, SWAPPED = "no_images", "swapped"
 BLIND_RESULTS = {NO_IMAGES: "blind", SWAPPED: "swapped"}
 """Name of each control in the names of results."""
 _ADVICE = UserMessage("Use {--blind} without a value to show no images.")
+Generate = Callable[[Iterable[Prompt]], Iterable[tuple[str, Answer]]]
+Build = Callable[[Record], Any]
+CUT = "length"
+"""The finish reason of an answer truncated at the token limit."""
+_THINKING = "<think>"
+FAILED_ROW = {"prediction": "", "finish_reason": "failed"}
+"""Columns of a row without an answer."""
 
 
 def without_images(messages: Iterable[Message]) -> tuple[Message, ...]:
@@ -61,7 +68,10 @@ class ImageSwap:
         """
         prompt = tuple(messages)
         own = _images_of(prompt)
-        instead = dict(zip(own, cycle(self._others(own)), strict=False))
+        start = self._places[next(iter(own))] if own else 0
+        ring = (self._names[(start + step) % len(self._names)] for step in range(len(self._names)))
+        others = [self._images[name] for name in islice((name for name in ring if name not in own), len(own))]
+        instead = dict(zip(own, cycle(others), strict=False))
         if len(instead) < len(own):
             raise UsageError("{--blind=swapped}: a question already shows all images of the benchmark.", advice=_ADVICE)
         return tuple(
@@ -72,28 +82,10 @@ class ImageSwap:
             for message in prompt
         )
 
-    def _others(self, own: Collection[bytes]) -> list[ImageRef]:
-        """Return as many different images, following the first one in the benchmark, that are not in the prompt."""
-        start = self._places[next(iter(own))] if own else 0
-        ring = (self._names[(start + step) % len(self._names)] for step in range(len(self._names)))
-        return [self._images[name] for name in islice((name for name in ring if name not in own), len(own))]
-
 
 def _images_of(messages: Iterable[Message]) -> dict[bytes, ImageRef]:
     parts = (part for message in messages for part in message.parts)
     return {part.digest(): part for part in parts if isinstance(part, ImageRef)}
-
-
-# Answers of a generator to a benchmark's questions, single-turn or multi-turn.
-
-
-Generate = Callable[[Iterable[Prompt]], Iterable[tuple[str, Answer]]]
-Build = Callable[[Record], Any]
-CUT = "length"
-"""The finish reason of an answer truncated at the token limit."""
-_THINKING = "<think>"
-FAILED_ROW = {"prediction": "", "finish_reason": "failed"}
-"""Columns of a row without an answer."""
 
 
 @dataclass
@@ -172,21 +164,18 @@ def _read(context: TaskContext, repeat: int, *, blind: str) -> AnsweredRows:
     names = [entry.id for entry in context.manifest.entries]
     lost = [Failure(name, f"no prediction in {files[0].name}") for name in names if name not in rows]
     found = [rows[name] for name in names if name in rows]
-    return AnsweredRows(found, lost, files[0], () if blind else _other_images(context, found))
-
-
-def _other_images(context: TaskContext, rows: Iterable[Mapping[str, Any]]) -> tuple[Notice, ...]:
-    """Count the stored predictions whose images differ from the benchmark's current ones."""
-    manifest = context.manifest
-    now = {entry.id: key.tobytes().hex() for entry, key in zip(manifest.entries, manifest.digests, strict=True)}
-    asked = ((now[as_text(row["index"])], row.get("images")) for row in rows)
+    if blind:
+        return AnsweredRows(found, lost, files[0])
+    now = {name: key.tobytes().hex() for name, key in zip(names, context.manifest.digests, strict=True)}
+    asked = ((now[as_text(row["index"])], row.get("images")) for row in found)
     other = sum(isinstance(images, list) and bool(images) and image not in images for image, images in asked)
-    text = UserMessage(
-        "{other} predictions were made from images that differ from the dataset's current ones: run with "
-        "{--mode=infer} again.",
-        other=other,
+    notices = counted(
+        "other_images",
+        other,
+        "{n} predictions were made from images that differ from the dataset's current ones: run with {--mode=infer} "
+        "again.",
     )
-    return counted("other_images", other, text)
+    return AnsweredRows(found, lost, files[0], notices)
 
 
 class PromptRunner:
@@ -219,9 +208,15 @@ class PromptRunner:
         prefix cache can be used.
         """
         dialogues = self.dataset.info.benchmark.is_dialogue
-        asked = _by_image(rows, together)
-        if self.blind:
-            self.hide = self._image_filter(asked)
+        first: dict[bytes, int] = {}
+        for place, image in enumerate(together):
+            first.setdefault(image, place)
+        order = sorted(range(len(together)), key=lambda i: first[together[i]])
+        asked = [rows[i] for i in order] if together else rows
+        if self.blind == NO_IMAGES:
+            self.hide = without_images
+        elif self.blind:
+            self.hide = ImageSwap([prompt for row in asked if (prompt := self._messages(row)) is not None])
         said = self._dialogues(asked) if dialogues else self._questions(asked)
         found = AnsweredRows()
         for row in rows:
@@ -253,22 +248,12 @@ class PromptRunner:
             "usage": dict(answers[-1].usage),
         }
 
-    def _image_filter(self, rows: Sequence[Record]) -> Callable[[Iterable[Message]], tuple[Message, ...]]:
-        """Return a function that removes the images of a prompt or swaps them."""
-        if self.blind == NO_IMAGES:
-            return without_images
-        made = [prompt for row in rows if (prompt := self._messages(row)) is not None]
-        return ImageSwap(made)
-
-    def _prompt(self, row: Record) -> tuple[Message, ...]:
-        asked = to_messages(self.build(row), self.dataset.table.where(row)) if self.build else None
-        return (*self.system, *self.hide(asked if asked is not None else self.dataset.prompt(row)))
-
     def _messages(self, row: Record) -> tuple[Message, ...] | None:
         """Build a row's prompt; a row without a usable one is recorded as a failure."""
         index = as_text(row["index"])
         try:
-            made = self._prompt(row)
+            own = to_messages(self.build(row), self.dataset.table.where(row)) if self.build else None
+            made = (*self.system, *self.hide(own if own is not None else self.dataset.prompt(row)))
             parts = [part for message in made for part in message.parts]
             digests = [part.digest().hex() for part in parts if isinstance(part, ImageRef)]
         except DataError as error:
@@ -300,16 +285,6 @@ class PromptRunner:
             for name, answer in list(self.generate(prompts)):
                 said[name].append(answer)
         return said
-
-
-def _by_image(rows: Sequence[Record], images: Sequence[bytes]) -> Sequence[Record]:
-    """Group rows with the same image, in order of the images' first occurrence."""
-    first: dict[bytes, int] = {}
-    for place, image in enumerate(images):
-        first.setdefault(image, place)
-    return (
-        [row for _, row in sorted(zip(images, rows, strict=True), key=lambda pair: first[pair[0]])] if first else rows
-    )
 
 
 def history(users: Sequence[Message], said: Sequence[Answer]) -> Iterator[Message]:

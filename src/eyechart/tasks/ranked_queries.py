@@ -10,20 +10,20 @@ import numpy as np
 
 from eyechart import stats
 from eyechart.errors import DataError, ModelError
-from eyechart.messages import UserMessage
 from eyechart.metrics.classification import abstention_gain
 from eyechart.metrics.retrieval import METRICS, NOT_FOUND, RelevantRanks, rank_in_lists, rank_relevant, top_items
 from eyechart.metrics.retrieval_chance import CHANCE
 from eyechart.metrics.search import Positives, dots
 from eyechart.metrics.vectors import Floats, Ints, Vectors
 from eyechart.tasks.base import counted, make_metric
-from eyechart.types import Document, MeanOf, Notice, Outcome, TextCollection
+from eyechart.types import Document, MeanOf, Outcome, TextCollection
 
 PRIMARY, PRIMARY_OF_CANDIDATES = "ndcg_at_10", "map_at_1000"
 """MTEB's main scores for retrieval and for reranking given candidates."""
 KS = (1, 3, 5, 10, 20, 100, 1000)
 SHOWN = 5
 """Number of retrieved documents listed in a record."""
+TIES = "{n} queries tie with a wrong answer; ties count against the right one."
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,6 @@ class JudgedQueries:
     left_out: tuple[str, ...] = ()
     """Ids of queries without a relevant document."""
 
-    @property
-    def answerable(self) -> Ints:
-        """Return the positions of the queries with at least one relevant document in the corpus."""
-        return np.array([i for i, found in enumerate(self.positives) if found], np.int64)
-
     def only(self, keep: Ints) -> JudgedQueries:
         """Return the queries at positions ``keep``."""
         return JudgedQueries(
@@ -59,6 +54,7 @@ class JudgedQueries:
 class Rankings:
     """The ranking of each query: its best documents, best first, and the ranks of the relevant ones."""
 
+    judged: JudgedQueries
     relevant: RelevantRanks
     top: Ints
     """Shape (queries, SHOWN): positions of documents, -1 for none."""
@@ -70,7 +66,8 @@ class Rankings:
         rows = np.isin(query, keep)
         place = np.searchsorted(keep, query[rows])
         ranks, gains = relevant.ranks[rows], relevant.gains[rows]
-        return Rankings(RelevantRanks.from_rows(place, ranks, gains, relevant.tied[keep]), self.top[keep])
+        found = RelevantRanks.from_rows(place, ranks, gains, relevant.tied[keep])
+        return Rankings(self.judged.only(keep), found, self.top[keep])
 
 
 def judged_queries(collection: TextCollection, ids: Collection[str] | None = None) -> JudgedQueries:
@@ -128,7 +125,7 @@ def rank_all(judged: JudgedQueries, queries: Vectors, documents: Vectors) -> Ran
     positives, gains, chosen = _flat(judged)
     relevant = rank_relevant(queries[chosen], documents, positives, gains) if len(chosen) else None
     items = top_items(queries, documents, SHOWN)
-    return Rankings(_with_absent(judged, relevant, chosen), items)
+    return Rankings(judged, _with_absent(judged, relevant, chosen), items)
 
 
 def rank_lists(judged: JudgedQueries, items: Ints, scores: Floats) -> Rankings:
@@ -136,12 +133,12 @@ def rank_lists(judged: JudgedQueries, items: Ints, scores: Floats) -> Rankings:
     positives, gains, chosen = _flat(judged)
     relevant = rank_in_lists(items[chosen], scores[chosen], positives, gains) if len(chosen) else None
     order = np.argsort(-scores, axis=1, kind="stable")[:, :SHOWN]
-    return Rankings(_with_absent(judged, relevant, chosen), np.take_along_axis(items, order, axis=1))
+    return Rankings(judged, _with_absent(judged, relevant, chosen), np.take_along_axis(items, order, axis=1))
 
 
 def _flat(judged: JudgedQueries) -> tuple[Positives, Floats, Ints]:
-    """Concatenate the relevant documents of the answerable queries."""
-    chosen = judged.answerable
+    """Concatenate the relevant documents of the queries that have one in the corpus; also return these queries."""
+    chosen = np.array([i for i, found in enumerate(judged.positives) if found], np.int64)
     found = [judged.positives[i] for i in chosen]
     items = np.array([item for one in found for item in one], np.int64)
     gains = np.array([gain for one in found for gain in one.values()], np.float64)
@@ -183,14 +180,17 @@ def score_lists(lists: Ints, queries: Vectors, documents: Vectors) -> Floats:
     return scores
 
 
-def score(judged: JudgedQueries, found: Rankings, collection: TextCollection, ks: Sequence[int] = KS) -> Outcome:
+def score(found: Rankings, collection: TextCollection, ks: Sequence[int] = KS) -> Outcome:
     """Compute ndcg, map, mrr, recall, precision and hit_rate at each k, under MTEB's names: ``ndcg_at_10``.
 
     Conventions: `eyechart.metrics.retrieval`. Queries with the same relevant documents (the texts of one image) form
     one independent unit for the intervals.
     """
+    judged = found.judged
     values = {(name, k): metric(found.relevant, k) for name, metric in METRICS.items() for k in ks}
-    units = _units(judged)
+    # Queries without a document in the corpus are one unit each.
+    keys: dict[object, int] = {}
+    units = np.array([keys.setdefault(tuple(sorted(one)) or i, len(keys)) for i, one in enumerate(judged.positives)])
     main = PRIMARY_OF_CANDIDATES if collection.candidates else PRIMARY
     metrics = {}
     for (measure, k), per_query in values.items():
@@ -203,18 +203,18 @@ def score(judged: JudgedQueries, found: Rankings, collection: TextCollection, ks
             primary=name == main,
             mean_of=MeanOf(name, cluster="unit"),
         )
+    left_out = "{n} queries have no relevant document and are left out."
+    absent = "{n} relevant documents are not in the corpus and count as not found."
     return Outcome(
         metrics=metrics,
-        records=list(_records(judged, found, collection, values, units)),
-        notices=_notices(judged, found),
+        records=list(_records(found, collection, values, units)),
+        notices=[
+            *counted("queries_without_relevant", len(judged.left_out), left_out),
+            *counted("absent_documents", sum(map(len, judged.absent)), absent),
+            *counted("ties", int(found.relevant.tied.sum()), TIES),
+        ],
         details={"documents": len(collection.documents), "queries": len(judged.queries), "main_score": main},
     )
-
-
-def _units(judged: JudgedQueries) -> Ints:
-    """Number the independent units; queries without a document in the corpus are one each."""
-    keys: dict[object, int] = {}
-    return np.array([keys.setdefault(tuple(sorted(found)) or i, len(keys)) for i, found in enumerate(judged.positives)])
 
 
 def _chance(judged: JudgedQueries, name: str, k: int) -> float:
@@ -228,15 +228,11 @@ def _chance(judged: JudgedQueries, name: str, k: int) -> float:
 
 
 def _records(
-    judged: JudgedQueries,
-    found: Rankings,
-    collection: TextCollection,
-    values: Mapping[tuple[str, int], Floats],
-    units: Ints,
+    found: Rankings, collection: TextCollection, values: Mapping[tuple[str, int], Floats], units: Ints
 ) -> Iterator[dict[str, Any]]:
     names = [document.id for document in collection.documents]
     best = found.relevant.best
-    for i, query in enumerate(judged.queries):
+    for i, query in enumerate(found.judged.queries):
         yield {
             "id": query.id,
             "query": "text",
@@ -244,28 +240,11 @@ def _records(
             **{key: query.meta[key] for key in ("image_id",) if key in query.meta},
             "unit": int(units[i]),
             "rank": int(best[i]) if best[i] != NOT_FOUND else None,
-            "relevant": [names[item] for item in judged.positives[i]],
+            "relevant": [names[item] for item in found.judged.positives[i]],
             "tied": bool(found.relevant.tied[i]),
             **{f"{measure}_at_{k}": round(float(column[i]), 12) for (measure, k), column in values.items()},
             "top": [names[item] for item in found.top[i] if item >= 0],
         }
-
-
-def _notices(judged: JudgedQueries, found: Rankings) -> list[Notice]:
-    n, lost, tied = len(judged.left_out), sum(map(len, judged.absent)), int(found.relevant.tied.sum())
-    left_out = UserMessage("{n} queries have no relevant document and are left out.", n=n)
-    absent = UserMessage("{lost} relevant documents are not in the corpus and count as not found.", lost=lost)
-    return [
-        *counted("queries_without_relevant", n, left_out),
-        *counted("absent_documents", lost, absent),
-        *tie_notices(tied),
-    ]
-
-
-def tie_notices(tied: int) -> tuple[Notice, ...]:
-    """Count the queries that tie with a wrong answer."""
-    message = UserMessage("{tied} queries tie with a wrong answer; ties count against the right one.", tied=tied)
-    return counted("ties", tied, message)
 
 
 # MTEB's metrics of a ranking: its tie rule, names, rounding and abstention scores.
@@ -304,11 +283,6 @@ class MtebValues:
         )
 
 
-def counted_queries(collection: TextCollection, ids: Collection[str]) -> list[Document]:
-    """Return the queries that MTEB counts."""
-    return [query for query in collection.queries if query.id in ids and collection.relevance.get(query.id)]
-
-
 def of_vectors(
     collection: TextCollection, asked: Sequence[Document], queries: Vectors, documents: Vectors
 ) -> MtebValues:
@@ -318,7 +292,11 @@ def of_vectors(
         part = slice(start, start + BLOCK)
         lists = top_items(queries[part], documents, DEPTH)
         blocks.append(of_lists(collection, asked[part], lists, score_lists(lists, queries[part], documents)))
-    return _joined(blocks)
+    return MtebValues(
+        tuple(query.id for query in asked),
+        {key: np.concatenate([block.values[key] for block in blocks]) for key in blocks[0].values},
+        {key: np.concatenate([block.confidence[key] for block in blocks]) for key in blocks[0].confidence},
+    )
 
 
 def of_lists(collection: TextCollection, asked: Sequence[Document], lists: Ints, scores: Floats) -> MtebValues:
@@ -330,41 +308,33 @@ def of_lists(collection: TextCollection, asked: Sequence[Document], lists: Ints,
     single = scores.astype(np.float32)
     order = np.lexsort((-by_name[lists], -single), axis=1)[:, :DEPTH]
     lists, single = np.take_along_axis(lists, order, axis=1), np.take_along_axis(single, order, axis=1)
-    ranks = _ranks(collection, asked, lists)
-    values = {(name, k): _per_query(ranks, len(asked), name, k) for name in METRICS for k in KS}
+    having, found = _ranks(collection, asked, lists)
+    values = {(name, k): np.zeros(len(asked)) for name in METRICS for k in KS}
+    if found is not None:
+        for (name, k), column in values.items():
+            column[having] = METRICS[name](found, k)
     sure = np.array([_confidence(row[items >= 0]) for row, items in zip(single, lists, strict=True)])
     confidence = {name: sure[:, i] for i, name in enumerate(SPREADS)}
     return MtebValues(tuple(query.id for query in asked), values, confidence)
 
 
-def _ranks(collection: TextCollection, asked: Sequence[Document], lists: Ints) -> tuple[Ints, RelevantRanks | None]:
+def _ranks(
+    collection: TextCollection, asked: Sequence[Document], lists: Ints
+) -> tuple[list[int], RelevantRanks | None]:
     """Return which queries have a relevant document, and its ranks."""
     position = {document.id: i for i, document in enumerate(collection.documents)}
-    rows: list[int] = []
-    ranks: list[int] = []
-    gains: list[float] = []
     having: list[int] = []
+    found: list[tuple[int, int, float]] = []
     for place, query in enumerate(asked):
         relevant = {name: gain for name, gain in collection.relevance[query.id].items() if gain > 0}
         if relevant:
             at = {int(item): rank for rank, item in enumerate(lists[place], 1) if item >= 0}
-            rows += [len(having)] * len(relevant)
-            ranks += [at.get(position.get(name, -1), NOT_FOUND) for name in relevant]
-            gains += list(relevant.values())
+            found += [(len(having), at.get(position.get(name, -1), NOT_FOUND), gain) for name, gain in relevant.items()]
             having.append(place)
     if not having:
-        return np.array([], np.int64), None
-    untied = np.zeros(len(having), bool)
-    found = RelevantRanks.from_rows(np.array(rows), np.array(ranks, np.int64), np.array(gains, np.float64), untied)
-    return np.array(having), found
-
-
-def _per_query(ranks: tuple[Ints, RelevantRanks | None], count: int, name: str, k: int) -> Floats:
-    having, found = ranks
-    out = np.zeros(count)
-    if found is not None:
-        out[having] = METRICS[name](found, k)
-    return out
+        return having, None
+    rows, ranks, gains = map(np.array, zip(*found, strict=True))
+    return having, RelevantRanks.from_rows(rows, ranks, gains.astype(np.float64), np.zeros(len(having), bool))
 
 
 def _confidence(scores: Vectors) -> tuple[float, float, float]:
@@ -372,15 +342,6 @@ def _confidence(scores: Vectors) -> tuple[float, float, float]:
         return 0.0, 0.0, 0.0
     exact = scores.astype(np.float64)
     return float(exact[0]), float(exact.std()), float(exact[0] - exact[1]) if len(exact) > 1 else 0.0
-
-
-def _joined(blocks: Sequence[MtebValues]) -> MtebValues:
-    first = blocks[0]
-    return MtebValues(
-        tuple(name for block in blocks for name in block.ids),
-        {key: np.concatenate([block.values[key] for block in blocks]) for key in first.values},
-        {key: np.concatenate([block.confidence[key] for block in blocks]) for key in first.confidence},
-    )
 
 
 def mteb_scores(found: MtebValues, main: str) -> dict[str, Any]:

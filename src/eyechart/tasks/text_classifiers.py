@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.errors import DataError, UsageError, import_extra
+from eyechart.errors import DataError, import_extra
 from eyechart.io.files import shown, write_atomic
 from eyechart.io.safe_parse import parse_json
-from eyechart.messages import UserMessage
 from eyechart.metrics.vectors import Vectors, mean_of_units, unit
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.tasks.base import counted
@@ -91,18 +90,17 @@ def merge_duplicates(info: DatasetInfo) -> tuple[DatasetInfo, NDArray[np.int64]]
     return replace(info, classnames=names), np.array([place[name] for name in info.classnames], np.int64)
 
 
-def duplicate_classes(info: DatasetInfo) -> Notice | None:
-    """Report duplicate class names: only the first of each can be predicted."""
+def duplicate_classes(info: DatasetInfo) -> tuple[Notice, ...]:
+    """Count duplicate class names: only the first of each can be predicted."""
+    if len(set(info.classnames)) == len(info.classnames):
+        return ()
     twice = {name: count for name, count in Counter(info.classnames).items() if count > 1}
-    if not twice:
-        return None
-    shown = ", ".join(f"{name!r} x{count}" for name, count in list(twice.items())[:5])
-    extra = sum(twice.values()) - len(twice)
-    message = UserMessage(
+    return counted(
+        "duplicate_classes",
+        sum(twice.values()) - len(twice),
         "Duplicate class names: {shown}. Only the first of each can be right; {--merge_duplicate_classes} merges them.",
-        shown=shown,
+        shown=", ".join(f"{name!r} x{count}" for name, count in list(twice.items())[:5]),
     )
-    return Notice("duplicate_classes", extra, message)
 
 
 # Text classifiers as files: one vector per class (``--save_clf``, ``--load_clfs``).
@@ -116,16 +114,6 @@ _KEY = "classifier"
 TORCH = (".pt", ".pth")
 ZIP = b"PK\x03\x04"
 """First bytes of a file written by torch.save."""
-
-
-def check_classifier_files(path: Path) -> None:
-    """Raise if a classifier file does not exist."""
-    if not path.is_file():
-        raise UsageError(
-            "The classifier file {path} does not exist.",
-            advice="{--load_clfs} takes files written by {--save_clf} of Eyechart or CLIP_benchmark.",
-            path=path,
-        )
 
 
 def save_classifier(classes: Vectors, path: Path, model: str, classnames: Sequence[str]) -> None:
@@ -175,43 +163,32 @@ def load_mean_classifier(
             )
     strange = [shown(path) for path, _, known in read if known.get("model", model) != model]
     unknown = [shown(path) for path, _, known in read if "model" not in known]
-    other_model = UserMessage(
-        "{n} classifiers were written with another model, such as {first}.", n=len(strange), first="".join(strange[:1])
-    )
-    unknown_model = UserMessage(
-        "{n} classifiers do not record their model and classes, such as {first}.",
-        n=len(unknown),
-        first="".join(unknown[:1]),
-    )
+    other_model = "{n} classifiers were written with another model, such as {first}."
+    unknown_model = "{n} classifiers do not record their model and classes, such as {first}."
     return np.mean([unit(vectors) for _, vectors, _ in read], axis=0, dtype=np.float32), (
-        *counted("classifier_of_another_model", len(strange), other_model),
-        *counted("classifier_of_unknown_model", len(unknown), unknown_model),
+        *counted("classifier_of_another_model", len(strange), other_model, first="".join(strange[:1])),
+        *counted("classifier_of_unknown_model", len(unknown), unknown_model, first="".join(unknown[:1])),
     )
 
 
 def _read(path: Path) -> tuple[Vectors, dict[str, Any]]:
     """Return the vectors of a file, one row per class, and its metadata."""
-    try:
-        with path.open("rb") as stream:
-            start = stream.read(len(ZIP))
-        return _read_torch(path) if start == ZIP else _read_safetensors(path)
-    except OSError as error:
-        raise DataError("{path} is not a classifier file ({reason}).", path=path, reason=error) from error
-
-
-def _read_safetensors(path: Path) -> tuple[Vectors, dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
     try:
+        with path.open("rb") as stream:
+            start = stream.read(len(ZIP))
+        if start == ZIP:
+            return _read_torch(path), {}
         with safe_open(path, framework="np") as file:
             vectors, known = file.get_tensor(_KEY), file.metadata() or {}
         names = [str(name) for name in parse_json(known.get("classnames", "[]"))]
-    except (SafetensorError, ValueError, TypeError) as error:
+    except (OSError, SafetensorError, ValueError, TypeError) as error:
         raise DataError("{path} is not a classifier file ({reason}).", path=path, reason=error) from error
     return vectors, {**known, "classnames": names}
 
 
-def _read_torch(path: Path) -> tuple[Vectors, dict[str, Any]]:
+def _read_torch(path: Path) -> Vectors:
     """Read a tensor with one column per class; ``weights_only`` keeps the pickle from creating other objects."""
     torch = import_extra("torch", "open-clip")
     try:
@@ -220,4 +197,5 @@ def _read_torch(path: Path) -> tuple[Vectors, dict[str, Any]]:
         raise load_error(str(path), error) from error
     if not isinstance(columns, torch.Tensor) or columns.ndim != 2:
         raise DataError("{path} is not a classifier file: expected a two-dimensional tensor.", path=path)
-    return columns.detach().float().numpy().T, {}
+    vectors: Vectors = columns.detach().float().numpy().T
+    return vectors

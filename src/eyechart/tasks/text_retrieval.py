@@ -1,4 +1,4 @@
-"""Prompts prepended to queries and documents before embedding."""
+"""Text retrieval: find the documents relevant to a query, with an encoder and optionally a reranker."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from eyechart.datasets.text_collection import CANDIDATES
 from eyechart.errors import DataError, ModelError
 from eyechart.messages import UserMessage
 from eyechart.metrics.retrieval import top_items
-from eyechart.metrics.vectors import Floats, Ints, Vectors
+from eyechart.metrics.vectors import Floats, Ints
 from eyechart.models.rerankers import SIGMOID, Shortlist
 from eyechart.settings.tasks import TextRetrievalSettings, TextSearchSettings
 from eyechart.tasks import ranked_queries
-from eyechart.tasks.base import Prediction, Task, TaskContext, encode_texts
+from eyechart.tasks.base import Prediction, Task, TaskContext, counted, encode_texts
 from eyechart.tasks.ranked_queries import (
-    JudgedQueries,
     MtebValues,
     Rankings,
-    counted_queries,
     mteb_scores,
     of_lists,
     of_vectors,
 )
-from eyechart.types import DatasetInfo, Document, Metric, ModelCard, ModelSpec, Notice, Outcome, TextCollection
+from eyechart.types import DatasetInfo, Document, Metric, ModelCard, ModelSpec, Outcome, TextCollection
 
 ROLES = ("query", "document")
 GIVEN_PROMPTS = {"sentence-transformers": {"prompts": "given"}}
 """Model option that leaves prompts to the caller, which prepends them by role."""
+RERANKER = "reranker"
+CAPTION_FACTS = ("captions_by", "caption_prompt")
+"""Settings about generated texts that the details of a result repeat."""
 
 
 def prompts_of(context: TaskContext, settings: TextSearchSettings) -> dict[str, str]:
@@ -46,36 +47,21 @@ def with_prompt(prompts: Mapping[str, str], role: str, texts: Sequence[str]) -> 
     return [prompts.get(role, "") + text for text in texts]
 
 
-# Text retrieval: find the documents relevant to a query, with an encoder and optionally a reranker.
-
-
-RERANKER = "reranker"
-CAPTION_FACTS = ("captions_by", "caption_prompt")
-"""Settings about generated texts that the details of a result repeat."""
-
-
 @dataclass(frozen=True)
 class TextPrediction(Prediction):
     """The scored queries and their rankings."""
 
     collection: TextCollection
-    judged: JudgedQueries
     found: Rankings
     mteb: MtebValues | None
     """MTEB's own values; None if relevance is fractional, which MTEB does not support."""
     reranker: ModelCard | None = None
-    notices: tuple[Notice, ...] = ()
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """Ids of queries without a relevant document."""
-        return self.judged.left_out
 
     def only(self, keep: NDArray[np.int64]) -> Self:
         """Return the prediction for the queries at positions ``keep``."""
-        judged = self.judged.only(keep)
-        mteb = self.mteb and self.mteb.only({query.id for query in judged.queries})
-        return replace(super().only(keep), judged=judged, found=self.found.only(keep), mteb=mteb)
+        found = self.found.only(keep)
+        mteb = self.mteb and self.mteb.only({query.id for query in found.judged.queries})
+        return replace(super().only(keep), found=found, mteb=mteb)
 
 
 def reranker_of(settings: TextSearchSettings) -> dict[str, ModelSpec]:
@@ -123,11 +109,24 @@ class TextRetrieval(Task):
             raise DataError("{name} is declared as texts but has no collection.", name=context.info.name)
         ids = {entry.id for entry in context.manifest.entries}
         judged = ranked_queries.judged_queries(collection, ids)
-        asked = counted_queries(collection, ids)
-        (queries, documents), notices = _embed(context, settings, collection, asked)
-        counted = {query.id for query in judged.queries}
-        mine = np.array([i for i, query in enumerate(asked) if query.id in counted])
-        lists, scores, card = _lists(context, settings, collection, asked, queries, documents)
+        # MTEB also counts the queries whose judged documents are all irrelevant.
+        asked = [query for query in collection.queries if query.id in ids and collection.relevance.get(query.id)]
+        prompts = prompts_of(context, settings)
+        # The dot product of the vectors is the model's similarity.
+        by_cosine = ranked_queries.is_cosine(context.encoder.card.similarity) or settings.normalize_embeddings
+        (queries, about_queries), (documents, about_documents) = (
+            encode_texts(context, with_prompt(prompts, role, [item.text for item in items]), normalize=by_cosine)
+            for role, items in (("query", asked), ("document", collection.documents))
+        )
+        scored = {query.id for query in judged.queries}
+        mine = np.array([i for i, query in enumerate(asked) if query.id in scored])
+        card: ModelCard | None = None
+        lists = ranked_queries.candidate_lists(collection, asked)
+        if RERANKER in context.extra_models:
+            lists = top_items(queries, documents, settings.top_k) if lists is None else lists
+            scores, card = _rerank(context, settings, collection.documents, asked, lists)
+        elif lists is not None:
+            scores = ranked_queries.score_lists(lists, queries, documents)
         if lists is None:
             found = ranked_queries.rank_all(judged, queries[mine], documents)
             mteb = of_vectors(collection, asked, queries, documents)
@@ -137,19 +136,19 @@ class TextRetrieval(Task):
         gains = (gain for query in asked for gain in collection.relevance[query.id].values())
         return TextPrediction(
             info=context.info,
-            entries=tuple(entry for entry in context.manifest.entries if entry.id in counted),
+            entries=tuple(entry for entry in context.manifest.entries if entry.id in scored),
             failures=(),
             collection=collection,
-            judged=judged,
+            left_out=judged.left_out,
             found=found,
             mteb=mteb if all(gain == int(gain) for gain in gains) else None,
             reranker=card,
-            notices=notices,
+            notices=(*about_queries, *about_documents),
         )
 
     def score(self, prediction: TextPrediction, settings: TextRetrievalSettings) -> Outcome:
         """Score the rankings."""
-        outcome = ranked_queries.score(prediction.judged, prediction.found, prediction.collection)
+        outcome = ranked_queries.score(prediction.found, prediction.collection)
         details = {**outcome.details, **{key: value for key in CAPTION_FACTS if (value := getattr(settings, key))}}
         metrics = dict(outcome.metrics)
         if prediction.mteb is not None:
@@ -160,50 +159,10 @@ class TextRetrieval(Task):
         card = prediction.reranker
         if card is not None:
             details[RERANKER] = asdict(card) | {"fingerprint": card.fingerprint}
-            depth = settings.top_k
             if not prediction.collection.candidates:
-                text = UserMessage(
-                    "Only the first {depth} documents are reranked: metrics at a larger k cover only those.",
-                    depth=depth,
-                )
-                notices.append(Notice("reranked_depth", depth, text))
+                text = "Only the first {n} documents are reranked: metrics at a larger k cover only those."
+                notices += counted("reranked_depth", settings.top_k, text)
         return replace(outcome, metrics=metrics, details=details, notices=notices)
-
-
-def _embed(
-    context: TaskContext, settings: TextRetrievalSettings, collection: TextCollection, asked: Sequence[Document]
-) -> tuple[tuple[Vectors, Vectors], tuple[Notice, ...]]:
-    """Encode queries and documents with their prompts, so that the dot product equals the model's similarity."""
-    prompts = prompts_of(context, settings)
-    by_cosine = ranked_queries.is_cosine(context.encoder.card.similarity) or settings.normalize_embeddings
-    texts = {
-        "query": [query.text for query in asked],
-        "document": [document.text for document in collection.documents],
-    }
-    found = [encode_texts(context, with_prompt(prompts, role, own), normalize=by_cosine) for role, own in texts.items()]
-    (queries, about_queries), (documents, about_documents) = found
-    return (queries, documents), (*about_queries, *about_documents)
-
-
-def _lists(
-    context: TaskContext,
-    settings: TextRetrievalSettings,
-    collection: TextCollection,
-    asked: Sequence[Document],
-    queries: Vectors,
-    documents: Vectors,
-) -> tuple[Ints | None, Floats, ModelCard | None]:
-    """Return the documents to rank for each query, their scores, and the model that scored them if not the encoder.
-
-    None for the documents means the whole collection, ranked by the encoder.
-    """
-    lists = ranked_queries.candidate_lists(collection, asked)
-    if RERANKER in context.extra_models:
-        lists = top_items(queries, documents, settings.top_k) if lists is None else lists
-        return (lists, *_rerank(context, settings, collection.documents, asked, lists))
-    if lists is None:
-        return None, np.empty(0), None
-    return lists, ranked_queries.score_lists(lists, queries, documents), None
 
 
 def _rerank(

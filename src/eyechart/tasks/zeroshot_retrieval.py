@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError
-from eyechart.messages import UserMessage
 from eyechart.metrics.vectors import Vectors, unit
 from eyechart.settings.tasks import MEAN_RECALL, ZeroshotRetrievalSettings
 from eyechart.tasks import ranked_queries
@@ -22,14 +21,14 @@ from eyechart.tasks.base import (
     TaskContext,
     counted,
     encode_images,
-    encode_own_texts,
+    encode_pairs,
     encode_texts,
     need_samples,
 )
 from eyechart.tasks.caption_search import (
     DISTINCT,
+    Directions,
     RetrievalPrediction,
-    Search,
     full_metrics,
     mean_recall,
     recalls,
@@ -38,9 +37,8 @@ from eyechart.tasks.caption_search import (
     shared_pairs,
     with_repeats,
 )
-from eyechart.tasks.label_metrics import wants_full
-from eyechart.tasks.ranked_queries import tie_notices
-from eyechart.types import Document, Metric, Notice, Outcome, TextCollection
+from eyechart.tasks.ranked_queries import TIES
+from eyechart.types import Document, Notice, Outcome, TextCollection
 
 DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")
 
@@ -55,7 +53,6 @@ class CollectionPrediction(Prediction):
     documents: Vectors
     lost: int
     """Number of queries and documents whose image failed."""
-    notices: tuple[Notice, ...]
 
     def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
         """Raise: queries and documents share images, so image metadata cannot group queries."""
@@ -69,7 +66,12 @@ def predict_collection(context: TaskContext) -> CollectionPrediction:
         raise DataError("{name} is declared as a collection but has none.", name=context.info.name)
     images = encode_images(context)
     usable = {entry.id for entry in images.entries}
-    _check_whole(context, collection)
+    listed = {entry.id for entry in context.manifest.entries} | {failure.id for failure in context.manifest.failures}
+    for item in (*collection.queries, *collection.documents):
+        if item.image is not None and item.image not in listed:  # a smaller gallery would give different numbers
+            raise DataError(
+                "The image of {id} was not read.", advice="{--limit} is not supported for collections.", id=item.id
+            )
     kept = replace(
         collection,
         queries=tuple(query for query in collection.queries if query.image in {None, *usable}),
@@ -87,16 +89,6 @@ def predict_collection(context: TaskContext) -> CollectionPrediction:
         notices=(*images.notices, *about_queries, *about_documents),
         lost=sum(len(getattr(collection, part)) - len(getattr(kept, part)) for part in ("queries", "documents")),
     )
-
-
-def _check_whole(context: TaskContext, collection: TextCollection) -> None:
-    """Reject a manifest cut by ``--limit``: a smaller gallery would give different numbers."""
-    listed = {entry.id for entry in context.manifest.entries} | {failure.id for failure in context.manifest.failures}
-    for item in (*collection.queries, *collection.documents):
-        if item.image is not None and item.image not in listed:
-            raise DataError(
-                "The image of {id} was not read.", advice="{--limit} is not supported for collections.", id=item.id
-            )
 
 
 def _vectors(
@@ -127,16 +119,18 @@ def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetriev
     ids = {query.id for query in judged.queries}
     chosen = [i for i, query in enumerate(collection.queries) if query.id in ids]
     ranking = ranked_queries.rank_all(judged, prediction.queries[chosen], prediction.documents)
-    ks = sorted({*settings.recall_k, 10, *(ranked_queries.KS if wants_full(settings) else ())})
-    outcome = ranked_queries.score(judged, ranking, collection, ks)
+    ks = sorted({*settings.recall_k, 10, *(ranked_queries.KS if settings.metrics == "full" else ())})
+    outcome = ranked_queries.score(ranking, collection, ks)
     kinds = [_kind(document) for document in collection.documents]
     found = Counter(kinds[row[0]] for row in ranking.top)
-    unusable = UserMessage(
-        "{lost} queries and documents are left out because their image could not be used.", lost=prediction.lost
-    )
+    metrics = outcome.metrics
+    if settings.metrics != "full":
+        wanted = [*DEFAULT_METRICS, *(f"{name}_at_{k}" for name in ("hit_rate", "recall") for k in settings.recall_k)]
+        metrics = {name: metrics[name] for name in wanted}
+    unusable = "{n} queries and documents are left out because their image could not be used."
     return replace(
         outcome,
-        metrics=_shown(outcome.metrics, settings),
+        metrics=metrics,
         records=[
             {**record, "query": _kind(query)} for record, query in zip(outcome.records, judged.queries, strict=True)
         ],
@@ -148,16 +142,6 @@ def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetriev
 def _kind(item: Document) -> str:
     shown, spoken = item.image is not None, bool(item.text)
     return "image+text" if shown and spoken else "image" if shown else "text"
-
-
-def _shown(metrics: Mapping[str, Metric], settings: ZeroshotRetrievalSettings) -> dict[str, Metric]:
-    if wants_full(settings):
-        return dict(metrics)
-    wanted = [*DEFAULT_METRICS, *(f"{name}_at_{k}" for name in ("hit_rate", "recall") for k in settings.recall_k)]
-    return {name: metrics[name] for name in wanted}
-
-
-# Zero-shot retrieval: find the image for a caption, and the captions for an image.
 
 
 class ZeroshotRetrieval(Task):
@@ -182,17 +166,7 @@ class ZeroshotRetrieval(Task):
         if context.info.kind == "collection":
             return predict_collection(context)
         images = encode_images(context)
-        texts, owner, notices = encode_own_texts(context, images.entries)
-        return RetrievalPrediction(
-            info=context.info,
-            entries=images.entries,
-            failures=images.failures,
-            images=images.vectors,
-            texts=texts,
-            owner=owner,
-            asked=np.arange(len(images.entries)),
-            notices=(*images.notices, *notices),
-        )
+        return RetrievalPrediction(**encode_pairs(context, images), asked=np.arange(len(images.entries)))
 
     def score(self, prediction: Prediction, settings: ZeroshotRetrievalSettings) -> Outcome:
         """Rank in both directions and count hits at each k."""
@@ -212,18 +186,22 @@ def _score_captions(prediction: RetrievalPrediction, settings: ZeroshotRetrieval
     text_fields: dict[str, Mapping[int, float]] = {}
     if repeats:
         metrics = with_repeats(metrics, prediction, number, ks)
-    metrics |= {f"mean_recall@{k}": mean_recall(k, metrics) for k in _ks_of_means(settings)}
-    if wants_full(settings):
-        for (way, ranks), fields in zip(found.both, (text_fields, image_fields), strict=True):
-            more, values = full_metrics(way, ranks, ks, repeats=bool(repeats) and way is found.to_text)
+    full = settings.metrics == "full"
+    named = MEAN_RECALL.findall(settings.main_metric or "")  # the main metric in the catalogue may be such a mean
+    for k in ks if full else map(int, named):
+        metrics[f"mean_recall@{k}"] = mean_recall(k, metrics)
+    if full:
+        for way, fields in zip(found, (text_fields, image_fields), strict=True):
+            more, values = full_metrics(way, ks, repeats=bool(repeats) and way.query == "image")
             metrics |= more
             fields |= {name: dict(enumerate(np.round(column, 12).tolist())) for name, column in values.items()}
     if repeats:
         distinct, first = search(prediction, number)
         metrics |= recalls(distinct, ks, DISTINCT)
-        image_fields[f"rank{DISTINCT}"] = dict(enumerate(distinct.text_ranks.ranks.tolist()))
+        by_text, by_image = (way.ranks.ranks.tolist() for way in distinct)
+        image_fields[f"rank{DISTINCT}"] = dict(enumerate(by_image))
         places = np.searchsorted(prediction.asked_captions, first)
-        text_fields[f"rank{DISTINCT}"] = dict(zip(places.tolist(), distinct.image_ranks.ranks.tolist(), strict=True))
+        text_fields[f"rank{DISTINCT}"] = dict(zip(places.tolist(), by_text, strict=True))
     return Outcome(
         metrics=metrics,
         records=search_records(prediction, found, image_fields, text_fields),
@@ -232,38 +210,18 @@ def _score_captions(prediction: RetrievalPrediction, settings: ZeroshotRetrieval
     )
 
 
-def _ks_of_means(settings: ZeroshotRetrievalSettings) -> Sequence[int]:
-    """Return the k at which the mean of both directions is reported: all, or the one the catalogue names."""
-    if wants_full(settings):
-        return settings.recall_k
-    main = MEAN_RECALL.fullmatch(settings.main_metric or "")
-    return [int(main[1])] if main else []
-
-
-def _notices(prediction: RetrievalPrediction, ks: Sequence[int], found: Search, repeats: int) -> Iterator[Notice]:
+def _notices(prediction: RetrievalPrediction, ks: Sequence[int], found: Directions, repeats: int) -> Iterator[Notice]:
     for gallery, size in (("images", len(prediction.images)), ("captions", len(prediction.texts))):
         trivial = [k for k in ks if k >= size]
+        always = "With {size} {gallery}, recall@{first} is always 1: use a smaller k."
         if trivial:
-            yield Notice(
-                "k_covers_gallery",
-                len(trivial),
-                UserMessage(
-                    "With {size} {gallery}, recall@{first} is always 1: use a smaller k.",
-                    size=size,
-                    gallery=gallery,
-                    first=trivial[0],
-                ),
-            )
-    repeated = UserMessage(
-        "{repeats} of {n} captions duplicate another one. By the published convention an image must find "
-        "its own copy; the metrics that end in _distinct_texts count equal captions as one.",
-        repeats=repeats,
-        n=len(prediction.texts),
+            yield from counted("k_covers_gallery", len(trivial), always, size=size, gallery=gallery, first=trivial[0])
+    repeated = (
+        "{n} of {all} captions duplicate another one. By the published convention an image must find its own copy; the "
+        "metrics that end in _distinct_texts count equal captions as one."
     )
-    yield from counted("repeated_texts", repeats, repeated)
-    several = int((found.to_image.positives.counts() > 1).sum())
-    shared = UserMessage(
-        "{several} texts belong to several images: finding any of them counts as right.", several=several
-    )
+    yield from counted("repeated_texts", repeats, repeated, all=len(prediction.texts))
+    several = int((found[0].positives.counts() > 1).sum())
+    shared = "{n} texts belong to several images: finding any of them counts as right."
     yield from counted("shared_texts", several, shared)
-    yield from tie_notices(sum(int(ranks.tied.sum()) for _, ranks in found.both))
+    yield from counted("ties", sum(int(way.ranks.tied.sum()) for way in found), TIES)

@@ -207,7 +207,7 @@ def evaluate_classification(
         entries = label_entries(_labels(targets, len(classes)))
     info = DatasetInfo(NAME, kind, classnames=tuple(classnames))
     classes = np.ascontiguousarray(classes)
-    prediction = ClassificationPrediction(info, entries, (), np.concatenate(images), classes, ())
+    prediction = ClassificationPrediction(info, entries, (), np.concatenate(images), classes)
     settings = ZeroshotClassificationSettings(empty_classes="zero")
     return task_metrics(ZeroshotClassification(), prediction, settings)
 
