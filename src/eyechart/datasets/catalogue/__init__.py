@@ -17,6 +17,10 @@ exist), ``splits`` (the source's name by ours), ``languages`` (if it has fewer t
 ``modelscope`` (dataset repositories), ``base`` (another entry whose images are used), ``download`` (false if its
 library can no longer download it); further keys are for the reader. Sources are tried in order: first those with local
 data, then those that can be downloaded.
+
+Built-in files leave out what follows from other fields: an entry takes the fields that it lacks, except ``title`` and
+``datacomp``, from the earlier entry that it ``extends``, else from ``[defaults]``. ``{name}`` is the last part of its
+name. `_complete` derives the rest.
 """
 
 from __future__ import annotations
@@ -279,11 +283,61 @@ def _built_in() -> Catalogue:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
         if file.name == COLLECTIONS:
             collections = {name: tuple(members) for name, members in data.items()}
-        else:
-            entries |= {
-                name: make_entry(name, values | catalogue_facts(name), file.name) for name, values in data.items()
-            }
+            continue
+        tables = {"defaults": data.pop("defaults")}
+        for name, values in data.items():
+            inherited = tables[values.pop("extends", "defaults")]
+            tables[name] = {key: inherited[key] for key in inherited if key not in ("title", "datacomp")} | values
+            values = _complete(name, tables[name]) | catalogue_facts(name)
+            entries[name] = make_entry(name, values, file.name)
     return Catalogue(entries, collections, _aliases(entries))
+
+
+def _complete(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Derive the fields that an entry of a built-in file leaves out.
+
+    ``chance`` is that of its ``classes``; ``languages`` are those of ``classes_by_language``, a list of pairs.
+    DataComp's ``metric`` and ``random`` score are the entry's metric and chance; false means that DataComp has none.
+    """
+    last = name.rpartition("/")[2]
+    full = {key: value.replace("{name}", last) if isinstance(value, str) else value for key, value in values.items()}
+    if full["kind"] == "classification" and "classes" in full:
+        full.setdefault("chance", round(1 / full["classes"], 6))
+    if "classes_by_language" in full:
+        full["classes_by_language"] = dict(full["classes_by_language"])
+        full["languages"] = list(full["classes_by_language"])
+    if "datacomp" in full:
+        known = {"name": "", "size": 0, "metric": full["metric"], "random": full.get("chance")} | full["datacomp"]
+        full["datacomp"] = {key: value for key, value in known.items() if value}
+    full["sources"] = [_complete_source(name, source) for source in full["sources"]]
+    return full
+
+
+def _complete_source(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Derive the fields of a source: ``wds`` is the owner of repositories on both hubs, ``splits`` are those of VTAB."""
+    last = name.rpartition("/")[2]
+    full = {key: value.replace("{name}", last) if isinstance(value, str) else value for key, value in values.items()}
+    if owner := full.pop("wds", ""):
+        full["reader"] = "wds"
+        full["huggingface"] = f"{owner}/wds_{name.replace('/', '-')}"
+        full["modelscope"] = f"{owner}/wds_{name.replace('/', '_')}"
+    if full.get("reader") == "tfds":
+        derived = {"label": "label", "present": [full["dataset"].partition("/")[0]]}
+        full = derived | full | {"splits": _vtab_splits(**full.get("splits", {}))}
+    return full
+
+
+def _vtab_splits(train: str = "train", val: str = "validation", test: str = "test") -> dict[str, str]:
+    """Add the joined splits of VTAB and its first 800 and 200 samples, as expressions of TensorFlow Datasets."""
+    source, _, cut = val.partition("[")
+    start, _, stop = cut.removesuffix("]").partition(":")
+    adjacent = train == f"train[:{start}]"
+    trainval = f"train[:{stop}]".removesuffix("[:]") if adjacent else f"{train}+{val}"
+    splits = {"train": train, "val": val, "trainval": trainval, "test": test, "train800": "train[:800]"}
+    if not start.endswith("%"):
+        val200 = f"{source}[{start}:{int(start or 0) + 200}]"
+        splits |= {"val200": val200, "train800val200": f"train[:800]+{val200}"}
+    return splits
 
 
 def _aliases(entries: Mapping[str, CatalogueEntry]) -> dict[str, str]:
