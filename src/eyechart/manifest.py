@@ -147,7 +147,11 @@ class DatasetScan:
         self._manifest: Manifest | None = None
         self.settled = True
         """Whether a later change of the files would be detected."""
-        found = self._look_through()
+        found = _Scan()  # digests that would require reading an image stay empty
+        with self._progress.step(UserMessage("reading {name}", name=self.info.name), None) as bar:
+            for sample in iter_samples(dataset, limit, outline=True):
+                bar.advance()
+                self._take(found, sample, unread=True)
         if all(found.keys):
             self._manifest, self._files = self._finish(found), {}
         else:
@@ -197,15 +201,6 @@ class DatasetScan:
             remember_digests()  # also if interrupted, so that the next run need not reread the files
         self._manifest, self._outline = self._finish(found), ()
 
-    def _look_through(self) -> _Scan:
-        """List the samples; digests that would require reading an image are empty."""
-        found = _Scan()
-        with self._progress.step(UserMessage("reading {name}", name=self.info.name), None) as bar:
-            for sample in iter_samples(self.dataset, self.limit, outline=True):
-                bar.advance()
-                self._take(found, sample, unread=True)
-        return found
-
     def _take(self, found: _Scan, sample: Sample, *, unread: bool = False) -> tuple[bytes, Sample] | None:
         _check_sample(sample, self.info)
         try:
@@ -243,7 +238,15 @@ class DatasetScan:
                 split=self.info.split,
                 path=self.info.source,
             )
-        _check_ids(self.info, found.entries)
+        twice = [name for name, count in Counter(entry.id for entry in found.entries).items() if count > 1]
+        if twice:
+            raise DataError(
+                "{name}: {n} sample ids occur more than once, for example {id!r}.",
+                advice="Make ids unique: records and comparisons refer to them.",
+                name=self.info.name,
+                n=len(twice),
+                id=twice[0],
+            )
 
     def _finish(self, found: _Scan) -> Manifest:
         self._check(found)
@@ -271,17 +274,17 @@ def read_manifest(
     return DatasetScan(dataset, limit=limit, on_error=on_error, progress=progress).manifest
 
 
+def _brief(state: State) -> bytes:
+    """Digest a state to a few bytes, as there may be millions of files."""
+    return digest_bytes(repr(state).encode())
+
+
 def _state_of(path: Path) -> State:
     """Return the state of a file; empty if it no longer exists."""
     try:
         return file_state(path)
     except OSError:
         return []
-
-
-def _brief(state: State) -> bytes:
-    """Digest a state to a few bytes, as there may be millions of files."""
-    return digest_bytes(repr(state).encode())
 
 
 def _check_sample(sample: Sample, info: DatasetInfo) -> None:
@@ -315,18 +318,6 @@ def _check_sample(sample: Sample, info: DatasetInfo) -> None:
                 )
     elif info.kind == "retrieval" and not any(text.strip() for text in sample.texts):
         raise DataError("{where} has no caption.", advice="Add at least one caption or remove the image.", where=where)
-
-
-def _check_ids(info: DatasetInfo, entries: list[Entry]) -> None:
-    twice = [name for name, count in Counter(entry.id for entry in entries).items() if count > 1]
-    if twice:
-        raise DataError(
-            "{name}: {n} sample ids occur more than once, for example {id!r}.",
-            advice="Make ids unique: records and comparisons refer to them.",
-            name=info.name,
-            n=len(twice),
-            id=twice[0],
-        )
 
 
 def _notices(info: DatasetInfo, found: _Scan, digests: Digests) -> Iterator[Notice]:

@@ -93,8 +93,13 @@ def hub_address(source: Source, options: Mapping[str, Any]) -> str | None:
 def _choose(
     entry: CatalogueEntry, catalogue: Catalogue, root: str, language: str, options: Mapping[str, Any]
 ) -> tuple[Source, str] | None:
-    sources = [base for source in entry.sources for base in _with_base(source, catalogue)]
-    fitting = [source for source in sources if not source.languages or find_same(language, source.languages)]
+    fitting: list[Source] = []
+    for source in entry.sources:
+        base = catalogue.find(source.base)
+        if source.base and base is None:
+            raise UsageError("The catalogue entry refers to an unknown base: {name!r}.", name=source.base)
+        candidates = base.sources if base else (source,)
+        fitting += [one for one in candidates if not one.languages or find_same(language, one.languages)]
     for source in fitting:
         if source.present and is_present(Path(root), source.present):
             return source, root
@@ -109,15 +114,6 @@ def _choose(
         if not source.present or (source.reader in SELF_LOADING and source.download and not options.get("offline")):
             return source, root
     return None
-
-
-def _with_base(source: Source, catalogue: Catalogue) -> tuple[Source, ...]:
-    if not source.base:
-        return (source,)
-    base = catalogue.find(source.base)
-    if base is None:
-        raise UsageError("The catalogue entry refers to an unknown base: {name!r}.", name=source.base)
-    return base.sources
 
 
 def _wrapped(entry: CatalogueEntry, place: Place) -> Place:
@@ -152,17 +148,14 @@ def _nothing_there(
 ) -> DataError:
     bases = [base for source in entry.sources if (base := catalogue.find(source.base))]
     manual = next((one.manual for one in (entry, *bases) if one.manual), None)
-    if manual:
-        advice = manual.advice(root)
-    elif offline:
-        advice = UserMessage("It can be downloaded: run once without {--offline}.")
-    else:
-        advice = UserMessage("See {homepage}.", homepage=entry.homepage)
     name = f"{entry.name} ({language})" if len(entry.languages) > 1 else entry.name
     message = UserMessage("{name} is not in {root} and cannot be downloaded automatically.", name=name, root=root)
-    if offline and not manual:
+    if manual:
+        return DataError(message, advice=manual.advice(root))
+    if offline:
+        advice = UserMessage("It can be downloaded: run once without {--offline}.")
         return NotHereError(message, advice=advice, source=entry.homepage)
-    return DataError(message, advice=advice)
+    return DataError(message, advice=UserMessage("See {homepage}.", homepage=entry.homepage))
 
 
 # Resolves a dataset name to its reader and location. Nothing is downloaded here.
@@ -248,16 +241,10 @@ def resolve_dataset(
             name=name,
             flag=columns[0],
         )
-    options = {**given, **place.options}
-    return DatasetSpec(name, place.reader, place.root, split, language, limit, options, _is_own(name, catalogue))
-
-
-def _is_own(name: str, catalogue: Catalogue) -> bool:
-    """True for user data, False for data with a public name: the demo, the catalogue, what libraries download."""
     prefix, _, rest = name.partition("/")
-    if name in DEMO or catalogue.find(name) or (prefix in PREFIXES and catalogue.find(rest)):
-        return False
-    return PREFIXES.get(prefix) not in {"tfds", "mteb"}
+    public = name in DEMO or catalogue.find(name) or (prefix in PREFIXES and catalogue.find(rest))
+    is_own = not public and PREFIXES.get(prefix) not in {"tfds", "mteb"}
+    return DatasetSpec(name, place.reader, place.root, split, language, limit, {**given, **place.options}, is_own)
 
 
 def is_dataset(name: str, catalogue: Catalogue) -> bool:

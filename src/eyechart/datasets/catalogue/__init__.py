@@ -135,21 +135,23 @@ def make_entry(name: str, values: Any, where: str) -> CatalogueEntry:
             name=name,
             problems="\n  ".join(problems),
         )
-    known = {key: _frozen(value) for key, value in values.items() if key not in ("sources", "manual")}
+    known = _frozen(values)
     if values["languages"] == FLORES:
         known["languages"] = flores_codes()
-    sources = tuple(_make_source(source) for source in values["sources"])
-    manual = Manual(**values["manual"]) if "manual" in values else None
-    return CatalogueEntry(name=name, sources=sources, manual=manual, **known)
+    known["sources"] = tuple(
+        Source(
+            **{key: value for key, value in _frozen(source).items() if key in _SOURCE_FIELDS},
+            settings={key: value for key, value in source.items() if key not in _SOURCE_FIELDS},
+        )
+        for source in values["sources"]
+    )
+    if "manual" in values:
+        known["manual"] = Manual(**values["manual"])
+    return CatalogueEntry(name=name, **known)
 
 
-def _make_source(values: Mapping[str, Any]) -> Source:
-    own = {key: _frozen(value) for key, value in values.items() if key in _SOURCE_FIELDS}
-    return Source(**own, settings={key: value for key, value in values.items() if key not in own})
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _frozen(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
 def _is_texts(value: Any) -> bool:
@@ -270,7 +272,7 @@ def _load(files: tuple[str, ...]) -> Catalogue:
                 )
         entries |= {name: make_entry(name, values, file) for name, values in data.get("datasets", {}).items()}
         collections |= {name: tuple(members) for name, members in data.get("collections", {}).items()}
-    return Catalogue(entries, collections, _aliases(entries))
+    return Catalogue(entries, collections, _aliases(entries)) if files else base
 
 
 @cache
@@ -285,11 +287,10 @@ def _built_in() -> Catalogue:
             collections = {name: tuple(members) for name, members in data.items()}
             continue
         tables = {"defaults": data.pop("defaults")}
-        for name, values in data.items():
-            inherited = tables[values.pop("extends", "defaults")]
-            tables[name] = {key: inherited[key] for key in inherited if key not in ("title", "datacomp")} | values
-            values = _complete(name, tables[name]) | catalogue_facts(name)
-            entries[name] = make_entry(name, values, file.name)
+        for name, own in data.items():
+            inherited = tables[own.pop("extends", "defaults")]
+            tables[name] = {key: inherited[key] for key in inherited if key not in ("title", "datacomp")} | own
+            entries[name] = make_entry(name, _complete(name, tables[name]) | catalogue_facts(name), file.name)
     return Catalogue(entries, collections, _aliases(entries))
 
 
@@ -299,8 +300,7 @@ def _complete(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     ``chance`` is that of its ``classes``; ``languages`` are those of ``classes_by_language``, a list of pairs.
     DataComp's ``metric`` and ``random`` score are the entry's metric and chance; false means that DataComp has none.
     """
-    last = name.rpartition("/")[2]
-    full = {key: value.replace("{name}", last) if isinstance(value, str) else value for key, value in values.items()}
+    full = _with_name(name, values)
     if full["kind"] == "classification" and "classes" in full:
         full.setdefault("chance", round(1 / full["classes"], 6))
     if "classes_by_language" in full:
@@ -314,9 +314,8 @@ def _complete(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _complete_source(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Derive the fields of a source: ``wds`` is the owner of repositories on both hubs, ``splits`` are those of VTAB."""
-    last = name.rpartition("/")[2]
-    full = {key: value.replace("{name}", last) if isinstance(value, str) else value for key, value in values.items()}
+    """Derive the fields of a source: ``wds`` is the owner of its repositories, ``splits`` are those of VTAB."""
+    full = _with_name(name, values)
     if owner := full.pop("wds", ""):
         full["reader"] = "wds"
         full["huggingface"] = f"{owner}/wds_{name.replace('/', '-')}"
@@ -325,6 +324,11 @@ def _complete_source(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         derived = {"label": "label", "present": [full["dataset"].partition("/")[0]]}
         full = derived | full | {"splits": _vtab_splits(**full.get("splits", {}))}
     return full
+
+
+def _with_name(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    last = name.rpartition("/")[2]
+    return {key: value.replace("{name}", last) if isinstance(value, str) else value for key, value in values.items()}
 
 
 def _vtab_splits(train: str = "train", val: str = "validation", test: str = "test") -> dict[str, str]:
@@ -342,23 +346,16 @@ def _vtab_splits(train: str = "train", val: str = "validation", test: str = "tes
 
 def _aliases(entries: Mapping[str, CatalogueEntry]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for alias, name in _spellings(entries):
-        if found.setdefault(alias, name) != name:
-            raise UsageError(
-                "The catalogue alias {alias!r} is ambiguous: {found!r} and {name!r}.",
-                alias=alias,
-                found=found[alias],
-                name=name,
-            )
+    for name, entry in entries.items():
+        for spelling in (name, *entry.aliases, name.replace("vtab/", "vtab_")):
+            if found.setdefault(spelling.lower(), name) != name:
+                raise UsageError(
+                    "The catalogue alias {alias!r} is ambiguous: {found!r} and {name!r}.",
+                    alias=spelling.lower(),
+                    found=found[spelling.lower()],
+                    name=name,
+                )
     return found
-
-
-def _spellings(entries: Mapping[str, CatalogueEntry]) -> Iterator[tuple[str, str]]:
-    for entry in entries.values():
-        for name in (entry.name, *entry.aliases):
-            yield name.lower(), entry.name
-        if entry.name.startswith("vtab/"):
-            yield entry.name.lower().replace("/", "_", 1), entry.name
 
 
 def _read_user_file(path: Path) -> dict[str, Any]:
@@ -370,8 +367,7 @@ def _read_user_file(path: Path) -> dict[str, Any]:
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError("{path} is not valid TOML ({reason}).", path=path, reason=error) from error
-    unknown = set(data) - {"datasets", "collections"}
-    if unknown:
+    if unknown := set(data) - {"datasets", "collections"}:
         raise UsageError(
             "{path}: unknown table {unknown!r}.",
             advice="A catalogue file may contain [datasets.NAME] and [collections] tables.",
@@ -381,7 +377,7 @@ def _read_user_file(path: Path) -> dict[str, Any]:
     if not all(isinstance(table, dict) for table in data.values()):
         raise UsageError("{path}: datasets and collections must be tables.", path=path)
     for name, members in data.get("collections", {}).items():
-        if not isinstance(members, list) or not all(isinstance(member, str) for member in members):
+        if not _is_texts(members):
             raise UsageError("{path}: the collection {name!r} must be a list of names.", path=path, name=name)
     return data
 
