@@ -103,7 +103,7 @@ class RemoteBlobs:
             self.system.pipe_file(f"{self.root}/{name}", data)
         except Exception as error:
             raise self._failed("write to", error) from error
-        self._copy(name, data)
+        LocalBlobs(self.copies).write(name, data)
 
     def path(self, name: str) -> Path:
         """Return the local copy, downloading it if necessary."""
@@ -117,7 +117,7 @@ class RemoteBlobs:
                 ) from error
             except Exception as error:
                 raise self._failed("read", error) from error
-            self._copy(name, data)
+            LocalBlobs(self.copies).write(name, data)
         return copy
 
     def set_aside(self, name: str) -> None:
@@ -128,9 +128,6 @@ class RemoteBlobs:
                 self.system.mv(f"{self.root}/{name}", f"{self.root}/{DAMAGED}{name}")
         except Exception as error:
             raise self._failed("write to", error) from error
-
-    def _copy(self, name: str, data: bytes) -> None:
-        LocalBlobs(self.copies).write(name, data)
 
     def _failed(self, verb: str, error: Any) -> BlobError:
         """Wrap an error of any file system: each raises its own exception types."""

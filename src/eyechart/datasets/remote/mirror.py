@@ -35,10 +35,6 @@ class Mirror:
 
     folder: Path
 
-    def path(self, name: str) -> Path:
-        """Return the path of a file in the mirror."""
-        return self.folder / name
-
     def note(self, name: str) -> DownloadNote:
         """Read the note of a file; `UNKNOWN` if there is none or it is damaged."""
         try:
@@ -53,18 +49,14 @@ class Mirror:
 
     def note_fetched(self, name: str, version: str) -> None:
         """Record that the mirrored file is this version of the remote one."""
-        path = self.path(name)
+        path = self.folder / name
         self.write_note(name, DownloadNote(path.stat().st_size, version, file_digest(path).hex()))
 
     def is_intact(self, name: str) -> bool:
         """True if the mirrored file is unchanged since its download."""
-        note, path = self.note(name), self.path(name)
-        return (
-            bool(note.digest)
-            and path.is_file()
-            and path.stat().st_size == note.size
-            and file_digest(path).hex() == note.digest
-        )
+        note, path = self.note(name), self.folder / name
+        same_size = path.is_file() and path.stat().st_size == note.size
+        return bool(note.digest) and same_size and file_digest(path).hex() == note.digest
 
     def check_tar(self, name: str, address: str) -> None:
         """Delete a shard that is already truncated on the server.
@@ -74,10 +66,11 @@ class Mirror:
         """
         if not name.endswith(".tar"):
             return
+        path = self.folder / name
         try:
-            check_whole(self.path(name))
+            check_whole(path)
         except DataError as error:
-            self.path(name).unlink()
+            path.unlink()
             raise DataError(
                 "{address}/{name} is truncated on the server: it has no end mark.",
                 advice="Report it to the owner of the data; downloading it again will not help.",

@@ -19,7 +19,7 @@ from eyechart.datasets.remote.download import (
     no_dataset,
     not_cached,
     read_head,
-    read_small,
+    request,
 )
 from eyechart.datasets.remote.mirror import UNKNOWN, DownloadNote, Mirror
 from eyechart.errors import DataError
@@ -74,13 +74,13 @@ class HttpFiles:
             if not self._mirror.is_intact(name):
                 raise not_cached(self.address, name)
             return path
-        data = read_small(self._client, self._url(name))
-        if data is None:
+        answer = request(self._client, "GET", self._url(name))
+        if answer is None:
             path.unlink(missing_ok=True)
             self._mirror.write_note(name, DownloadNote(missing=True))
             return None
-        if not path.is_file() or path.read_bytes() != data:
-            write_atomic(path, data)
+        if not path.is_file() or path.read_bytes() != answer[1]:
+            write_atomic(path, answer[1])
         self._mirror.note_fetched(name, "")
         return path
 
