@@ -323,29 +323,22 @@ def _check_sample(sample: Sample, info: DatasetInfo) -> None:
 def _notices(info: DatasetInfo, found: _Scan, digests: Digests) -> Iterator[Notice]:
     if info.kind in ("classification", "multilabel") and info.classnames:
         used = {label for entry in found.entries for label in (*entry.labels, entry.label) if label is not None}
-        empty = [info.classnames[i] for i in range(len(info.classnames)) if i not in used]
+        empty = [name for i, name in enumerate(info.classnames) if i not in used]
         if empty:
-            shown = ", ".join(repr(name) for name in empty[:5]) + (", ..." if len(empty) > 5 else "")
-            yield Notice(
-                "class_without_images",
-                len(empty),
-                UserMessage("{n} classes have no image: {names}.", n=len(empty), names=shown),
-            )
+            shown = ", ".join(map(repr, empty[:5])) + (", ..." if len(empty) > 5 else "")
+            text = UserMessage("{n} classes have no image: {names}.", n=len(empty), names=shown)
+            yield Notice("class_without_images", len(empty), text)
     blank = sum(not text.strip() for entry in found.entries for text in entry.texts)
     if blank:
         yield Notice("blank_captions", blank, UserMessage("{n} captions are blank.", n=blank))
     copies = len(digests) - len(np.unique(digests.view("V16")))
     if copies and info.kind != "questions":  # several questions about one image are normal
-        yield Notice(
-            "duplicate_images", copies, UserMessage("{n} images are byte-for-byte copies of another one.", n=copies)
-        )
+        text = UserMessage("{n} images are byte-for-byte copies of another one.", n=copies)
+        yield Notice("duplicate_images", copies, text)
     if found.failures:
         first = found.failures[0]
-        yield Notice(
-            "unreadable_images",
-            len(found.failures),
-            UserMessage("for example {id}: {reason}", id=first.id, reason=first.reason),
-        )
+        text = UserMessage("for example {id}: {reason}", id=first.id, reason=first.reason)
+        yield Notice("unreadable_images", len(found.failures), text)
 
 
 def _fingerprint(found: _Scan, info: DatasetInfo) -> str:

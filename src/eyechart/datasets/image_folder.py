@@ -333,10 +333,7 @@ def open_birdsnap(spec: DatasetSpec) -> RowDataset[Sample]:
         folder = name.split("/")[0].lower()
         if folder not in label_of:
             raise DataError(
-                "{root}: the folder of {name!r} is not listed in {species}.",
-                root=root / LIST,
-                name=name,
-                species=SPECIES,
+                "{root}: the folder of {name!r} is not listed in {file}.", root=root / LIST, name=name, file=SPECIES
             )
         samples.append(Sample(name, finder.find(name), label=label_of[folder]))
     finder.raise_if_missing(root / LIST)

@@ -66,9 +66,7 @@ def _delimiter(path: Path, options: Mapping[str, Any]) -> str:
     if given:
         if len(given) != 1 or given in '"\r\n':
             raise UsageError(
-                "{value!r} is not a valid delimiter.",
-                advice="{--delimiter} takes one character, such as ';'.",
-                value=given,
+                "{x!r} is not a valid delimiter.", advice="{--delimiter} takes one character, such as ';'.", x=given
             )
         return given
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
@@ -202,11 +200,11 @@ def open_table(spec: DatasetSpec) -> RowDataset[Sample]:
     twice = next((name for name, count in counts.items() if count > 1), None)
     if twice is not None:
         raise DataError(
-            "{path}: {column} {value!r} occurs more than once.",
+            "{path}: {key} {id!r} occurs more than once.",
             advice="Ids must be unique.",
             path=path,
-            column=columns.id,
-            value=twice,
+            key=columns.id,
+            id=twice,
         )
     return dataset
 

@@ -230,11 +230,7 @@ def read_lists(name: str, data: Mapping[str, Any]) -> ObjectRows:
     for key, values in (*columns.items(), *meta.items()):
         if len(values) != len(columns["images"]):
             raise DataError(
-                "{name}: {n} images, but {n_values} {key}.",
-                name=name,
-                n=len(columns["images"]),
-                n_values=len(values),
-                key=key,
+                "{name}: {n} images, but {m} {key}.", name=name, n=len(columns["images"]), m=len(values), key=key
             )
 
     def rows() -> Iterator[ObjectRow]:

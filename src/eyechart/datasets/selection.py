@@ -39,11 +39,11 @@ def question_samples(
     for place, text in right:
         if not (0 <= place < len(refs) and 0 <= text < len(texts)) or own.setdefault(place, text) != text:
             raise DataError(
-                "the pair [{place}, {text}] is invalid for {n} images and {n_texts} texts",
-                place=place,
-                text=text,
+                "the pair [{i}, {j}] is invalid for {n} images and {m} texts",
+                i=place,
+                j=text,
                 n=len(refs),
-                n_texts=len(texts),
+                m=len(texts),
             )
     if not own:
         raise DataError("no image is paired with a text")

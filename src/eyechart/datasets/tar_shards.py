@@ -129,6 +129,10 @@ def _stream(path: Path, *, outline: bool) -> Iterator[tuple[Member, bytes | None
         remember_members(path, state, members)
 
 
+def _damaged(message: str, path: Path, **fields: object) -> DataError:
+    return DataError(message, advice="Copy or download it again.", path=path, **fields)
+
+
 def check_whole(path: Path) -> None:
     """Reject a tar file without end mark: truncation between members would otherwise lose samples silently."""
     try:
@@ -145,12 +149,7 @@ def check_whole(path: Path) -> None:
     except OSError as error:
         raise DataError("Cannot read the shard {path} ({reason}).", path=path, reason=error.strerror) from error
     if size < 2 * _BLOCK or size % _BLOCK or tail.strip(b"\0"):
-        raise DataError(
-            "The shard {path} is truncated: it has {n} bytes and no end mark.",
-            advice="Copy or download it again.",
-            path=path,
-            n=size,
-        )
+        raise _damaged("The shard {path} is truncated: it has {n} bytes and no end mark.", path, n=size)
 
 
 def iter_groups(path: Path) -> Iterator[tuple[str, Fields]]:
@@ -196,15 +195,10 @@ def placed_groups(
             stream.seek(member.offset_data)
         fields[extension] = b"" if unread else stream.read(member.size)
         if member.offset_data + member.size > length or not (unread or len(fields[extension]) == member.size):
-            raise DataError(
-                "The shard {path} is truncated inside {name!r}.",
-                advice="Copy or download it again.",
-                path=path,
-                name=member.name,
-            )
+            raise _damaged("The shard {path} is truncated inside {name!r}.", path, name=member.name)
         places[extension] = (member.offset_data, member.size)
     if key is None:
-        raise DataError("The shard {path} contains no samples.", advice="Copy or download it again.", path=path)
+        raise _damaged("The shard {path} contains no samples.", path)
     yield key, fields, places
 
 
@@ -219,12 +213,7 @@ def _members(stream: TarStream, path: Path) -> Iterator[tarfile.TarInfo]:
                     yield member
             end = archive.offset
     except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as error:
-        raise DataError(
-            "The shard {path} is damaged or truncated ({reason}).",
-            advice="Copy or download it again.",
-            path=path,
-            reason=error,
-        ) from error
+        raise _damaged("The shard {path} is damaged or truncated ({reason}).", path, reason=error) from error
     _check_end(stream, end, path)
 
 
@@ -246,9 +235,7 @@ def _check_end(stream: TarStream, end: int, path: Path) -> None:
                 path=path,
             )
     if zeros < _BLOCK:
-        raise DataError(
-            "The shard {path} is truncated: it has no end mark.", advice="Copy or download it again.", path=path
-        )
+        raise _damaged("The shard {path} is truncated: it has no end mark.", path)
     if zeros > longest:
         raise DataError(
             "The shard {path} is damaged: it ends with {zeros} zero bytes, at most {longest} are valid.",

@@ -52,9 +52,7 @@ def open_collection(spec: DatasetSpec) -> RowDataset[Sample]:
     names = dict.fromkeys(item.image for item in (*collection.documents, *collection.queries) if item.image)
     if not names:
         raise DataError(
-            "{folder} contains texts only, no images.",
-            advice="Use texts/NAME instead of collection/NAME.",
-            folder=folder,
+            "{path} contains texts only, no images.", advice="Use texts/NAME instead of collection/NAME.", path=folder
         )
     finder = ImageFinder(folder, IMAGES)
     samples = [Sample(name, finder.find(name)) for name in names]
@@ -190,10 +188,8 @@ def collection_files(folder: Path, split: str = "test") -> tuple[Path, ...]:
 
 
 def _items(path: Path, encoding: str | None, *, images: bool) -> tuple[Document, ...]:
-    need_file(
-        path,
-        UserMessage("A text retrieval folder needs {corpus}, {queries} and relevance.", corpus=CORPUS, queries=QUERIES),
-    )
+    advice = "A text retrieval folder needs {corpus}, {queries} and relevance."
+    need_file(path, UserMessage(advice, corpus=CORPUS, queries=QUERIES))
     own = {"_id", "text", "title", *([IMAGE] if images else [])}
     problems = Problems(path)
     found: dict[str, Document] = {}

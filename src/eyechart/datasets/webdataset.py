@@ -63,10 +63,7 @@ def _with_columns(
     values = _vector(image, fields, "It must contain the metadata.")
     if len(values) != len(columns):
         raise DataError(
-            "{source}: the .npy member has {n} values for {n_columns} columns.",
-            source=image.source,
-            n=len(values),
-            n_columns=len(columns),
+            "{source}: .npy has {n} values for {m} columns.", source=image.source, n=len(values), m=len(columns)
         )
     meta: Mapping[str, Any] = {column: value.item() for column, value in zip(columns, values, strict=True)}
     if not objective:
@@ -265,10 +262,7 @@ class WebDataset:
             raise DataError("{path} must contain one number.", path=path) from error
         if not 1 <= count <= MAX_SHARDS:
             raise DataError(
-                "{path} contains {count}: a split has between 1 and {max_shards} shards.",
-                path=path,
-                count=count,
-                max_shards=MAX_SHARDS,
+                "{path} contains {n}: a split has between 1 and {most} shards.", path=path, n=count, most=MAX_SHARDS
             )
         return {name: self.files.size(name) for name in (f"{split}/{i}.tar" for i in range(count))}
 

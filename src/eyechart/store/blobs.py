@@ -80,10 +80,7 @@ class RemoteBlobs:
             raise missing_extra(str(error), "cloud") from error
         except ValueError as error:
             raise BlobError(
-                "{shown}: {reason}.",
-                advice="Set EYECHART_STORE to a folder, or s3://...",
-                shown=self.shown,
-                reason=error,
+                "{url}: {reason}.", advice="Set EYECHART_STORE to a folder, or s3://...", url=self.shown, reason=error
             ) from error
 
     def names(self) -> list[str]:

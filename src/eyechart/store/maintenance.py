@@ -45,10 +45,7 @@ class CompactionSummary:
 
     def __add__(self, other: CompactionSummary) -> CompactionSummary:
         return CompactionSummary(
-            self.parts + other.parts,
-            self.merged + other.merged,
-            self.into + other.into,
-            self.damaged + other.damaged,
+            self.parts + other.parts, self.merged + other.merged, self.into + other.into, self.damaged + other.damaged
         )
 
 

@@ -270,9 +270,7 @@ class VectorTable:
                         out = np.empty((len(parts), vectors.shape[1]), np.float32)
                     elif out.shape[1] != vectors.shape[1]:
                         raise ModelError(
-                            "The model returned vectors of {shape} and of {shape2} dimensions.",
-                            shape=out.shape[1],
-                            shape2=vectors.shape[1],
+                            "The model returned vectors of {a} and {b} dimensions.", a=out.shape[1], b=vectors.shape[1]
                         )
                     out[chosen] = vectors[rows[chosen]]
             except GoneBlobError:

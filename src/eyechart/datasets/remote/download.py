@@ -48,10 +48,14 @@ def no_dataset(address: str) -> DataError:
 def not_allowed(address: str) -> DataError:
     """Create the error for a location that requires a login."""
     return DataError(
-        "{address} denies access.",
-        advice="Accept its terms on its page, and log in with the hub's tool.",
-        address=address,
+        "{url} denies access.", advice="Accept its terms on its page, and log in with the hub's tool.", url=address
     )
+
+
+def not_listed(address: str, name: str) -> DataError:
+    """Create the error for a shard that the server does not have."""
+    advice = "The remote copy is incomplete: nshards.txt counts this file."
+    return DataError("{address} does not contain {name}.", advice=advice, address=address, name=name)
 
 
 def not_cached(address: str, name: str) -> NotHereError:
@@ -69,10 +73,7 @@ def not_cached(address: str, name: str) -> NotHereError:
 def changed(address: str, what: str) -> DataError:
     """Create the error for a file or response that is not as announced."""
     return DataError(
-        "{address}: {what}.",
-        advice="Try again; if the error persists, the remote copy is damaged.",
-        address=address,
-        what=what,
+        "{url}: {what}.", advice="Try again; if the error persists, the remote copy is damaged.", url=address, what=what
     )
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from eyechart.datasets.locations import beyond
-from eyechart.datasets.remote.download import changed, no_dataset, no_network, not_allowed, not_cached
+from eyechart.datasets.remote.download import changed, no_dataset, no_network, not_allowed, not_cached, not_listed
 from eyechart.datasets.remote.mirror import Mirror
-from eyechart.errors import DataError, import_extra
+from eyechart.errors import import_extra
 from eyechart.io.digests import file_digest
 from eyechart.io.progress import Bar, NoProgress, Progress
 from eyechart.messages import UserMessage
@@ -99,12 +99,7 @@ class HubFiles(ABC):
                 raise not_cached(self.address, name)
             return path
         if name not in self.tree:
-            raise DataError(
-                "{address} does not contain {name}.",
-                advice="The remote copy is incomplete: nshards.txt counts this file.",
-                address=self.address,
-                name=name,
-            )
+            raise not_listed(self.address, name)
         remote = self.tree[name]
         # Files of the same size may differ, so only a version that the hub lists is trusted.
         current = remote.version and (remote.version, remote.size) == (note.version, note.size)

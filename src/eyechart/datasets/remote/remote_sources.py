@@ -18,6 +18,7 @@ from eyechart.datasets.remote.download import (
     download,
     no_dataset,
     not_cached,
+    not_listed,
     read_head,
     request,
 )
@@ -102,12 +103,7 @@ class HttpFiles:
         """Download the file, unless this version is cached."""
         head = self._head(name)
         if head is None:
-            raise DataError(
-                "{address} does not contain {name}.",
-                advice="The remote copy is incomplete: nshards.txt counts this file.",
-                address=self.address,
-                name=name,
-            )
+            raise not_listed(self.address, name)
         path = self.folder / name
         if self._is_here(name, head):
             return path
