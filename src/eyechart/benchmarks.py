@@ -24,6 +24,12 @@ def _tables() -> Mapping[str, Mapping[str, Any]]:
     return tomllib.loads(resources.files("eyechart").joinpath("benchmarks.toml").read_text(encoding="utf-8"))
 
 
+def known_aliases(name: str) -> list[str]:
+    """Return the other spellings of a name."""
+    aliases: list[str] = _tables()["aliases"].get(name, [])
+    return aliases
+
+
 def catalogue_facts(name: str) -> dict[str, Any]:
     """Return the fields of a catalogue entry kept in benchmarks.toml: ``aliases`` and ``samples``."""
     return {field: _tables()[field][name] for field in ("aliases", "samples") if name in _tables()[field]}

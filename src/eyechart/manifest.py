@@ -203,11 +203,21 @@ class DatasetScan:
 
     def _take(self, found: _Scan, sample: Sample, *, unread: bool = False) -> tuple[bytes, Sample] | None:
         _check_sample(sample, self.info)
+        image = sample.image
         try:
-            key = self._known_key(sample, unread=unread)
-            if key is None and not unread:
-                sample = replace(sample, image=sample.need_image().load())
-                key = sample.need_image().digest()
+            if image is None:
+                key: bytes | None = digest_bytes(repr((sample.id, sample.texts)).encode())
+            else:
+                file = image.file
+                noted = not unread or file is None or file in self._files
+                state = [] if file is None or (noted and image.part) else _state_of(file)
+                if file is not None and not noted:
+                    self._files[file] = _brief(state)
+                    self.settled = self.settled and (not state or is_settled(state))
+                key = image.digest_unread(state)
+                if key is None and not unread:
+                    image = image.load()
+                    key, sample = image.digest(), replace(sample, image=image)
         except DataError as error:
             if self._on_error == "fail":
                 raise
@@ -216,18 +226,6 @@ class DatasetScan:
         found.keys.append(key or b"")
         found.entries.append(Entry(sample.id, sample.label, sample.labels, sample.texts, sample.meta))
         return key or b"", sample
-
-    def _known_key(self, sample: Sample, *, unread: bool) -> bytes | None:
-        image = sample.image
-        if image is None:
-            return digest_bytes(repr((sample.id, sample.texts)).encode())
-        file = image.file
-        noted = not unread or file is None or file in self._files
-        state = [] if file is None or (noted and image.part) else _state_of(file)
-        if file is not None and not noted:
-            self._files[file] = _brief(state)
-            self.settled = self.settled and (not state or is_settled(state))
-        return image.digest_unread(state)
 
     def _check(self, found: _Scan) -> None:
         if not found.entries and self.info.kind != "external":

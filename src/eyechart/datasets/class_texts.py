@@ -166,11 +166,12 @@ def read_class_texts(folder: Path | None, spec: DatasetSpec, names: tuple[str, .
         spec: Uses the options ``classname_file``, ``template_file``, ``allow_blank_classnames`` and ``prompts``.
         names: Class names found by the reader (folder names), in English.
     """
-    classnames = _classnames(folder, spec, names)
-    subset = _prompts(spec).get("subset")
+    prompts = spec.options.get("prompts") or {}
+    classnames = _classnames(folder, spec, names, prompts)
+    subset = prompts.get("subset")
     if subset and len(classnames) == N_CLASSES:
         classnames = tuple(classnames[i] for i in subset_indices(subset))
-    return replace(_templates(folder, spec, has_classes=bool(classnames)), classnames=classnames)
+    return replace(_templates(folder, spec, prompts, has_classes=bool(classnames)), classnames=classnames)
 
 
 def class_info(spec: DatasetSpec, kind: Kind, texts: ClassTexts, source: object) -> DatasetInfo:
@@ -219,14 +220,16 @@ def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name.casefold()))
 
 
-def _classnames(folder: Path | None, spec: DatasetSpec, names: tuple[str, ...]) -> tuple[str, ...]:
+def _classnames(
+    folder: Path | None, spec: DatasetSpec, names: tuple[str, ...], prompts: Mapping[str, Any]
+) -> tuple[str, ...]:
     own = spec.options.get("classname_file")
-    blank, offline = (bool(spec.options.get(option)) for option in ("allow_blank_classnames", "offline"))
-    prompts = _prompts(spec)
+    blank = bool(spec.options.get("allow_blank_classnames"))
+    offline = bool(spec.options.get("offline"))
     if own:
         entry, _ = find_entry(own, _keys(spec, prompts.get("classnames", "")), offline=offline)
         given = as_names(entry, own, allow_blank=blank or prompt_pack.has_member(own))
-        _check_permutation(folder, spec, given, names)
+        _check_permutation(folder, spec, given, tuple(prompts.get("own_classnames") or names))
         return given
     listed = list_for(folder, CLASSNAMES, spec.language, allow_blank=blank) if folder else ()
     if listed:
@@ -240,12 +243,10 @@ def _classnames(folder: Path | None, spec: DatasetSpec, names: tuple[str, ...]) 
     return names if is_main(spec.language) else ()
 
 
-def _check_permutation(folder: Path | None, spec: DatasetSpec, given: tuple[str, ...], names: tuple[str, ...]) -> None:
+def _check_permutation(folder: Path | None, spec: DatasetSpec, given: tuple[str, ...], known: tuple[str, ...]) -> None:
     """Reject the dataset's own names in a different order: labels are positions, so each would name another class."""
-    known: tuple[str, ...] = ()
     with suppress(DataError):
-        known = list_for(folder, CLASSNAMES, spec.language, allow_blank=True) if folder else ()
-    known = known or tuple(_prompts(spec).get("own_classnames") or names)
+        known = (list_for(folder, CLASSNAMES, spec.language, allow_blank=True) if folder else ()) or known
     turned = next((pair for pair in zip(given, known, strict=False) if _letters(pair[0]) != _letters(pair[1])), None)
     if turned and sorted(map(_letters, given)) == sorted(map(_letters, known)):
         raise DataError(
@@ -258,9 +259,8 @@ def _check_permutation(folder: Path | None, spec: DatasetSpec, given: tuple[str,
         )
 
 
-def _templates(folder: Path | None, spec: DatasetSpec, *, has_classes: bool) -> ClassTexts:
+def _templates(folder: Path | None, spec: DatasetSpec, prompts: Mapping[str, Any], *, has_classes: bool) -> ClassTexts:
     own = spec.options.get("template_file")
-    prompts = _prompts(spec)
     if own:
         keys = _keys(spec, prompts.get("templates", ""))
         entry, key = find_entry(own, keys, fallback=DEFAULT_KEY, offline=bool(spec.options.get("offline")))
@@ -295,11 +295,6 @@ def _packed_templates(spec: DatasetSpec, prompts: Mapping[str, Any]) -> ClassTex
 def _borrowed(spec: DatasetSpec, where: str) -> Notice:
     template = "{name} has no templates in {where}: using those of {other}."
     return Notice("fallback_templates", 1, UserMessage(template, name=spec.name, where=where, other=DEFAULT_KEY))
-
-
-def _prompts(spec: DatasetSpec) -> Mapping[str, Any]:
-    prompts: Mapping[str, Any] = spec.options.get("prompts") or {}
-    return prompts
 
 
 def _keys(spec: DatasetSpec, key: str) -> list[str]:

@@ -233,7 +233,9 @@ def resolve_dataset(
         given.pop("catalogue", None)
         return DatasetSpec(questions[0], "questions", questions[1], split, language, limit, given, Path(name).exists())
     catalogue = load_catalogue(given.pop("catalogue", ()))
-    place = _find(name, fill_root(root, name), split, language, given, catalogue)
+    plain = plain_name(name)
+    filled = root.replace("{dataset_cleaned}", plain.replace("/", "-")).replace("{dataset}", plain)
+    place = _find(name, filled, split, language, given, catalogue)
     if columns and place.reader != "table":
         raise UsageError(
             "{name} is not a table, so {--{flag}} does not apply.",
@@ -274,12 +276,6 @@ def no_such_path(name: str) -> UnknownNameError:
 def plain_name(name: str) -> str:
     """Return the name as used in paths: without ``wds/``."""
     return name.removeprefix("wds/")
-
-
-def fill_root(root: str, name: str) -> str:
-    """Fill the dataset's name into the template of ``--dataset_root``."""
-    plain = plain_name(name)
-    return root.replace("{dataset_cleaned}", plain.replace("/", "-")).replace("{dataset}", plain)
 
 
 def _find(name: str, root: str, split: str, language: str, options: dict[str, Any], catalogue: Catalogue) -> Place:

@@ -24,22 +24,6 @@ from eyechart.messages import UserMessage
 from eyechart.types import DatasetInfo, DatasetSpec, Kind, Notice, Sample, digest_json
 
 
-def target_maker(kind: Kind, spec: DatasetSpec, n_classes: int) -> MakeSample:
-    """Return the function that creates samples of a kind.
-
-    The catalogue may declare that ``.npy`` contains columns of metadata (WILDS, fairness sets) and that one of them,
-    the objective, is the label; and the language of captions whose member name has none (MUGE's are Chinese).
-    """
-    source = source_of(spec)
-    if kind == "retrieval":
-        return partial(_with_captions, language=spec.language, plain=source.get("plain_language", MAIN))
-    if kind == "multilabel":
-        return partial(_with_labels, n_classes=n_classes)
-    if source.get("columns"):
-        return partial(_with_columns, columns=tuple(source["columns"]), objective=source.get("objective"))
-    return _with_label
-
-
 def _with_label(name: str, image: ImageRef, fields: Fields) -> Sample:
     return Sample(name, image, label=_label(image, fields))
 
@@ -264,7 +248,7 @@ class WebDataset:
             raise DataError(
                 "{path} contains {n}: a split has between 1 and {most} shards.", path=path, n=count, most=MAX_SHARDS
             )
-        return {name: self.files.size(name) for name in (f"{split}/{i}.tar" for i in range(count))}
+        return {(name := f"{split}/{i}.tar"): self.files.size(name) for i in range(count)}
 
     def _no_split(self) -> DataError:
         """Distinguish a missing split from a missing dataset."""
@@ -285,8 +269,19 @@ class WebDataset:
         )
 
     def shards(self) -> Sequence[FileShard]:
-        """List the tar files that nshards.txt counts."""
-        make = target_maker(self._kind, self.spec, len(self.info.classnames) if self._kind == "multilabel" else 0)
+        """List the tar files that nshards.txt counts.
+
+        The catalogue may declare that ``.npy`` contains columns of metadata (WILDS, fairness sets) and that one of
+        them, the objective, is the label; and the language of captions whose member name has none (MUGE's are Chinese).
+        """
+        source, make = source_of(self.spec), _with_label
+        if self._kind == "retrieval":
+            plain = source.get("plain_language", MAIN)
+            make = partial(_with_captions, language=self.spec.language, plain=plain)
+        elif self._kind == "multilabel":
+            make = partial(_with_labels, n_classes=len(self.info.classnames))
+        elif source.get("columns"):
+            make = partial(_with_columns, columns=tuple(source["columns"]), objective=source.get("objective"))
         return [FileShard(self.files, name, make) for name in self._sizes]
 
     def signature(self) -> str:

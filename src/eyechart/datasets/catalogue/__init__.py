@@ -34,7 +34,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
 
-from eyechart.benchmarks import catalogue_facts
+from eyechart.benchmarks import catalogue_facts, known_aliases
 from eyechart.datasets.class_texts import SUBSETS
 from eyechart.errors import UsageError, nearest
 from eyechart.io.safe_parse import is_number
@@ -262,6 +262,8 @@ def load_catalogue(files: Sequence[str] = ()) -> Catalogue:
 @cache
 def _load(files: tuple[str, ...]) -> Catalogue:
     base = _built_in()
+    if not files:
+        return base
     entries, collections = dict(base.entries), dict(base.collections)
     for file in files:
         data = _read_user_file(Path(file))
@@ -272,12 +274,12 @@ def _load(files: tuple[str, ...]) -> Catalogue:
                 )
         entries |= {name: make_entry(name, values, file) for name, values in data.get("datasets", {}).items()}
         collections |= {name: tuple(members) for name, members in data.get("collections", {}).items()}
-    return Catalogue(entries, collections, _aliases(entries)) if files else base
+    return Catalogue(entries, collections, _aliases({name: entry.aliases for name, entry in entries.items()}))
 
 
 @cache
 def _built_in() -> Catalogue:
-    entries: dict[str, CatalogueEntry] = {}
+    tables: dict[str, Any] = {}
     collections: dict[str, tuple[str, ...]] = {}
     for file in sorted(resources.files(__package__).iterdir(), key=lambda item: item.name):
         if not file.name.endswith(".toml"):
@@ -286,12 +288,31 @@ def _built_in() -> Catalogue:
         if file.name == COLLECTIONS:
             collections = {name: tuple(members) for name, members in data.items()}
             continue
-        tables = {"defaults": data.pop("defaults")}
+        defaults = data.pop("defaults")
         for name, own in data.items():
-            inherited = tables[own.pop("extends", "defaults")]
+            inherited = tables[own.pop("extends")] if "extends" in own else defaults
             tables[name] = {key: inherited[key] for key in inherited if key not in ("title", "datacomp")} | own
-            entries[name] = make_entry(name, _complete(name, tables[name]) | catalogue_facts(name), file.name)
-    return Catalogue(entries, collections, _aliases(entries))
+    return Catalogue(_BuiltInEntries(tables), collections, _aliases({name: known_aliases(name) for name in tables}))
+
+
+class _BuiltInEntries(Mapping[str, CatalogueEntry]):
+    """The built-in entries, each converted on first use."""
+
+    def __init__(self, tables: Mapping[str, Any]) -> None:
+        self._tables = tables
+        self._entries: dict[str, CatalogueEntry] = {}
+
+    def __getitem__(self, name: str) -> CatalogueEntry:
+        if name not in self._entries:
+            values = _complete(name, self._tables[name]) | catalogue_facts(name)
+            self._entries[name] = make_entry(name, values, "built-in catalogue")
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
 
 
 def _complete(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -344,10 +365,11 @@ def _vtab_splits(train: str = "train", val: str = "validation", test: str = "tes
     return splits
 
 
-def _aliases(entries: Mapping[str, CatalogueEntry]) -> dict[str, str]:
+def _aliases(names: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the name for each spelling: itself, an alias, or ``vtab_x`` for ``vtab/x``."""
     found: dict[str, str] = {}
-    for name, entry in entries.items():
-        for spelling in (name, *entry.aliases, name.replace("vtab/", "vtab_")):
+    for name, aliases in names.items():
+        for spelling in (name, *aliases, name.replace("vtab/", "vtab_")):
             if found.setdefault(spelling.lower(), name) != name:
                 raise UsageError(
                     "The catalogue alias {alias!r} is ambiguous: {found!r} and {name!r}.",
