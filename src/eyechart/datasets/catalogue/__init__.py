@@ -34,7 +34,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
 
-from eyechart.benchmarks import catalogue_facts, known_aliases
+from eyechart.benchmarks import catalogue_facts
 from eyechart.datasets.class_texts import SUBSETS
 from eyechart.errors import UsageError, nearest
 from eyechart.io.safe_parse import is_number
@@ -292,7 +292,8 @@ def _built_in() -> Catalogue:
         for name, own in data.items():
             inherited = tables[own.pop("extends")] if "extends" in own else defaults
             tables[name] = {key: inherited[key] for key in inherited if key not in ("title", "datacomp")} | own
-    return Catalogue(_BuiltInEntries(tables), collections, _aliases({name: known_aliases(name) for name in tables}))
+    aliases = _aliases({name: catalogue_facts(name).get("aliases", ()) for name in tables})
+    return Catalogue(_BuiltInEntries(tables), collections, aliases)
 
 
 class _BuiltInEntries(Mapping[str, CatalogueEntry]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from eyechart.datasets.locations import beyond
 from eyechart.datasets.remote.download import changed, no_dataset, no_network, not_allowed, not_cached, not_listed
-from eyechart.datasets.remote.mirror import Mirror
+from eyechart.datasets.remote.mirror import MirroredFiles
 from eyechart.errors import import_extra
 from eyechart.io.digests import file_digest
 from eyechart.io.progress import Bar, NoProgress, Progress
@@ -37,7 +37,7 @@ class RemoteFile:
 
 
 @dataclass(frozen=True)
-class HubFiles(ABC):
+class HubFiles(MirroredFiles):
     """Files of one revision of a dataset repository."""
 
     repo: str
@@ -56,10 +56,6 @@ class HubFiles(ABC):
     def folder(self) -> Path:
         """The mirror in the cache."""
         return self.cache / self.site / f"{self.repo.replace('/', '--')}--{self.revision.replace('/', '--')}"
-
-    @property
-    def _mirror(self) -> Mirror:
-        return Mirror(self.folder)
 
     @cached_property
     def tree(self) -> dict[str, RemoteFile]:
@@ -88,14 +84,14 @@ class HubFiles(ABC):
 
     def version(self, name: str) -> str:
         """Return the digest that the hub lists, or offline the one it listed at download."""
-        listed = self._mirror.note(name).version if self.offline else self.tree[name].version
+        listed = self.note(name).version if self.offline else self.tree[name].version
         return listed or file_digest(self.fetch(name, NoProgress())).hex()
 
     def fetch(self, name: str, progress: Progress) -> Path:
         """Download a file and verify it; the libraries resume."""
-        path, note = self.folder / name, self._mirror.note(name)
+        path, note = self.folder / name, self.note(name)
         if self.offline:
-            if not self._mirror.is_intact(name):
+            if not self.is_intact(name):
                 raise not_cached(self.address, name)
             return path
         if name not in self.tree:
@@ -103,7 +99,7 @@ class HubFiles(ABC):
         remote = self.tree[name]
         # Files of the same size may differ, so only a version that the hub lists is trusted.
         current = remote.version and (remote.version, remote.size) == (note.version, note.size)
-        if current and self._mirror.is_intact(name):
+        if current and self.is_intact(name):
             return path
         path.unlink(missing_ok=True)  # the libraries may keep a file that was modified
         with progress.step(UserMessage("downloading {name}", name=name), remote.size) as bar:
@@ -114,8 +110,8 @@ class HubFiles(ABC):
             if found != remote.sha256:
                 path.unlink()
                 raise changed(self.address, UserMessage("the SHA-256 of {name} differs from the listed one", name=name))
-        self._mirror.check_tar(name, self.address)
-        self._mirror.note_fetched(name, remote.version)
+        self.check_tar(name, self.address)
+        self.note_fetched(name, remote.version)
         return path
 
     def unread(self, split: str, count: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -29,23 +30,25 @@ class DownloadNote:
 UNKNOWN = DownloadNote()
 
 
-@dataclass(frozen=True)
-class Mirror:
-    """A folder of downloaded files."""
+class MirroredFiles(ABC):
+    """Remote files that are downloaded to a folder."""
 
-    folder: Path
+    @property
+    @abstractmethod
+    def folder(self) -> Path:
+        """The mirror in the cache."""
 
     def note(self, name: str) -> DownloadNote:
         """Read the note of a file; `UNKNOWN` if there is none or it is damaged."""
         try:
-            return DownloadNote(**json.loads(self._note(name).read_text(encoding="utf-8")))
+            return DownloadNote(**json.loads(self._note_path(name).read_text(encoding="utf-8")))
         except (FileNotFoundError, *DAMAGED):
             return UNKNOWN
 
     def write_note(self, name: str, note: DownloadNote) -> None:
         """Write the note of a file, if it changes."""
         if self.note(name) != note:
-            write_atomic(self._note(name), json.dumps(asdict(note)).encode())
+            write_atomic(self._note_path(name), json.dumps(asdict(note)).encode())
 
     def note_fetched(self, name: str, version: str) -> None:
         """Record that the mirrored file is this version of the remote one."""
@@ -78,5 +81,5 @@ class Mirror:
                 name=name,
             ) from error
 
-    def _note(self, name: str) -> Path:
+    def _note_path(self, name: str) -> Path:
         return self.folder / NOTES / f"{name.replace('/', '--')}.json"
