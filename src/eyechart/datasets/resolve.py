@@ -52,17 +52,22 @@ def choose_place(
     """
     own = _own_language(entry, language, options)
     common = prompt_options(entry) | {"entry": entry.name, "language": own, "splits": list(entry.splits)}
+    reader, address = "wds", root
     if is_url(root) or is_webdataset(Path(root)):
-        settings = next((source.settings for source in entry.sources if source.reader == "wds"), {})
-        return _wrapped(entry, Place("wds", root, common | {"source": dict(settings)}))
-    if split not in entry.splits:
+        settings = dict(next((source.settings for source in entry.sources if source.reader == "wds"), {}))
+    elif split not in entry.splits:
         raise no_such_split(entry.name, split, list(entry.splits))
-    found = _choose(entry, catalogue, root, language, options)
-    if found is None:
-        raise _nothing_there(entry, catalogue, root, language, offline=bool(options.get("offline")))
-    source, address = found
-    settings = {**source.settings, "present": list(source.present), "splits": dict(source.splits)}
-    return _wrapped(entry, Place(source.reader, address, common | {"source": settings}))
+    else:
+        found = _choose(entry, catalogue, root, language, options)
+        if found is None:
+            raise _nothing_there(entry, catalogue, root, language, offline=bool(options.get("offline")))
+        source, address = found
+        reader = source.reader
+        settings = {**source.settings, "present": list(source.present), "splits": dict(source.splits)}
+    common["source"] = settings
+    # A reader that wraps another one's samples, such as Babel-ImageNet's, comes first.
+    outer = next((source.reader for source in entry.sources if source.base and source.reader), "")
+    return Place(outer, address, {**common, "base": reader}) if outer else Place(reader, address, common)
 
 
 def prompt_options(entry: CatalogueEntry) -> dict[str, Any]:
@@ -114,12 +119,6 @@ def _choose(
         if not source.present or (source.reader in SELF_LOADING and source.download and not options.get("offline")):
             return source, root
     return None
-
-
-def _wrapped(entry: CatalogueEntry, place: Place) -> Place:
-    """Put a reader that wraps another one's samples, such as Babel-ImageNet's, first."""
-    outer = next((source.reader for source in entry.sources if source.base and source.reader), "")
-    return Place(outer, place.root, {**place.options, "base": place.reader}) if outer else place
 
 
 def _own_language(entry: CatalogueEntry, language: str, options: Mapping[str, Any]) -> str:
