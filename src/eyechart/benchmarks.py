@@ -52,16 +52,13 @@ def benchmark_name(written: str, *, split: str = "", samples: int | None = None,
     name = _by_spelling().get(plain.lower())
     if name is None:
         return f"vtab/{plain.removeprefix('vtab_')}" if plain.startswith("vtab_") else plain
-    same = _tables()["same"] | _tables()["same_in"].get(language, {})
-    shown = str(same.get(name, name))
+    tables = _tables()
+    same_here = tables["same_in"].get(language, {})
+    shown = str((tables["same"] | same_here).get(name, name))
     if split not in ("", TEST):
         return f"{shown} ({split} split)"
+    entry = {other: own for own, other in same_here.items()}.get(name, name)
+    known = tables["samples"].get(tables["test_split"].get(entry, entry))
     # A different count means custom data, another version, or the whole set.
-    return f"{shown} ({samples} samples)" if _contradicts(name, samples, language) else shown
-
-
-def _contradicts(name: str, samples: int | None, language: str) -> bool:
-    own = {shown: name for name, shown in _tables()["same_in"].get(language, {}).items()}
-    entry = own.get(name, name)
-    known = _tables()["samples"].get(_tables()["test_split"].get(entry, entry))
-    return samples is not None and known is not None and abs(samples - known) > TOLERATED * known
+    differs = samples is not None and known is not None and abs(samples - known) > TOLERATED * known
+    return f"{shown} ({samples} samples)" if differs else shown

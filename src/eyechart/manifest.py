@@ -147,7 +147,11 @@ class DatasetScan:
         self._manifest: Manifest | None = None
         self.settled = True
         """Whether a later change of the files would be detected."""
-        found = self._look_through()
+        found = _Scan()  # digests that would require reading an image stay empty
+        with self._progress.step(UserMessage("reading {name}", name=self.info.name), None) as bar:
+            for sample in iter_samples(dataset, limit, outline=True):
+                bar.advance()
+                self._take(found, sample, unread=True)
         if all(found.keys):
             self._manifest, self._files = self._finish(found), {}
         else:
@@ -197,22 +201,23 @@ class DatasetScan:
             remember_digests()  # also if interrupted, so that the next run need not reread the files
         self._manifest, self._outline = self._finish(found), ()
 
-    def _look_through(self) -> _Scan:
-        """List the samples; digests that would require reading an image are empty."""
-        found = _Scan()
-        with self._progress.step(UserMessage("reading {name}", name=self.info.name), None) as bar:
-            for sample in iter_samples(self.dataset, self.limit, outline=True):
-                bar.advance()
-                self._take(found, sample, unread=True)
-        return found
-
     def _take(self, found: _Scan, sample: Sample, *, unread: bool = False) -> tuple[bytes, Sample] | None:
         _check_sample(sample, self.info)
+        image = sample.image
         try:
-            key = self._known_key(sample, unread=unread)
-            if key is None and not unread:
-                sample = replace(sample, image=sample.need_image().load())
-                key = sample.need_image().digest()
+            if image is None:
+                key: bytes | None = digest_bytes(repr((sample.id, sample.texts)).encode())
+            else:
+                file = image.file
+                noted = not unread or file is None or file in self._files
+                state = [] if file is None or (noted and image.part) else _state_of(file)
+                if file is not None and not noted:
+                    self._files[file] = _brief(state)
+                    self.settled = self.settled and (not state or is_settled(state))
+                key = image.digest_unread(state)
+                if key is None and not unread:
+                    image = image.load()
+                    key, sample = image.digest(), replace(sample, image=image)
         except DataError as error:
             if self._on_error == "fail":
                 raise
@@ -221,18 +226,6 @@ class DatasetScan:
         found.keys.append(key or b"")
         found.entries.append(Entry(sample.id, sample.label, sample.labels, sample.texts, sample.meta))
         return key or b"", sample
-
-    def _known_key(self, sample: Sample, *, unread: bool) -> bytes | None:
-        image = sample.image
-        if image is None:
-            return digest_bytes(repr((sample.id, sample.texts)).encode())
-        file = image.file
-        noted = not unread or file is None or file in self._files
-        state = [] if file is None or (noted and image.part) else _state_of(file)
-        if file is not None and not noted:
-            self._files[file] = _brief(state)
-            self.settled = self.settled and (not state or is_settled(state))
-        return image.digest_unread(state)
 
     def _check(self, found: _Scan) -> None:
         if not found.entries and self.info.kind != "external":
@@ -243,7 +236,15 @@ class DatasetScan:
                 split=self.info.split,
                 path=self.info.source,
             )
-        _check_ids(self.info, found.entries)
+        twice = [name for name, count in Counter(entry.id for entry in found.entries).items() if count > 1]
+        if twice:
+            raise DataError(
+                "{name}: {n} sample ids occur more than once, for example {id!r}.",
+                advice="Make ids unique: records and comparisons refer to them.",
+                name=self.info.name,
+                n=len(twice),
+                id=twice[0],
+            )
 
     def _finish(self, found: _Scan) -> Manifest:
         self._check(found)
@@ -271,17 +272,17 @@ def read_manifest(
     return DatasetScan(dataset, limit=limit, on_error=on_error, progress=progress).manifest
 
 
+def _brief(state: State) -> bytes:
+    """Digest a state to a few bytes, as there may be millions of files."""
+    return digest_bytes(repr(state).encode())
+
+
 def _state_of(path: Path) -> State:
     """Return the state of a file; empty if it no longer exists."""
     try:
         return file_state(path)
     except OSError:
         return []
-
-
-def _brief(state: State) -> bytes:
-    """Digest a state to a few bytes, as there may be millions of files."""
-    return digest_bytes(repr(state).encode())
 
 
 def _check_sample(sample: Sample, info: DatasetInfo) -> None:
@@ -317,44 +318,25 @@ def _check_sample(sample: Sample, info: DatasetInfo) -> None:
         raise DataError("{where} has no caption.", advice="Add at least one caption or remove the image.", where=where)
 
 
-def _check_ids(info: DatasetInfo, entries: list[Entry]) -> None:
-    twice = [name for name, count in Counter(entry.id for entry in entries).items() if count > 1]
-    if twice:
-        raise DataError(
-            "{name}: {n} sample ids occur more than once, for example {id!r}.",
-            advice="Make ids unique: records and comparisons refer to them.",
-            name=info.name,
-            n=len(twice),
-            id=twice[0],
-        )
-
-
 def _notices(info: DatasetInfo, found: _Scan, digests: Digests) -> Iterator[Notice]:
     if info.kind in ("classification", "multilabel") and info.classnames:
         used = {label for entry in found.entries for label in (*entry.labels, entry.label) if label is not None}
-        empty = [info.classnames[i] for i in range(len(info.classnames)) if i not in used]
+        empty = [name for i, name in enumerate(info.classnames) if i not in used]
         if empty:
-            shown = ", ".join(repr(name) for name in empty[:5]) + (", ..." if len(empty) > 5 else "")
-            yield Notice(
-                "class_without_images",
-                len(empty),
-                UserMessage("{n} classes have no image: {names}.", n=len(empty), names=shown),
-            )
+            shown = ", ".join(map(repr, empty[:5])) + (", ..." if len(empty) > 5 else "")
+            text = UserMessage("{n} classes have no image: {names}.", n=len(empty), names=shown)
+            yield Notice("class_without_images", len(empty), text)
     blank = sum(not text.strip() for entry in found.entries for text in entry.texts)
     if blank:
         yield Notice("blank_captions", blank, UserMessage("{n} captions are blank.", n=blank))
     copies = len(digests) - len(np.unique(digests.view("V16")))
     if copies and info.kind != "questions":  # several questions about one image are normal
-        yield Notice(
-            "duplicate_images", copies, UserMessage("{n} images are byte-for-byte copies of another one.", n=copies)
-        )
+        text = UserMessage("{n} images are byte-for-byte copies of another one.", n=copies)
+        yield Notice("duplicate_images", copies, text)
     if found.failures:
         first = found.failures[0]
-        yield Notice(
-            "unreadable_images",
-            len(found.failures),
-            UserMessage("for example {id}: {reason}", id=first.id, reason=first.reason),
-        )
+        text = UserMessage("for example {id}: {reason}", id=first.id, reason=first.reason)
+        yield Notice("unreadable_images", len(found.failures), text)
 
 
 def _fingerprint(found: _Scan, info: DatasetInfo) -> str:

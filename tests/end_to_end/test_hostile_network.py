@@ -16,7 +16,7 @@ from eyechart.datasets.annotation_files import open_jsonl
 from eyechart.datasets.image_table import open_table
 from eyechart.datasets.questions.prompt_items import to_messages
 from eyechart.datasets.remote import download
-from eyechart.datasets.remote.download import ResponseHead, read_small, refuse_inward
+from eyechart.datasets.remote.download import ResponseHead, refuse_inward, request
 from eyechart.datasets.selection import open_selection
 from eyechart.errors import DataError
 from eyechart.io.progress import NoProgress, run_log
@@ -190,7 +190,7 @@ def test_a_small_file_that_never_ends_is_given_up(site, monkeypatch):
         httpx2.Client(trust_env=False) as client,
         pytest.raises(DataError, match="the file is larger than 1000000 bytes"),
     ):
-        read_small(client, f"{address}/endless")
+        request(client, "GET", f"{address}/endless")
 
 
 def test_a_download_that_brings_more_than_was_promised_is_given_up(site, tmp_path):

@@ -38,12 +38,12 @@ def annotation_file(spec: DatasetSpec) -> Path:
     The catalogue's ``files`` lists candidate paths under the root and ``urls`` the published files, both by canonical
     language. The file of another language is never used.
     """
-    settings = source_of(spec)
     own = spec.options.get("annotation_file")
     if own:
         return need_file(Path(own), UserMessage("Check {--annotation_file}."))
-    names = for_language(settings.get("files", {}), spec)
-    return named_file(spec, names or [], for_language(settings.get("urls", {}), spec))
+    tables = (source_of(spec).get(key, {}) for key in ("files", "urls"))
+    names, url = (table.get(canonical(spec.language), table.get(ANY)) for table in tables)
+    return named_file(spec, names or [], url)
 
 
 def named_file(spec: DatasetSpec, names: list[str], url: str | None) -> Path:
@@ -64,11 +64,6 @@ def named_file(spec: DatasetSpec, names: list[str], url: str | None) -> Path:
         root=spec.root,
         options=spec.options.get("entry", spec.name),
     )
-
-
-def for_language(table: Mapping[str, Any], spec: DatasetSpec) -> Any:
-    """Return the entry of a table by language."""
-    return table.get(canonical(spec.language), table.get(ANY))
 
 
 # Captioned images: COCO, Flickr, Crossmodal-3600, and the parallel files of XTD and Flickr30k-200.
@@ -182,28 +177,28 @@ def open_jsonl(spec: DatasetSpec) -> RowDataset[Sample]:
     samples: dict[Path, Sample] = {}
     for number, row in json_objects(path, problems, spec.options.get("encoding", "")):
         reason = _problem_of(row)
-        image = None if reason else find_image(row["image_path"], path.parent)
-        if not image and not reason and spec.options.get("skip_missing"):
-            image = path.parent / file_path(row["image_path"])  # fails individually on reading
-        if image:
-            place = image.resolve()
-            samples[place] = _with_line(samples.get(place), image, row, number)
-        else:
-            gone = (
-                f"the image {row.get('image_path')!r} does not exist (searched {path.parent} and the working directory)"
+        if reason:
+            problems.add(number, reason)
+            continue
+        name = row["image_path"]
+        image = find_image(name, path.parent)
+        if not image and spec.options.get("skip_missing"):
+            image = path.parent / file_path(name)  # fails individually on reading
+        if not image:
+            problems.add(
+                number, f"the image {name!r} does not exist (searched {path.parent} and the working directory)"
             )
-            problems.add(number, reason or gone)
+            continue
+        texts = (row["query"],) if isinstance(row["query"], str) else tuple(row["query"])
+        known = samples.get(place := image.resolve())
+        if known:
+            texts = (*known.texts, *(text for text in texts if text not in known.texts))
+            samples[place] = replace(known, texts=texts)
+        else:
+            meta = {key: value for key, value in row.items() if key not in ("image_path", "query")}
+            samples[place] = Sample(str(row.get("id", number - 1)), ImageRef.from_path(image), texts=texts, meta=meta)
     problems.raise_if_any()
     return in_memory(describe(spec, "retrieval", path, shared_texts=True), list(samples.values()))
-
-
-def _with_line(known: Sample | None, image: Path, row: Mapping[str, Any], number: int) -> Sample:
-    """Create a sample from a line, or add the line's queries to the sample of its image."""
-    texts = (row["query"],) if isinstance(row["query"], str) else tuple(row["query"])
-    if known is not None:
-        return replace(known, texts=(*known.texts, *(text for text in texts if text not in known.texts)))
-    meta = {key: value for key, value in row.items() if key not in ("image_path", "query")}
-    return Sample(str(row.get("id", number - 1)), ImageRef.from_path(image), texts=texts, meta=meta)
 
 
 def _problem_of(row: Mapping[str, Any]) -> str:
@@ -239,20 +234,17 @@ def open_pairs(spec: DatasetSpec) -> RowDataset[Sample]:
     finder, problems = ImageFinder(path.parent, IMAGES), Problems(path)
     samples: list[Sample] = []
     for number, row in json_objects(path, problems, spec.options.get("encoding", "")):
+        name = str(row.get("id", number))
         try:
-            samples += _pair(number, row, finder)
+            score = float(row["score"])
+            images = [finder.find(str(row[key])) for key in ("image_1", "image_2")]
         except (ValueError, KeyError, TypeError, OverflowError) as error:
             problems.add(number, f"not a pair ({error!r})")
+            continue
+        if not math.isfinite(score):
+            problems.add(number, "not a pair (the score is not a number)")
+        meta = {key: value for key, value in row.items() if key not in _OWN_KEYS} | {"pair": name, "score": score}
+        samples += [Sample(f"{name}/{i}", image, meta=meta) for i, image in enumerate(images) if image]
     problems.raise_if_any()
     finder.raise_if_missing(path)
     return in_memory(describe(spec, "similarity", path), samples)
-
-
-def _pair(number: int, row: Mapping[str, Any], finder: ImageFinder) -> list[Sample]:
-    score = float(row["score"])
-    if not math.isfinite(score):
-        raise ValueError("the score is not a number")
-    name = str(row.get("id", number))
-    meta = {key: value for key, value in row.items() if key not in _OWN_KEYS} | {"pair": name, "score": score}
-    images = [finder.find(str(row[key])) for key in ("image_1", "image_2")]
-    return [Sample(f"{name}/{i}", image, meta=meta) for i, image in enumerate(images) if image]

@@ -166,11 +166,12 @@ def read_class_texts(folder: Path | None, spec: DatasetSpec, names: tuple[str, .
         spec: Uses the options ``classname_file``, ``template_file``, ``allow_blank_classnames`` and ``prompts``.
         names: Class names found by the reader (folder names), in English.
     """
-    classnames = _classnames(folder, spec, names)
-    subset = _prompts(spec).get("subset")
+    prompts = spec.options.get("prompts") or {}
+    classnames = _classnames(folder, spec, names, prompts)
+    subset = prompts.get("subset")
     if subset and len(classnames) == N_CLASSES:
         classnames = tuple(classnames[i] for i in subset_indices(subset))
-    return replace(_templates(folder, spec, has_classes=bool(classnames)), classnames=classnames)
+    return replace(_templates(folder, spec, prompts, has_classes=bool(classnames)), classnames=classnames)
 
 
 def class_info(spec: DatasetSpec, kind: Kind, texts: ClassTexts, source: object) -> DatasetInfo:
@@ -219,14 +220,16 @@ def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name.casefold()))
 
 
-def _classnames(folder: Path | None, spec: DatasetSpec, names: tuple[str, ...]) -> tuple[str, ...]:
+def _classnames(
+    folder: Path | None, spec: DatasetSpec, names: tuple[str, ...], prompts: Mapping[str, Any]
+) -> tuple[str, ...]:
     own = spec.options.get("classname_file")
     blank = bool(spec.options.get("allow_blank_classnames"))
-    prompts = _prompts(spec)
+    offline = bool(spec.options.get("offline"))
     if own:
-        entry, _ = find_entry(own, _keys(spec, prompts.get("classnames", "")), offline=_offline(spec))
+        entry, _ = find_entry(own, _keys(spec, prompts.get("classnames", "")), offline=offline)
         given = as_names(entry, own, allow_blank=blank or prompt_pack.has_member(own))
-        _check_permutation(spec, given, _replaced_names(folder, spec, names))
+        _check_permutation(folder, spec, given, tuple(prompts.get("own_classnames") or names))
         return given
     listed = list_for(folder, CLASSNAMES, spec.language, allow_blank=blank) if folder else ()
     if listed:
@@ -234,22 +237,16 @@ def _classnames(folder: Path | None, spec: DatasetSpec, names: tuple[str, ...]) 
     if prompts.get("own_classnames") and is_main(spec.language):
         return tuple(prompts["own_classnames"])
     if prompts.get("classnames"):
-        packed = prompt_pack.classnames(prompts["classnames"], spec.language, offline=_offline(spec))
+        packed = prompt_pack.classnames(prompts["classnames"], spec.language, offline=offline)
         if packed:
             return packed
     return names if is_main(spec.language) else ()
 
 
-def _replaced_names(folder: Path | None, spec: DatasetSpec, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names that a user list replaces, as far as they can be read."""
-    listed: tuple[str, ...] = ()
-    with suppress(DataError):
-        listed = list_for(folder, CLASSNAMES, spec.language, allow_blank=True) if folder else ()
-    return listed or tuple(_prompts(spec).get("own_classnames") or names)
-
-
-def _check_permutation(spec: DatasetSpec, given: tuple[str, ...], known: tuple[str, ...]) -> None:
+def _check_permutation(folder: Path | None, spec: DatasetSpec, given: tuple[str, ...], known: tuple[str, ...]) -> None:
     """Reject the dataset's own names in a different order: labels are positions, so each would name another class."""
+    with suppress(DataError):
+        known = (list_for(folder, CLASSNAMES, spec.language, allow_blank=True) if folder else ()) or known
     turned = next((pair for pair in zip(given, known, strict=False) if _letters(pair[0]) != _letters(pair[1])), None)
     if turned and sorted(map(_letters, given)) == sorted(map(_letters, known)):
         raise DataError(
@@ -262,67 +259,42 @@ def _check_permutation(spec: DatasetSpec, given: tuple[str, ...], known: tuple[s
         )
 
 
-def _templates(folder: Path | None, spec: DatasetSpec, *, has_classes: bool) -> ClassTexts:
+def _templates(folder: Path | None, spec: DatasetSpec, prompts: Mapping[str, Any], *, has_classes: bool) -> ClassTexts:
     own = spec.options.get("template_file")
-    prompts = _prompts(spec)
     if own:
         keys = _keys(spec, prompts.get("templates", ""))
-        entry, key = find_entry(own, keys, fallback=DEFAULT_KEY, offline=_offline(spec))
+        entry, key = find_entry(own, keys, fallback=DEFAULT_KEY, offline=bool(spec.options.get("offline")))
         templates, class_prompts = as_templates(entry, own)
         borrowed = key == DEFAULT_KEY and DEFAULT_KEY not in keys
-        return ClassTexts((), templates, class_prompts, (_fallback(spec, own),) if borrowed else ())
+        return ClassTexts((), templates, class_prompts, (_borrowed(spec, own),) if borrowed else ())
     listed = list_for(folder, TEMPLATES, spec.language) if folder else ()
     if listed:
         return ClassTexts(templates=listed)
     if prompts.get("own_templates") and is_main(spec.language):
         return ClassTexts(templates=tuple(prompts["own_templates"]))
     if has_classes and prompts:
-        return _packed_templates(spec)
+        return _packed_templates(spec, prompts)
     if not has_classes or not is_main(spec.language):
         return ClassTexts()
-    note = Notice(
-        "default_templates",
-        1,
-        UserMessage("{name} has no templates: using {pattern!r}.", name=spec.name, pattern=DEFAULT_TEMPLATES[0]),
-    )
-    return ClassTexts(templates=DEFAULT_TEMPLATES, notes=(note,))
+    text = UserMessage("{name} has no templates: using {pattern!r}.", name=spec.name, pattern=DEFAULT_TEMPLATES[0])
+    return ClassTexts(templates=DEFAULT_TEMPLATES, notes=(Notice("default_templates", 1, text),))
 
 
-def _packed_templates(spec: DatasetSpec) -> ClassTexts:
-    prompts = _prompts(spec)
-    found = None
+def _packed_templates(spec: DatasetSpec, prompts: Mapping[str, Any]) -> ClassTexts:
+    offline = bool(spec.options.get("offline"))
     if not prompts.get("fallback"):
-        found = prompt_pack.templates(prompts.get("templates", ""), spec.language, offline=_offline(spec))
-    if found:
-        return ClassTexts(templates=found)
-    borrowed = prompt_pack.templates(DEFAULT_KEY, spec.language, offline=_offline(spec))
-    return (
-        ClassTexts(templates=borrowed, notes=(_fallback(spec, UserMessage("the prompt pack")),))
-        if borrowed
-        else ClassTexts()
-    )
+        found = prompt_pack.templates(prompts.get("templates", ""), spec.language, offline=offline)
+        if found:
+            return ClassTexts(templates=found)
+    borrowed = prompt_pack.templates(DEFAULT_KEY, spec.language, offline=offline)
+    if not borrowed:
+        return ClassTexts()
+    return ClassTexts(templates=borrowed, notes=(_borrowed(spec, UserMessage("the prompt pack")),))
 
 
-def _fallback(spec: DatasetSpec, where: str) -> Notice:
-    return Notice(
-        "fallback_templates",
-        1,
-        UserMessage(
-            "{name} has no templates in {where}: using those of {other}.",
-            name=spec.name,
-            where=where,
-            other=DEFAULT_KEY,
-        ),
-    )
-
-
-def _prompts(spec: DatasetSpec) -> Mapping[str, Any]:
-    prompts: Mapping[str, Any] = spec.options.get("prompts") or {}
-    return prompts
-
-
-def _offline(spec: DatasetSpec) -> bool:
-    return bool(spec.options.get("offline"))
+def _borrowed(spec: DatasetSpec, where: str) -> Notice:
+    template = "{name} has no templates in {where}: using those of {other}."
+    return Notice("fallback_templates", 1, UserMessage(template, name=spec.name, where=where, other=DEFAULT_KEY))
 
 
 def _keys(spec: DatasetSpec, key: str) -> list[str]:

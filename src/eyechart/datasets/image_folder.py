@@ -81,25 +81,22 @@ def open_folder(spec: DatasetSpec) -> RowDataset[Sample]:
 
 
 def _base(root: Path, spec: DatasetSpec) -> Path:
-    """Return the folder of class folders: the catalogue's, else the split's folder, else the root."""
+    """Return the folder of class folders: the catalogue's, else the split's, else the root if it has no splits."""
     candidates = source_of(spec).get("folders")
     split = source_split(spec)
-    if candidates is None:
-        return root / split if (root / split).is_dir() else _undivided(root, spec)
-    found = first_existing(root, candidates, split=split)
-    if found is None:
-        raise DataError(
-            "{name}: {path} contains none of {list}.",
-            advice="Check {--dataset_root}.",
-            name=spec.name,
-            path=root,
-            list=", ".join(candidates),
-        )
-    return found
-
-
-def _undivided(root: Path, spec: DatasetSpec) -> Path:
-    """Return the root if it contains classes and no splits, and its split is requested."""
+    if candidates is not None:
+        found = first_existing(root, candidates, split=split)
+        if found is None:
+            raise DataError(
+                "{name}: {path} contains none of {list}.",
+                advice="Check {--dataset_root}.",
+                name=spec.name,
+                path=root,
+                list=", ".join(candidates),
+            )
+        return found
+    if (root / split).is_dir():
+        return root / split
     known = [name for name in COMMON_SPLITS if (root / name).is_dir() and class_folders(root / name)]
     if known:
         raise no_such_split(spec.name, spec.split, known)
@@ -179,8 +176,9 @@ def open_imagenet(spec: DatasetSpec) -> RowDataset[Sample]:
             name=spec.name,
             path=root / split if root.is_dir() else root,
         )
+    names = [str(i) for i in range(N_CLASSES)] if settings.get("labels") == "number" else list(wnids())
     subset = subset_indices(spec.options.get("prompts", {}).get("subset", ""))
-    label_of = _labels(settings, subset)
+    label_of = {names[index]: label for label, index in enumerate(subset)}
     folders = class_folders(base)
     unknown = [folder.name for folder in folders if folder.name not in label_of]
     if unknown or not folders:
@@ -197,11 +195,6 @@ def open_imagenet(spec: DatasetSpec) -> RowDataset[Sample]:
     samples = [sample for folder in folders for sample in folder_samples(folder, label_of[folder.name])]
     info = class_info(spec, "classification", read_class_texts(None, spec), base)
     return in_memory(with_unread(info, base), samples)
-
-
-def _labels(settings: Mapping[str, Any], subset: tuple[int, ...]) -> dict[str, int]:
-    names = [str(i) for i in range(N_CLASSES)] if settings.get("labels") == "number" else list(wnids())
-    return {names[index]: label for label, index in enumerate(subset)}
 
 
 # Babel-ImageNet: the ImageNet classes with a name in a given language, and machine-translated prompts.
@@ -228,7 +221,18 @@ def open_babel_imagenet(spec: DatasetSpec) -> MappedDataset:
             language=spec.language,
         )
     indices, names = found
-    texts = _texts(spec, names, offline=offline)
+    if spec.options.get("template_file"):
+        own = read_class_texts(None, replace(spec, options={**spec.options, "prompts": {}, "classname_file": ""}))
+        texts = replace(own, classnames=names)
+    elif templates := prompt_pack.babel_templates(spec.language, offline=offline):
+        texts = ClassTexts(names, templates)
+    else:
+        raise DataError(
+            "{name} has class names but no prompts in {language!r}.",
+            advice="Set your own with {--custom_template_file}.",
+            name=spec.name,
+            language=spec.language,
+        )
     base = open_base(spec)
     info = class_info(spec, "classification", texts, base.info.source)
     change = partial(_relabelled, label_of={index: label for label, index in enumerate(indices)})
@@ -242,21 +246,6 @@ def open_base(spec: DatasetSpec) -> Dataset:
     return BASES[spec.options["base"]](replace(spec, reader=spec.options["base"], language="en", options=options))
 
 
-def _texts(spec: DatasetSpec, names: tuple[str, ...], *, offline: bool) -> ClassTexts:
-    if spec.options.get("template_file"):
-        own = read_class_texts(None, replace(spec, options={**spec.options, "prompts": {}, "classname_file": ""}))
-        return replace(own, classnames=names)
-    templates = prompt_pack.babel_templates(spec.language, offline=offline)
-    if templates is None:
-        raise DataError(
-            "{name} has class names but no prompts in {language!r}.",
-            advice="Set your own with {--custom_template_file}.",
-            name=spec.name,
-            language=spec.language,
-        )
-    return ClassTexts(names, templates)
-
-
 # ImageNet-W: ImageNet with the watermark that models mistake for cardboard boxes.
 
 
@@ -268,8 +257,7 @@ def open_imagenet_w(spec: DatasetSpec) -> MappedDataset:
     """Draw the watermark of the package ``imagenet-w`` on ImageNet's images."""
     import_extra("imagenet_w", "imagenet-w")  # fail early, not in the middle of a run
     base = open_base(spec)
-    texts = read_class_texts(None, spec)
-    info = class_info(spec, "classification", texts, base.info.source)
+    info = class_info(spec, "classification", read_class_texts(None, spec), base.info.source)
     return MappedDataset(base, info, _watermarked, f"watermark at {SIDE}")
 
 
@@ -345,10 +333,7 @@ def open_birdsnap(spec: DatasetSpec) -> RowDataset[Sample]:
         folder = name.split("/")[0].lower()
         if folder not in label_of:
             raise DataError(
-                "{root}: the folder of {name!r} is not listed in {species}.",
-                root=root / LIST,
-                name=name,
-                species=SPECIES,
+                "{root}: the folder of {name!r} is not listed in {file}.", root=root / LIST, name=name, file=SPECIES
             )
         samples.append(Sample(name, finder.find(name), label=label_of[folder]))
     finder.raise_if_missing(root / LIST)
@@ -369,65 +354,46 @@ CLASSES = (
     "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
 )  # fmt: skip
 
-Corners = tuple[int, int, int, int]
-
 
 def open_voc(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read ``VOCdevkit/VOC2007``. Difficult objects are included, as in published scores."""
     settings = source_of(spec)
     base = Path(spec.root) / "VOCdevkit" / f"VOC{settings.get('year', '2007')}"
-    names = _image_names(base, source_split(spec))
-    texts = read_class_texts(None, spec, CLASSES)
-    if settings.get("crops", True):
-        samples = [
-            Sample(f"{name}/{i}", _image(base, name).crop(*corners), label=label)
-            for name in names
-            for i, (corners, label) in enumerate(_objects(base, name))
-        ]
-        return in_memory(class_info(spec, "classification", texts, base), samples)
-    samples = [
-        Sample(name, _image(base, name), labels=tuple(sorted({label for _, label in _objects(base, name)})))
-        for name in names
-    ]
-    return in_memory(class_info(spec, "multilabel", texts, base), samples)
-
-
-def _image(base: Path, name: str) -> ImageRef:
-    return ImageRef.from_path(base / "JPEGImages" / f"{name}.jpg")
-
-
-def _image_names(base: Path, split: str) -> list[str]:
-    path = need_file(
-        base / "ImageSets" / "Main" / f"{split}.txt", UserMessage("Unpack the archives of Pascal VOC there.")
-    )
+    path = base / "ImageSets" / "Main" / f"{source_split(spec)}.txt"
+    need_file(path, UserMessage("Unpack the archives of Pascal VOC there."))
     names = [line.split()[0] for line in split_lines(read_text(path)) if line.strip()]
     if not all(name.replace("_", "").isalnum() for name in names):
         raise DataError("{path} must contain one image name per line.", path=path)
-    return names
+    crops = settings.get("crops", True)
+    samples: list[Sample] = []
+    for name in names:
+        image = ImageRef.from_path(base / "JPEGImages" / f"{name}.jpg")
+        objects = list(_objects(base, name))
+        if crops:
+            boxes = enumerate(objects)
+            samples += [Sample(f"{name}/{i}", image.crop(*box), label=label) for i, (box, label) in boxes]
+        else:
+            samples.append(Sample(name, image, labels=tuple(sorted({label for _, label in objects}))))
+    texts = read_class_texts(None, spec, CLASSES)
+    return in_memory(class_info(spec, "classification" if crops else "multilabel", texts, base), samples)
 
 
-def _objects(base: Path, name: str) -> Iterator[tuple[Corners, int]]:
+def _objects(base: Path, name: str) -> Iterator[tuple[list[int], int]]:
+    """Yield the corners and the class of each object in an image."""
     path = base / "Annotations" / f"{name}.xml"
     try:
         tree = ET.parse(path)  # noqa: S314 - Expat limits entity expansion and loads nothing from outside
         for item in tree.iterfind("object"):
-            corners = tuple(int(float(item.findtext(f"bndbox/{side}") or "")) for side in _SIDES)
-            yield (corners[0], corners[1], corners[2], corners[3]), CLASSES.index(item.findtext("name") or "")
+            corners = [int(float(item.findtext(f"bndbox/{side}") or "")) for side in ("xmin", "ymin", "xmax", "ymax")]
+            yield corners, CLASSES.index(item.findtext("name") or "")
     except (OSError, ET.ParseError, ValueError, OverflowError) as error:
         raise DataError("{path} is not a Pascal VOC annotation ({reason}).", path=path, reason=error) from error
-
-
-_SIDES = ("xmin", "ymin", "xmax", "ymax")
-
-
-DUMMY_SIDE = 224
 
 
 def open_dummy(spec: DatasetSpec) -> RowDataset[Sample]:
     """Create the image; its class is the first one."""
     from PIL import Image
 
-    image = from_pixels(Image.new("RGB", (DUMMY_SIDE, DUMMY_SIDE)), "black image")
-    return in_memory(
-        class_info(spec, "classification", read_class_texts(None, spec), "built in"), (Sample("0", image, label=0),)
-    )
+    image = from_pixels(Image.new("RGB", (SIDE, SIDE)), "black image")
+    info = class_info(spec, "classification", read_class_texts(None, spec), "built in")
+    return in_memory(info, (Sample("0", image, label=0),))

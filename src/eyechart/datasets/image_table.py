@@ -66,9 +66,7 @@ def _delimiter(path: Path, options: Mapping[str, Any]) -> str:
     if given:
         if len(given) != 1 or given in '"\r\n':
             raise UsageError(
-                "{value!r} is not a valid delimiter.",
-                advice="{--delimiter} takes one character, such as ';'.",
-                value=given,
+                "{x!r} is not a valid delimiter.", advice="{--delimiter} takes one character, such as ';'.", x=given
             )
         return given
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
@@ -115,7 +113,7 @@ def choose_columns(path: Path, columns: Collection[str], options: Mapping[str, A
             "{path} has no column with labels or captions; its columns are: {list}.",
             advice="Set it with {--label_column=NAME} or {--caption_column=NAME}, or name it {a!r} or {b!r}.",
             path=path,
-            list=_listed(columns),
+            list=", ".join(sorted(columns)),
             a=LABEL_COLUMNS[0],
             b=CAPTION_COLUMNS[0],
         )
@@ -149,13 +147,9 @@ def _no_images(path: Path, columns: Collection[str]) -> DataError:
         "{path} has no column with image paths; its columns are: {list}.",
         advice="Set it with {--image_column=NAME} (and {--delimiter} if it is unusual), or name it {first!r}.",
         path=path,
-        list=_listed(columns),
+        list=", ".join(sorted(columns)),
         first=IMAGE_COLUMNS[0],
     )
-
-
-def _listed(columns: Collection[str]) -> str:
-    return ", ".join(sorted(columns))
 
 
 def _specified(path: Path, columns: Collection[str], options: Mapping[str, Any], option: str) -> tuple[str, ...]:
@@ -173,7 +167,7 @@ def _specified(path: Path, columns: Collection[str], options: Mapping[str, Any],
                 name=name,
                 option=option,
                 hint=hint,
-                columns=_listed(columns),
+                columns=", ".join(sorted(columns)),
             )
     return names
 
@@ -197,36 +191,22 @@ def open_table(spec: DatasetSpec) -> RowDataset[Sample]:
     if not rows:
         raise DataError("{path} has no rows.", path=path)
     columns = choose_columns(path, {key for row in rows.values() for key in row}, spec.options)
-    if columns.split:
-        chosen = _of_split(spec, path, rows, columns.split)
-    else:
-        check_only_split(
-            spec,
-            UserMessage(
-                "The split of a row is in the column {split_column!r}, or the one set with {--split_column}.",
-                split_column=SPLIT_COLUMN,
-            ),
-        )
-        chosen = rows
+    chosen = _of_split(spec, path, rows, columns.split)
     if columns.label:
         dataset = _classification(spec, path, rows, chosen, columns)
     else:
         dataset = _retrieval(spec, path, chosen, columns)
-    if columns.id:
-        _check_ids(path, columns.id, [sample.id for sample in dataset.rows])
-    return dataset
-
-
-def _check_ids(path: Path, column: str, ids: Sequence[str]) -> None:
-    twice = next((name for name, count in Counter(ids).items() if count > 1), None)
+    counts = Counter(sample.id for sample in dataset.rows) if columns.id else {}
+    twice = next((name for name, count in counts.items() if count > 1), None)
     if twice is not None:
         raise DataError(
-            "{path}: {column} {value!r} occurs more than once.",
+            "{path}: {key} {id!r} occurs more than once.",
             advice="Ids must be unique.",
             path=path,
-            column=column,
-            value=twice,
+            key=columns.id,
+            id=twice,
         )
+    return dataset
 
 
 def _id(row: Mapping[str, Any], column: str, default: str, line: int, problems: Problems) -> str:
@@ -239,6 +219,10 @@ def _id(row: Mapping[str, Any], column: str, default: str, line: int, problems: 
 
 
 def _of_split(spec: DatasetSpec, path: Path, rows: Rows, column: str) -> Rows:
+    if not column:
+        how = "The split of a row is in the column {split_column!r}, or the one set with {--split_column}."
+        check_only_split(spec, UserMessage(how, split_column=SPLIT_COLUMN))
+        return rows
     problems = Problems(path)
     split_of = {line: str(row.get(column) or "").strip() for line, row in rows.items()}
     for line, split in split_of.items():
@@ -261,15 +245,21 @@ def _image(value: Any, line: int, path: Path, problems: Problems) -> Path | None
 def _classification(
     spec: DatasetSpec, path: Path, rows: Rows, chosen: Rows, columns: TableColumns
 ) -> RowDataset[Sample]:
-    label = columns.label
-    given = _labels(path, rows, label)
-    names = () if all(map(_is_class_number, given.values())) else tuple(sorted(set(given.values())))
+    label, problems = columns.label, Problems(path)
+    given: dict[int, str] = {}
+    for line, row in rows.items():
+        try:
+            given[line] = text_of("" if row.get(label) is None else row[label]).strip()
+        except TypeError as error:
+            problems.add(line, f"the {label} {error}")
+    problems.raise_if_any()
+    found = set(given.values()) - {""}
+    names = () if all(text.isdecimal() and len(text) < 10 for text in found) else tuple(sorted(found))
     texts = read_class_texts(path.parent, spec, names)
-    number_of = _numbers(path, given.values(), names, texts.classnames)
-    problems = Problems(path)
+    number_of = _numbers(path, found, names, texts.classnames)
     samples = []
     for line, row in chosen.items():
-        if line not in given:
+        if not given[line]:
             problems.add(line, f"no {label}")
             continue
         ref = _image(row.get(columns.image), line, path, problems)
@@ -279,25 +269,6 @@ def _classification(
             samples.append(Sample(name, ImageRef.from_path(ref), label=number_of[given[line]], meta=meta))
     problems.raise_if_any()
     return in_memory(class_info(spec, "classification", texts, path), samples)
-
-
-def _labels(path: Path, rows: Rows, column: str) -> dict[int, str]:
-    """Return the labels by line, as texts, without empty ones."""
-    problems = Problems(path)
-    found: dict[int, str] = {}
-    for line, row in rows.items():
-        try:
-            value = text_of("" if row.get(column) is None else row[column]).strip()
-        except TypeError as error:
-            problems.add(line, f"the {column} {error}")
-        else:
-            found |= {line: value} if value else {}
-    problems.raise_if_any()
-    return found
-
-
-def _is_class_number(text: str) -> bool:
-    return text.isdecimal() and len(text) < 10
 
 
 def _numbers(path: Path, labels: Iterable[str], names: tuple[str, ...], classnames: tuple[str, ...]) -> dict[str, int]:

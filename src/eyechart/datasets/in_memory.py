@@ -94,21 +94,15 @@ def _key(name: str, item: Mapping[str, Any], wanted: str, usual: Sequence[str]) 
 
 def _classes(name: str, data: Any) -> tuple[str, ...]:
     """Return the names of the classes; for a subset, those of the whole dataset."""
+    while getattr(data, "classes", None) is None and getattr(data, "dataset", None) is not None:
+        data = data.dataset
     names = getattr(data, "classes", None)
-    inner = getattr(data, "dataset", None)
-    if names is None and inner is not None:
-        return _classes(name, inner)
+    advice = "Pass classnames=[...], in the order of labels."
     if names is None:
-        raise DataError(
-            "{name} has no class names.", advice="Pass classnames=[...], in the order of labels.", name=name
-        )
+        raise DataError("{name} has no class names.", advice=advice, name=name)
     if isinstance(names, Mapping | Set):
-        raise DataError(
-            "The classes of {name} are a {type}, not a list.",
-            advice="Pass classnames=[...], in the order of labels.",
-            name=name,
-            type=type(names).__name__,
-        )
+        kind = type(names).__name__
+        raise DataError("The classes of {name} are a {type}, not a list.", advice=advice, name=name, type=kind)
     return tuple(str(one[0] if isinstance(one, list | tuple) else one) for one in names)
 
 
@@ -137,7 +131,7 @@ def read_hugging_face(name: str, data: Any, columns: TableColumns, read_as: str 
     for column in sorted(columns.used):
         if column not in features:
             raise unknown_name(UserMessage("column of {name}", name=name), column, features)
-    found = [key for key, kind in features.items() if _is(kind, "Image")]
+    found = [key for key, kind in features.items() if type(kind).__name__ == "Image"]
     image = columns.image or _only(name, found, "images", "image")
     chosen = _with_target(name, features, replace(columns, image=image), read_as)
     raw = data.with_format(None).cast_column(image, Image(decode=False))
@@ -170,11 +164,11 @@ def _with_target(name: str, features: Mapping[str, Any], columns: TableColumns, 
     """Find the column of labels or captions if none is specified."""
     if columns.label or columns.captions:
         return columns
-    labels = [key for key, kind in features.items() if _is(_inner(kind), "ClassLabel")]
+    labels = [key for key, kind in features.items() if type(_inner(kind)).__name__ == "ClassLabel"]
     if labels and read_as != CAPTIONS:
         return replace(columns, label=_only(name, labels, "labels", "label"))
-    texts = [key for key, kind in features.items() if getattr(_inner(kind), "dtype", "") == "string"]
-    texts = [key for key in texts if key != columns.id]
+    strings = (key for key, kind in features.items() if getattr(_inner(kind), "dtype", "") == "string")
+    texts = [key for key in strings if key != columns.id]
     return replace(columns, captions=(_only(name, texts, "class labels or captions", "label_column=... or caption"),))
 
 
@@ -189,10 +183,6 @@ def _only(name: str, columns: Sequence[str], what: str, argument: str) -> str:
         columns=", ".join(columns),
         argument=argument,
     )
-
-
-def _is(kind: Any, name: str) -> bool:
-    return type(kind).__name__ == name
 
 
 def _inner(kind: Any) -> Any:
@@ -233,9 +223,19 @@ def open_object(spec: DatasetSpec) -> ObjectDataset:
 
 def read_rows(spec: DatasetSpec, data: Any, parts: DataParts) -> ObjectRows:
     """Detect the kind of a dataset and return its rows."""
-    name, columns = spec.name, _columns(spec)
-    if is_hugging_face(data):
-        return read_hugging_face(name, data, columns, spec.options.get(READ_AS, ""))
+    name, options = spec.name, spec.options
+    # The columns that the caller specified; empty means detect.
+    image, label, key = (options.get(f"{what}_column", "") for what in ("image", "label", "id"))
+    columns = TableColumns(image, label, tuple(options.get("caption_column", ())), key)
+    if columns.label and columns.captions:
+        raise UsageError(
+            "{name}: {--label_column} and {--caption_column} cannot be combined.",
+            advice="Set either {--label_column} or {--caption_column}.",
+            name=name,
+        )
+    library: Any = sys.modules.get("datasets")
+    if library is not None and isinstance(data, library.Dataset | library.IterableDataset):
+        return read_hugging_face(name, data, columns, options.get(READ_AS, ""))
     if isinstance(data, Mapping):
         if columns.used:
             named = ", ".join(sorted(columns.used))
@@ -248,25 +248,6 @@ def read_rows(spec: DatasetSpec, data: Any, parts: DataParts) -> ObjectRows:
     raise DataError("{name}: a {type} is not a dataset.", advice=ACCEPTED, name=name, type=type(data).__name__)
 
 
-def _columns(spec: DatasetSpec) -> TableColumns:
-    """Return the columns that the caller specified; empty means detect."""
-    image, label, key = (spec.options.get(f"{what}_column", "") for what in ("image", "label", "id"))
-    captions = tuple(spec.options.get("caption_column", ()))
-    if label and captions:
-        raise UsageError(
-            "{name}: {--label_column} and {--caption_column} cannot be combined.",
-            advice="Set either {--label_column} or {--caption_column}.",
-            name=spec.name,
-        )
-    return TableColumns(image, label, captions, key)
-
-
-def is_hugging_face(thing: Any) -> bool:
-    """True for a Hugging Face dataset, in memory or streamed."""
-    library: Any = sys.modules.get("datasets")
-    return library is not None and isinstance(thing, library.Dataset | library.IterableDataset)
-
-
 def is_split_mapping(thing: Any) -> bool:
     """True for a mapping from split names to datasets."""
     return isinstance(thing, Mapping) and not FIELDS & thing.keys()
@@ -274,29 +255,27 @@ def is_split_mapping(thing: Any) -> bool:
 
 def _split_of(spec: DatasetSpec, data: Any) -> Any:
     """Return the data of the selected split; an object without splits has one, under any name."""
+    wanted, only = spec.split, spec.options["only_split"]
     if is_split_mapping(data):
         names = [str(name) for name in data if name != "name"]
-        wanted = spec.split
-        if wanted not in names and len(names) == 1 and wanted == spec.options["only_split"]:
+        if wanted not in names and len(names) == 1 and wanted == only:
             (wanted,) = names
         if wanted not in names:
-            known = ", ".join(names) or "none"
             raise DataError(
                 "{name} has no split {wanted!r}.",
                 advice="Available: {known}. {accepted}",
                 name=spec.name,
                 wanted=wanted,
-                known=known,
+                known=", ".join(names) or "none",
                 accepted=ACCEPTED,
             )
         return data[wanted]
-    if spec.split != spec.options["only_split"]:
-        own = spec.options["only_split"]
+    if wanted != only:
         raise DataError(
             "{name} is a single object and has no split {split!r}.",
             advice='Pass all splits that the task reads: {{"{split}": ..., "{own}": ...}}.',
             name=spec.name,
-            split=spec.split,
-            own=own,
+            split=wanted,
+            own=only,
         )
     return data

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.datasets.class_texts import DEFAULT_TEMPLATES, ClassTexts, as_names, class_info, read_class_texts
+from eyechart.datasets.class_texts import DEFAULT_TEMPLATES, as_names, class_info, read_class_texts
 from eyechart.datasets.image_finder import from_pixels
 from eyechart.datasets.row_dataset import describe, digest_info
 from eyechart.errors import DataError, UsageError, first_line, unknown_name
@@ -128,13 +128,13 @@ class ObjectShard:
     dataset: ObjectDataset
 
     def __iter__(self) -> Iterator[Sample]:
-        source, name = self.dataset.source, self.dataset.info.name
-        numbers = {text: number for number, text in enumerate(source.classnames)}
+        source, info = self.dataset.source, self.dataset.info
+        numbers = {text: number for number, text in enumerate(source.classnames)} if source.by_name else None
         for position, row in enumerate(source.rows()):
-            sample = Sample(row.id or str(position), image_of(row.image, f"{name}[{position}]"), meta=row.meta)
-            target = _target(source, row.target, numbers, f"{name}[{position}]")
-            _check_range(target, len(self.dataset.info.classnames), f"{name}[{position}]")
-            yield replace(sample, **target)
+            where = f"{info.name}[{position}]"
+            image = image_of(row.image, where)
+            target = _target(source.kind, row.target, numbers, len(info.classnames), where)
+            yield Sample(row.id or str(position), image, meta=row.meta, **target)
 
 
 def make_dataset(spec: DatasetSpec, source: ObjectRows, kind: str, token: str) -> ObjectDataset:
@@ -144,21 +144,25 @@ def make_dataset(spec: DatasetSpec, source: ObjectRows, kind: str, token: str) -
         return ObjectDataset(describe(spec, source.kind, where), source, token)
     blank = bool(spec.options.get("allow_blank_classnames"))
     names = as_names(list(source.classnames), spec.name, allow_blank=blank)
-    read = read_class_texts(None, replace(spec, language="en"), names)
-    texts = replace(read, templates=source.templates, notes=()) if source.templates else read
-    # The language of the caller's class names is unknown.
-    templates = texts.templates or DEFAULT_TEMPLATES
-    texts = ClassTexts(texts.classnames, templates, texts.class_prompts, texts.notes)
+    texts = read_class_texts(None, replace(spec, language="en"), names)
+    if source.templates:
+        texts = replace(texts, templates=source.templates, notes=())
+    elif not texts.templates:  # the language of the caller's class names is unknown
+        texts = replace(texts, templates=DEFAULT_TEMPLATES)
     return ObjectDataset(class_info(spec, source.kind, texts, where), source, token)
 
 
-def _target(source: ObjectRows, target: Any, numbers: Mapping[str, int], where: str) -> dict[str, Any]:
-    if source.kind == "images":
+def _target(kind: Kind, target: Any, numbers: Mapping[str, int] | None, n_classes: int, where: str) -> dict[str, Any]:
+    if kind == "images":
         return {}
-    if source.kind == "retrieval":
-        return {"texts": _captions(target, where)}
-    labels = _listed(target) if source.kind == "multilabel" else [target]
-    found = tuple(_label(label, numbers if source.by_name else None, where) for label in labels)
+    if kind == "retrieval":
+        texts = [target] if isinstance(target, str) or not hasattr(target, "__iter__") else _listed(target)
+        if not all(isinstance(text, str) for text in texts):
+            advice = "Each image needs a caption or a list of captions."
+            raise DataError("{where}: the captions are not texts.", advice=advice, where=where)
+        return {"texts": tuple(texts)}
+    labels = _listed(target) if kind == "multilabel" else [target]
+    found = tuple(_label(label, numbers, where) for label in labels)
     if len(set(found)) < len(found):
         raise DataError(
             "{where}: the labels {labels!r:.60} contain a class twice.",
@@ -166,31 +170,17 @@ def _target(source: ObjectRows, target: Any, numbers: Mapping[str, int], where: 
             where=where,
             labels=labels,
         )
-    return {"labels": found} if source.kind == "multilabel" else {"label": found[0]}
-
-
-def _check_range(target: Mapping[str, Any], count: int, where: str) -> None:
-    for label in target.get("labels", [target.get("label", 0)]):
-        if label < 0 or (count and label >= count):
+    for label in found:
+        if label < 0 or (n_classes and label >= n_classes):
             raise DataError(
                 "{where} has label {label}, but there are {n} class names (0 to {last}).",
                 advice="classnames needs one name per label, in label order; omit images without a label.",
                 where=where,
                 label=label,
-                n=count,
-                last=count - 1,
+                n=n_classes,
+                last=n_classes - 1,
             )
-
-
-def _captions(target: Any, where: str) -> tuple[str, ...]:
-    texts = [target] if isinstance(target, str) or not hasattr(target, "__iter__") else _listed(target)
-    if not all(isinstance(text, str) for text in texts):
-        raise DataError(
-            "{where}: the captions are not texts.",
-            advice="Each image needs a caption or a list of captions.",
-            where=where,
-        )
-    return tuple(texts)
+    return {"labels": found} if kind == "multilabel" else {"label": found[0]}
 
 
 def _listed(target: Any) -> list[Any]:
@@ -231,13 +221,8 @@ def read_lists(name: str, data: Mapping[str, Any]) -> ObjectRows:
             raise unknown_name("list of a dataset", str(key), KNOWN)
     targets = [key for key in TARGETS if data.get(key) is not None]
     if "images" not in data or len(targets) != 1:
-        given = ", ".join(map(str, data))
-        raise DataError(
-            "{name} has the keys {given}.",
-            advice="Required: images, and either labels or captions.",
-            name=name,
-            given=given,
-        )
+        advice = "Required: images, and either labels or captions."
+        raise DataError("{name} has the keys {given}.", advice=advice, name=name, given=", ".join(map(str, data)))
     target = targets[0]
     check_no_matrix(data.get("labels"))
     columns = {key: _as_list(data[key]) for key in ("images", target, "ids") if data.get(key) is not None}
@@ -245,11 +230,7 @@ def read_lists(name: str, data: Mapping[str, Any]) -> ObjectRows:
     for key, values in (*columns.items(), *meta.items()):
         if len(values) != len(columns["images"]):
             raise DataError(
-                "{name}: {n} images, but {n_values} {key}.",
-                name=name,
-                n=len(columns["images"]),
-                n_values=len(values),
-                key=key,
+                "{name}: {n} images, but {m} {key}.", name=name, n=len(columns["images"]), m=len(values), key=key
             )
 
     def rows() -> Iterator[ObjectRow]:
@@ -292,13 +273,8 @@ def texts_of(what: str, values: Any) -> tuple[str, ...]:
         UsageError: If they are unordered (a set) or a mapping.
     """
     if isinstance(values, Mapping | Set):
-        kind = type(values).__name__
-        raise UsageError(
-            "{what} must be a list, not a {kind}.",
-            advice="Its order must be that of the labels.",
-            what=what,
-            kind=kind,
-        )
+        advice = "Its order must be that of the labels."
+        raise UsageError("{what} must be a list, not a {kind}.", advice=advice, what=what, kind=type(values).__name__)
     return (values,) if isinstance(values, str) else tuple(map(str, () if values is None else values))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +19,6 @@ from eyechart.errors import DataError, MissingExtraError, NotHereError, first_li
 from eyechart.io.digests import files_digest
 from eyechart.io.files import shown
 from eyechart.io.images import ImageRef
-from eyechart.messages import UserMessage
 from eyechart.types import DatasetSpec, Sample, digest_json
 
 FORMAT = "array_record"
@@ -42,9 +40,8 @@ def open_tfds(spec: DatasetSpec) -> RowDataset[int]:
     label = settings.get("label", "label")
     features = builder.info.features
     names = tuple(getattr(features[label], "names", None) or ()) if label in features else ()
-    texts = read_class_texts(None, spec, names)
-    info = class_info(spec, "classification", texts, str(builder.data_dir))
-    make = _RecordMaker(rows, LABELS.get(label) or partial(_field, name=label), settings.get("scale", 1), spec.name)
+    info = class_info(spec, "classification", read_class_texts(None, spec, names), str(builder.data_dir))
+    make = partial(_record, rows=rows, label=label, scale=settings.get("scale", 1), name=spec.name)
     return RowDataset(info, range(len(rows)), make, partial(_tfds_content, builder, split, label))
 
 
@@ -54,28 +51,13 @@ def _tfds_content(builder: Any, split: str, label: str) -> str:
     return digest_json([str(builder.info.full_name), split, label, files_digest(files, folder)])
 
 
-@dataclass(frozen=True)
-class _RecordMaker:
-    rows: Sequence[Mapping[str, Any]]
-    label: Callable[[Mapping[str, Any]], int]
-    scale: int
-    name: str
-
-    def __call__(self, index: int) -> Sample:
-        row = self.rows[index]
-        image = ImageRef(f"{self.name} record {index}", data=bytes(row["image"]))
-        if self.scale != 1:
-            image = _scaled(image, self.scale)
-        return Sample(str(index), image, label=self.label(row))
-
-
-def _scaled(image: ImageRef, factor: int) -> ImageRef:
-    """Scale pixel values: dSprites stores zeros and ones."""
-    return from_pixels(image.decode().point(lambda value: value * factor), image.source)
-
-
-def _field(row: Mapping[str, Any], name: str) -> int:
-    return int(row[name])
+def _record(index: int, *, rows: Sequence[Mapping[str, Any]], label: str, scale: int, name: str) -> Sample:
+    row = rows[index]
+    image = ImageRef(f"{name} record {index}", data=bytes(row["image"]))
+    if scale != 1:  # dSprites stores zeros and ones
+        image = from_pixels(image.decode().point(lambda value: value * scale), image.source)
+    compute = LABELS.get(label)
+    return Sample(str(index), image, label=compute(row) if compute else int(row[label]))
 
 
 def clevr_count(row: Mapping[str, Any]) -> int:
@@ -123,6 +105,7 @@ def _builder(library: Any, spec: DatasetSpec, name: str) -> Any:
             ) from error
     try:
         builder = library.builder(name, data_dir=spec.root, try_gcs=False, file_format=FORMAT)
+        builder.download_and_prepare()
     except missing as error:
         raise DataError(
             "{name!r} is unknown to TensorFlow Datasets, and {root} contains no prepared data for it.",
@@ -130,12 +113,6 @@ def _builder(library: Any, spec: DatasetSpec, name: str) -> Any:
             name=name,
             root=spec.root,
         ) from error
-    return _prepared(spec, name, builder)
-
-
-def _prepared(spec: DatasetSpec, name: str, builder: Any) -> Any:
-    try:
-        builder.download_and_prepare()
     except Exception as error:
         # Builders run arbitrary code: downloads, archives, TensorFlow. Any failure is reported with its reason.
         raise DataError(
@@ -192,7 +169,7 @@ def open_torchvision(spec: DatasetSpec) -> RowDataset[int]:
     names = tuple(str(name).translate(spaces) for name in getattr(dataset, "classes", ()))
     texts = read_class_texts(None, spec, names)
     info = class_info(spec, "classification", texts, f"{settings['dataset']} in {spec.root}")
-    make = _Maker(dataset, _listed_files(dataset), spec.root)
+    make = partial(_torchvision_sample, items=_listed_files(dataset) or dataset, root=spec.root)
     order: Sequence[int] = range(len(dataset))
     if settings.get("sort"):
         # torchvision lists these files in file system order, which differs between machines.
@@ -200,50 +177,39 @@ def open_torchvision(spec: DatasetSpec) -> RowDataset[int]:
     return RowDataset(info, order, make, partial(_torchvision_content, spec, settings, make, order))
 
 
-@dataclass(frozen=True)
-class _Maker:
-    dataset: Any
-    files: list[tuple[Any, Any]] | None
-    root: str
-
-    def __call__(self, index: int) -> Sample:
-        image, label = self.files[index] if self.files is not None else self.dataset[index]
-        if isinstance(image, str | Path):
-            path = Path(image)
-            name = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.name
-            return Sample(shown(name), ImageRef.from_path(path), label=int(label))
-        return Sample(str(index), from_pixels(image, f"{self.root} image {index}"), label=int(label))
+def _torchvision_sample(index: int, *, items: Any, root: str) -> Sample:
+    image, label = items[index]
+    if isinstance(image, str | Path):
+        path = Path(image)
+        name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+        return Sample(shown(name), ImageRef.from_path(path), label=int(label))
+    return Sample(str(index), from_pixels(image, f"{root} image {index}"), label=int(label))
 
 
 def _build(spec: DatasetSpec, settings: dict[str, Any]) -> Any:
     library = import_extra("torchvision.datasets", "torchvision")
-    kind = getattr(library, settings["dataset"])
+    name, downloads = settings["dataset"], settings.get("download", True)
+    kind = getattr(library, name)
     arguments = dict(settings.get("arguments", {}))
     split, argument = source_split(spec), settings.get("split_argument")
     if argument:
         arguments[argument] = split == "train" if argument == "train" else split
     if "loader" in inspect.signature(kind).parameters:
-        arguments["loader"] = _same
+        arguments["loader"] = str  # keeps the path instead of reading the image
+    entry = spec.options.get("entry", spec.name)
     try:
         return kind(root=spec.root, download=False, **arguments)
     except (RuntimeError, OSError) as error:
-        if spec.options.get("offline") or not settings.get("download", True):
-            raise (NotHereError if settings.get("download", True) else DataError)(
-                UserMessage(
-                    "{name}: torchvision found no complete {dataset} in {root} ({reason}).",
-                    name=spec.name,
-                    dataset=settings["dataset"],
-                    root=spec.root,
-                    reason=first_line(error),
-                ),
-                advice=UserMessage(
-                    "See `eyechart info {options}` for how to get it.", options=spec.options.get("entry", spec.name)
-                ),
+        if spec.options.get("offline") or not downloads:
+            raise (NotHereError if downloads else DataError)(
+                "{name}: torchvision found no complete {dataset} in {root} ({reason}).",
+                advice="See `eyechart info {options}` for how to get it.",
+                name=spec.name,
+                dataset=name,
+                root=spec.root,
+                reason=first_line(error),
+                options=entry,
             ) from error
-    return _download(kind, spec, arguments)
-
-
-def _download(kind: Any, spec: DatasetSpec, arguments: dict[str, Any]) -> Any:
     Path(spec.root).mkdir(parents=True, exist_ok=True)
     try:
         return kind(root=spec.root, download=True, **arguments)
@@ -252,28 +218,25 @@ def _download(kind: Any, spec: DatasetSpec, arguments: dict[str, Any]) -> Any:
             "{name}: torchvision could not download {type} to {root} ({reason}).",
             advice="Check the network, or see `eyechart info {options}`.",
             name=spec.name,
-            type=kind.__name__,
+            type=name,
             root=spec.root,
             reason=first_line(error),
-            options=spec.options.get("entry", spec.name),
+            options=entry,
         ) from error
 
 
-def _same(path: Any) -> Any:
-    """A loader that returns the path instead of the image."""
-    return path
-
-
-def _listed_files(dataset: Any) -> list[tuple[Any, Any]] | None:
-    """Return paths and labels of the two classes without a loader argument; None means images are decoded."""
+def _listed_files(dataset: Any) -> list[tuple[Any, Any]]:
+    """Return paths and labels of the two classes without a loader argument; empty means images are decoded."""
     if hasattr(dataset, "_samples") and type(dataset).__name__ == "GTSRB":
         return list(dataset._samples)
     if hasattr(dataset, "_images") and type(dataset).__name__ == "OxfordIIITPet":
         return list(zip(dataset._images, dataset._labels, strict=True))
-    return None
+    return []
 
 
-def _torchvision_content(spec: DatasetSpec, settings: dict[str, Any], make: _Maker, order: Sequence[int]) -> str:
+def _torchvision_content(
+    spec: DatasetSpec, settings: dict[str, Any], make: Callable[[int], Sample], order: Sequence[int]
+) -> str:
     """Digest the samples if images are files; for arrays, digest the files that contain them."""
     folders = [path for pattern in settings.get("present", ()) for path in Path(spec.root).glob(pattern)]
     files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]

@@ -20,7 +20,7 @@ from eyechart.io.digests import file_digest
 from eyechart.io.files import cache_root
 from eyechart.io.progress import Progress
 from eyechart.messages import UserMessage
-from eyechart.types import DatasetInfo, DatasetSpec, Notice, Shard, TextCollection, digest_json
+from eyechart.types import DatasetInfo, DatasetSpec, Notice, Shard, digest_json
 
 QRELS = "-qrels"
 SCOPE_NAMES = {
@@ -32,21 +32,6 @@ SCOPE_NAMES = {
     "Ocnli": "OCNLI",
 }
 """Repositories of C-MTEB whose names differ from MTEB's."""
-
-
-def load_mteb_folder(task: Any, folder: Path) -> None:
-    """Load the data of a task from a folder.
-
-    Raises:
-        DataError: If the folder does not contain them.
-    """
-    if _is_retrieval(task) and (folder / CORPUS).is_file() and not _has_configs(folder):
-        for split in task.eval_splits:
-            _put(task, split, read_collection(folder, split))
-    else:
-        with _cache_of(folder):
-            _load_with_library(task, folder)
-    task.data_loaded = True
 
 
 def mteb_content(folder: Path) -> list[list[str]]:
@@ -75,15 +60,29 @@ def _cache_of(folder: Path) -> Iterator[None]:
         config.HF_DATASETS_CACHE = before
 
 
-def _load_with_library(task: Any, folder: Path) -> None:
-    if _is_retrieval(task) and _qrels_of(folder).is_dir():
-        _load_parts(task, folder)
+def _load_folder(task: Any, folder: Path) -> None:
+    """Load the data of a task from a folder.
+
+    Raises:
+        DataError: If the folder does not contain them.
+    """
+    from mteb.abstasks import AbsTaskRetrieval
+
+    retrieves = isinstance(task, AbsTaskRetrieval)
+    readme = folder / "README.md"
+    has_configs = readme.is_file() and "\nconfigs:" in readme.read_text("utf-8", "replace")
+    if retrieves and (folder / CORPUS).is_file() and not has_configs:
+        _load_collection(task, folder)
+    elif retrieves and _qrels_of(folder).is_dir():
+        with _cache_of(folder):
+            _load_parts(task, folder)
     else:
         # The library also reads local folders, given in place of the repository's name.
         source = {**task.metadata.dataset, "path": str(folder.resolve())}
         task.metadata = task.metadata.model_copy(update={"dataset": source})
         try:
-            task.load_data()
+            with _cache_of(folder):
+                task.load_data()
         except (ValueError, KeyError, OSError) as error:
             raise DataError(
                 "{folder} does not contain the data of {name} ({reason}).",
@@ -92,11 +91,32 @@ def _load_with_library(task: Any, folder: Path) -> None:
                 name=task.metadata.name,
                 reason=first_line(error),
             ) from error
+    task.data_loaded = True
 
 
-def limit_mteb(task: Any, limit: int) -> None:
+def _load_collection(task: Any, folder: Path) -> None:
+    """Load a folder of `eyechart.datasets.text_collection`."""
+    from datasets import Dataset
+
+    task.dataset = getattr(task, "dataset", None) or {"default": {}}
+    for split in task.eval_splits:
+        collection = read_collection(folder, split)
+        judged = [query for query in collection.queries if collection.relevance.get(query.id)]
+        task.dataset["default"][split] = {
+            "corpus": Dataset.from_list([{"id": item.id, "text": item.text} for item in collection.documents]),
+            "queries": Dataset.from_list([{"id": query.id, "text": query.text} for query in judged]),
+            "relevant_docs": {
+                query: {name: int(gain) for name, gain in row.items()} for query, row in collection.relevance.items()
+            },
+            "top_ranked": {query: list(names) for query, names in collection.candidates.items()} or None,
+        }
+
+
+def _limit(task: Any, limit: int) -> None:
     """Keep the first queries of each split and the whole corpus; for other tasks, the first evaluated rows."""
-    if _is_retrieval(task):
+    from mteb.abstasks import AbsTaskRetrieval
+
+    if isinstance(task, AbsTaskRetrieval):  # has queries and documents, which includes MTEB's reranking
         task.convert_v1_dataset_format_to_v2(num_proc=None)
         for splits in task.dataset.values():
             for data in splits.values():
@@ -110,20 +130,6 @@ def limit_mteb(task: Any, limit: int) -> None:
     for subset in subsets:
         for split in task.eval_splits:
             subset[split] = subset[split].select(range(min(limit, len(subset[split]))))
-
-
-def mteb_from_modelscope(path: str, options: Mapping[str, Any], progress: Progress) -> Path:
-    """Mirror the repository of a task, and its separate relevance repository if any; return the folder.
-
-    Raises:
-        DataError: If ModelScope does not have it, or cannot be reached.
-    """
-    owner, _, name = path.partition("/")
-    repository = f"C-MTEB/{SCOPE_NAMES.get(name, name)}" if owner == "mteb" else path
-    folder = _mirror(repository, options, progress)
-    if any(folder.rglob("corpus*")):
-        _mirror(repository + QRELS, options, progress)
-    return folder
 
 
 def _qrels_of(folder: Path) -> Path:
@@ -141,33 +147,6 @@ def _mirror(repository: str, options: Mapping[str, Any], progress: Progress) -> 
     return files.folder
 
 
-def _is_retrieval(task: Any) -> bool:
-    """True if a task has queries and documents, which includes MTEB's reranking."""
-    from mteb.abstasks import AbsTaskRetrieval
-
-    return isinstance(task, AbsTaskRetrieval)
-
-
-def _has_configs(folder: Path) -> bool:
-    readme = folder / "README.md"
-    return readme.is_file() and "\nconfigs:" in readme.read_text("utf-8", "replace")
-
-
-def _put(task: Any, split: str, collection: TextCollection) -> None:
-    from datasets import Dataset
-
-    judged = [query for query in collection.queries if collection.relevance.get(query.id)]
-    task.dataset = getattr(task, "dataset", None) or {"default": {}}
-    task.dataset["default"][split] = {
-        "corpus": Dataset.from_list([{"id": item.id, "text": item.text} for item in collection.documents]),
-        "queries": Dataset.from_list([{"id": query.id, "text": query.text} for query in judged]),
-        "relevant_docs": {
-            query: {name: int(gain) for name, gain in row.items()} for query, row in collection.relevance.items()
-        },
-        "top_ranked": {query: list(names) for query, names in collection.candidates.items()} or None,
-    }
-
-
 def _load_parts(task: Any, folder: Path) -> None:
     """Load C-MTEB's format: corpus and queries are two splits of one repository, relevance is another repository."""
     from datasets import Dataset, load_dataset
@@ -181,14 +160,13 @@ def _load_parts(task: Any, folder: Path) -> None:
         relevance: dict[str, dict[str, int]] = {}
         for row in qrels[split]:
             relevance.setdefault(str(row["qid"]), {})[str(row["pid"])] = int(row.get("score", 1))
-        parts = {part: Dataset.from_list(_texts(texts[part])) for part in ("corpus", "queries")}
-        known = [i for i, name in enumerate(parts["queries"]["id"]) if name in relevance]
-        parts["queries"] = parts["queries"].select(known)
-        task.dataset["default"][split] = {**parts, "relevant_docs": relevance, "top_ranked": None}
-
-
-def _texts(rows: Any) -> list[dict[str, str]]:
-    return [{"id": str(row.get("id", row.get("_id"))), "text": row["text"]} for row in rows]
+        corpus, queries = (
+            Dataset.from_list([{"id": str(row.get("id", row.get("_id"))), "text": row["text"]} for row in texts[part]])
+            for part in ("corpus", "queries")
+        )
+        queries = queries.select([i for i, name in enumerate(queries["id"]) if name in relevance])
+        parts = {"corpus": corpus, "queries": queries, "relevant_docs": relevance, "top_ranked": None}
+        task.dataset["default"][split] = parts
 
 
 # Tasks of the ``mteb`` library, which reads their data when scoring, so they have no samples here.
@@ -231,8 +209,12 @@ class MtebDataset:
         path = self.task.metadata.dataset["path"]
         if self.options.get("hub") != MODELSCOPE or self.folder or Path(path).exists():
             return
+        owner, _, name = path.partition("/")
+        repository = f"C-MTEB/{SCOPE_NAMES.get(name, name)}" if owner == "mteb" else path
         try:
-            folder = mteb_from_modelscope(path, self.options, progress)
+            folder = _mirror(repository, self.options, progress)
+            if any(folder.rglob("corpus*")):
+                _mirror(repository + QRELS, self.options, progress)
         except DataError as error:
             text = UserMessage(
                 "The data are not available on ModelScope ({reason}): using Hugging Face.", reason=error.message
@@ -245,11 +227,11 @@ class MtebDataset:
         """Return a copy of the task with its data, cut to the limit; the library modifies tasks that it evaluates."""
         task = copy(self.task)
         if self.folder is not None:
-            load_mteb_folder(task, self.folder)
+            _load_folder(task, self.folder)
         else:
             task.load_data()
         if self.limit is not None:
-            limit_mteb(task, self.limit)
+            _limit(task, self.limit)
         return task
 
 

@@ -52,17 +52,22 @@ def choose_place(
     """
     own = _own_language(entry, language, options)
     common = prompt_options(entry) | {"entry": entry.name, "language": own, "splits": list(entry.splits)}
+    reader, address = "wds", root
     if is_url(root) or is_webdataset(Path(root)):
-        settings = next((source.settings for source in entry.sources if source.reader == "wds"), {})
-        return _wrapped(entry, Place("wds", root, common | {"source": dict(settings)}))
-    if split not in entry.splits:
+        settings = dict(next((source.settings for source in entry.sources if source.reader == "wds"), {}))
+    elif split not in entry.splits:
         raise no_such_split(entry.name, split, list(entry.splits))
-    found = _choose(entry, catalogue, root, language, options)
-    if found is None:
-        raise _nothing_there(entry, catalogue, root, language, offline=bool(options.get("offline")))
-    source, address = found
-    settings = {**source.settings, "present": list(source.present), "splits": dict(source.splits)}
-    return _wrapped(entry, Place(source.reader, address, common | {"source": settings}))
+    else:
+        found = _choose(entry, catalogue, root, language, options)
+        if found is None:
+            raise _nothing_there(entry, catalogue, root, language, offline=bool(options.get("offline")))
+        source, address = found
+        reader = source.reader
+        settings = {**source.settings, "present": list(source.present), "splits": dict(source.splits)}
+    common["source"] = settings
+    # A reader that wraps another one's samples, such as Babel-ImageNet's, comes first.
+    outer = next((source.reader for source in entry.sources if source.base and source.reader), "")
+    return Place(outer, address, {**common, "base": reader}) if outer else Place(reader, address, common)
 
 
 def prompt_options(entry: CatalogueEntry) -> dict[str, Any]:
@@ -93,8 +98,13 @@ def hub_address(source: Source, options: Mapping[str, Any]) -> str | None:
 def _choose(
     entry: CatalogueEntry, catalogue: Catalogue, root: str, language: str, options: Mapping[str, Any]
 ) -> tuple[Source, str] | None:
-    sources = [base for source in entry.sources for base in _with_base(source, catalogue)]
-    fitting = [source for source in sources if not source.languages or find_same(language, source.languages)]
+    fitting: list[Source] = []
+    for source in entry.sources:
+        base = catalogue.find(source.base)
+        if source.base and base is None:
+            raise UsageError("The catalogue entry refers to an unknown base: {name!r}.", name=source.base)
+        candidates = base.sources if base else (source,)
+        fitting += [one for one in candidates if not one.languages or find_same(language, one.languages)]
     for source in fitting:
         if source.present and is_present(Path(root), source.present):
             return source, root
@@ -109,21 +119,6 @@ def _choose(
         if not source.present or (source.reader in SELF_LOADING and source.download and not options.get("offline")):
             return source, root
     return None
-
-
-def _with_base(source: Source, catalogue: Catalogue) -> tuple[Source, ...]:
-    if not source.base:
-        return (source,)
-    base = catalogue.find(source.base)
-    if base is None:
-        raise UsageError("The catalogue entry refers to an unknown base: {name!r}.", name=source.base)
-    return base.sources
-
-
-def _wrapped(entry: CatalogueEntry, place: Place) -> Place:
-    """Put a reader that wraps another one's samples, such as Babel-ImageNet's, first."""
-    outer = next((source.reader for source in entry.sources if source.base and source.reader), "")
-    return Place(outer, place.root, {**place.options, "base": place.reader}) if outer else place
 
 
 def _own_language(entry: CatalogueEntry, language: str, options: Mapping[str, Any]) -> str:
@@ -152,17 +147,14 @@ def _nothing_there(
 ) -> DataError:
     bases = [base for source in entry.sources if (base := catalogue.find(source.base))]
     manual = next((one.manual for one in (entry, *bases) if one.manual), None)
-    if manual:
-        advice = manual.advice(root)
-    elif offline:
-        advice = UserMessage("It can be downloaded: run once without {--offline}.")
-    else:
-        advice = UserMessage("See {homepage}.", homepage=entry.homepage)
     name = f"{entry.name} ({language})" if len(entry.languages) > 1 else entry.name
     message = UserMessage("{name} is not in {root} and cannot be downloaded automatically.", name=name, root=root)
-    if offline and not manual:
+    if manual:
+        return DataError(message, advice=manual.advice(root))
+    if offline:
+        advice = UserMessage("It can be downloaded: run once without {--offline}.")
         return NotHereError(message, advice=advice, source=entry.homepage)
-    return DataError(message, advice=advice)
+    return DataError(message, advice=UserMessage("See {homepage}.", homepage=entry.homepage))
 
 
 # Resolves a dataset name to its reader and location. Nothing is downloaded here.
@@ -240,7 +232,9 @@ def resolve_dataset(
         given.pop("catalogue", None)
         return DatasetSpec(questions[0], "questions", questions[1], split, language, limit, given, Path(name).exists())
     catalogue = load_catalogue(given.pop("catalogue", ()))
-    place = _find(name, fill_root(root, name), split, language, given, catalogue)
+    plain = plain_name(name)
+    filled = root.replace("{dataset_cleaned}", plain.replace("/", "-")).replace("{dataset}", plain)
+    place = _find(name, filled, split, language, given, catalogue)
     if columns and place.reader != "table":
         raise UsageError(
             "{name} is not a table, so {--{flag}} does not apply.",
@@ -248,16 +242,10 @@ def resolve_dataset(
             name=name,
             flag=columns[0],
         )
-    options = {**given, **place.options}
-    return DatasetSpec(name, place.reader, place.root, split, language, limit, options, _is_own(name, catalogue))
-
-
-def _is_own(name: str, catalogue: Catalogue) -> bool:
-    """True for user data, False for data with a public name: the demo, the catalogue, what libraries download."""
     prefix, _, rest = name.partition("/")
-    if name in DEMO or catalogue.find(name) or (prefix in PREFIXES and catalogue.find(rest)):
-        return False
-    return PREFIXES.get(prefix) not in {"tfds", "mteb"}
+    public = name in DEMO or catalogue.find(name) or (prefix in PREFIXES and catalogue.find(rest))
+    is_own = not public and PREFIXES.get(prefix) not in {"tfds", "mteb"}
+    return DatasetSpec(name, place.reader, place.root, split, language, limit, {**given, **place.options}, is_own)
 
 
 def is_dataset(name: str, catalogue: Catalogue) -> bool:
@@ -287,12 +275,6 @@ def no_such_path(name: str) -> UnknownNameError:
 def plain_name(name: str) -> str:
     """Return the name as used in paths: without ``wds/``."""
     return name.removeprefix("wds/")
-
-
-def fill_root(root: str, name: str) -> str:
-    """Fill the dataset's name into the template of ``--dataset_root``."""
-    plain = plain_name(name)
-    return root.replace("{dataset_cleaned}", plain.replace("/", "-")).replace("{dataset}", plain)
 
 
 def _find(name: str, root: str, split: str, language: str, options: dict[str, Any], catalogue: Catalogue) -> Place:

@@ -39,11 +39,11 @@ def question_samples(
     for place, text in right:
         if not (0 <= place < len(refs) and 0 <= text < len(texts)) or own.setdefault(place, text) != text:
             raise DataError(
-                "the pair [{place}, {text}] is invalid for {n} images and {n_texts} texts",
-                place=place,
-                text=text,
+                "the pair [{i}, {j}] is invalid for {n} images and {m} texts",
+                i=place,
+                j=text,
                 n=len(refs),
-                n_texts=len(texts),
+                m=len(texts),
             )
     if not own:
         raise DataError("no image is paired with a text")
@@ -237,14 +237,11 @@ def open_winoground(spec: DatasetSpec) -> RowDataset[Sample]:
 
 
 def _winoground_question(number: int, row: Row, finder: ImageFinder) -> ParsedQuestion:  # noqa: ARG001 - one signature
-    refs = [finder.find(_png(row[key])) for key in ("image_0", "image_1")]
+    names = [row["image_0"], row["image_1"]]
+    refs = [finder.find(name if "." in name else f"{name}.png") for name in names]
     texts = [text_of(row[key]) for key in ("caption_0", "caption_1")]
     tags = {key: row[key] for key in TAGS if key in row}
     return str(row["id"]), refs, texts, [(0, 0), (1, 1)], tags
-
-
-def _png(name: str) -> str:
-    return name if "." in name else f"{name}.png"
 
 
 def open_winogavil(spec: DatasetSpec) -> RowDataset[Sample]:
@@ -261,10 +258,6 @@ def _winogavil_question(number: int, row: Row, finder: ImageFinder) -> ParsedQue
         raise DataError("an association is not a candidate")
     refs = [finder.find(f"{name}.jpg") for name in names]
     pairs = [(i, 0) for i, name in enumerate(names) if name in right]
-    return str(number), refs, [cue_prompt(text_of(row["cue"]))], pairs, {"candidates": len(names)}
-
-
-def cue_prompt(cue: str) -> str:
-    """Format a cue as DataComp does: lower case, with an article."""
-    text = cue.lower()
-    return f"{'An' if text[:1] in _VOWELS else 'A'} {text}"
+    cue = text_of(row["cue"]).lower()
+    prompt = f"{'An' if cue[:1] in _VOWELS else 'A'} {cue}"  # as in DataComp
+    return str(number), refs, [prompt], pairs, {"candidates": len(names)}

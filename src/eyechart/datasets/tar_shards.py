@@ -39,11 +39,14 @@ class Member:
 
 def known_members(path: Path) -> Iterator[Member] | None:
     """Return the index of a shard; None if there is none, or if the file has changed since."""
+    members = []
     try:
         body = json.loads(_place(path).read_bytes())
         if body["form"] != _FORM or body["path"] != os.path.abspath(path) or body["state"] != file_state(path):  # noqa: PTH100
             return None
-        members = [_from_json(*row) for row in body["members"]]
+        for key, extension, start, size, digest, fields in body["members"]:
+            small = {name: text.encode("latin-1") for name, text in fields.items()}
+            members.append(Member(key, extension, start, size, bytes.fromhex(digest), small))
     except (OSError, *DAMAGED):
         return None
     return iter(members)
@@ -54,23 +57,16 @@ def remember_members(path: Path, state: State, members: list[Member]) -> None:
     small = all(sum(map(len, member.fields.values())) <= MAX_SMALL for member in members)
     if not small or file_state(path) != state or not is_settled(state):
         return
-    rows = [_to_json(member) for member in members]
+    rows = []
+    for member in members:
+        fields = {name: data.decode("latin-1") for name, data in member.fields.items()}  # every byte is a character
+        rows.append([member.key, member.extension, member.start, member.size, member.digest.hex(), fields])
     body = {"form": _FORM, "path": os.path.abspath(path), "state": state, "members": rows}  # noqa: PTH100
     write_cached(_place(path), json.dumps(body, ensure_ascii=True, separators=(",", ":")).encode())
 
 
 def _place(path: Path) -> Path:
     return cache_root() / "shards" / f"{digest_bytes(os.fsencode(os.path.abspath(path))).hex()}.json"  # noqa: PTH100
-
-
-def _to_json(member: Member) -> list[object]:
-    fields = {name: data.decode("latin-1") for name, data in member.fields.items()}  # maps every byte to a character
-    return [member.key, member.extension, member.start, member.size, member.digest.hex(), fields]
-
-
-def _from_json(key: str, extension: str, start: int, size: int, digest: str, fields: dict[str, str]) -> Member:
-    small = {name: text.encode("latin-1") for name, text in fields.items()}
-    return Member(key, extension, start, size, bytes.fromhex(digest), small)
 
 
 # Reads one shard of a webdataset: a tar file, streamed sequentially without unpacking to disk.
@@ -95,50 +91,46 @@ MakeSample = Callable[[str, ImageRef, Fields], Sample]
 def iter_tar(path: Path, make: MakeSample, *, outline: bool = False) -> Iterator[Sample]:
     """Yield the samples of a tar file, from its index if the file is unchanged; optionally without images."""
     known = known_members(path)
-    streamed = _outline if outline else _stream
-    for member, data in ((member, None) for member in known) if known is not None else streamed(path):
+    for member, data in ((member, None) for member in known) if known is not None else _stream(path, outline=outline):
         source = f"{shown(path)}:{member.key}.{member.extension}"
         image = ImageRef(source, data=data, part=(path, member.start, member.size), known=member.digest or None)
         yield make(f"{path.stem}/{member.key}", image, dict(member.fields))
 
 
-def _stream(path: Path) -> Iterator[tuple[Member, bytes]]:
-    """Read a tar file sequentially, check it, and store its index once it was read completely."""
+def _stream(path: Path, *, outline: bool) -> Iterator[tuple[Member, bytes | None]]:
+    """Read a tar file sequentially, check it, and store its index once it was read completely.
+
+    An outline skips from header to header, checking what is possible without reading images.
+    """
     check_whole(path)
     state, members = file_state(path), list[Member]()
-    with DigestedStream(path) as stream:
-        for key, fields, starts in placed_groups(path, stream):
-            extension = _image_of(path, key, fields)
+    with path.open("rb", buffering=_LEAP) if outline else DigestedStream(path) as stream:
+        for key, fields, places in placed_groups(path, stream, leave_out=IMAGE_EXTENSIONS if outline else ()):
+            check_name(key, f"{path}: the sample")
+            extension = next((ext for ext in IMAGE_EXTENSIONS if ext in fields), None)
+            if extension is None:
+                raise DataError(
+                    "{path}: sample {key!r} has no image, only {fields}.",
+                    advice="Supported image suffixes: .{image_extensions}.",
+                    path=path,
+                    key=key,
+                    fields=", ".join(sorted(fields)),
+                    image_extensions=", .".join(IMAGE_EXTENSIONS),
+                )
             data = fields.pop(extension)
-            members.append(Member(key, extension, starts[extension][0], len(data), digest_bytes(data), fields))
+            if outline:
+                yield Member(key, extension, *places[extension], b"", fields), None
+                continue
+            members.append(Member(key, extension, *places[extension], digest_bytes(data), fields))
             yield members[-1], data
-        stream.keep()
-    remember_members(path, state, members)
+        if isinstance(stream, DigestedStream):
+            stream.keep()
+    if not outline:
+        remember_members(path, state, members)
 
 
-def _outline(path: Path) -> Iterator[tuple[Member, None]]:
-    """Skip from header to header, checking what is possible without reading images."""
-    check_whole(path)
-    with path.open("rb", buffering=_LEAP) as stream:
-        for key, fields, starts in placed_groups(path, stream, leave_out=IMAGE_EXTENSIONS):
-            extension = _image_of(path, key, fields)
-            del fields[extension]
-            yield Member(key, extension, *starts[extension], b"", fields), None
-
-
-def _image_of(path: Path, key: str, fields: Fields) -> str:
-    check_name(key, f"{path}: the sample")
-    extension = next((ext for ext in IMAGE_EXTENSIONS if ext in fields), None)
-    if extension is None:
-        raise DataError(
-            "{path}: sample {key!r} has no image, only {fields}.",
-            advice="Supported image suffixes: .{image_extensions}.",
-            path=path,
-            key=key,
-            fields=", ".join(sorted(fields)),
-            image_extensions=", .".join(IMAGE_EXTENSIONS),
-        )
-    return extension
+def _damaged(message: str, path: Path, **fields: object) -> DataError:
+    return DataError(message, advice="Copy or download it again.", path=path, **fields)
 
 
 def check_whole(path: Path) -> None:
@@ -157,12 +149,7 @@ def check_whole(path: Path) -> None:
     except OSError as error:
         raise DataError("Cannot read the shard {path} ({reason}).", path=path, reason=error.strerror) from error
     if size < 2 * _BLOCK or size % _BLOCK or tail.strip(b"\0"):
-        raise DataError(
-            "The shard {path} is truncated: it has {n} bytes and no end mark.",
-            advice="Copy or download it again.",
-            path=path,
-            n=size,
-        )
+        raise _damaged("The shard {path} is truncated: it has {n} bytes and no end mark.", path, n=size)
 
 
 def iter_groups(path: Path) -> Iterator[tuple[str, Fields]]:
@@ -204,17 +191,14 @@ def placed_groups(
                 max_bytes=MAX_BYTES,
             )
         unread = extension in leave_out
-        fields[extension] = b"" if unread else _content(stream, member)
+        if not unread:
+            stream.seek(member.offset_data)
+        fields[extension] = b"" if unread else stream.read(member.size)
         if member.offset_data + member.size > length or not (unread or len(fields[extension]) == member.size):
-            raise DataError(
-                "The shard {path} is truncated inside {name!r}.",
-                advice="Copy or download it again.",
-                path=path,
-                name=member.name,
-            )
+            raise _damaged("The shard {path} is truncated inside {name!r}.", path, name=member.name)
         places[extension] = (member.offset_data, member.size)
     if key is None:
-        raise DataError("The shard {path} contains no samples.", advice="Copy or download it again.", path=path)
+        raise _damaged("The shard {path} contains no samples.", path)
     yield key, fields, places
 
 
@@ -229,12 +213,7 @@ def _members(stream: TarStream, path: Path) -> Iterator[tarfile.TarInfo]:
                     yield member
             end = archive.offset
     except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as error:
-        raise DataError(
-            "The shard {path} is damaged or truncated ({reason}).",
-            advice="Copy or download it again.",
-            path=path,
-            reason=error,
-        ) from error
+        raise _damaged("The shard {path} is damaged or truncated ({reason}).", path, reason=error) from error
     _check_end(stream, end, path)
 
 
@@ -256,9 +235,7 @@ def _check_end(stream: TarStream, end: int, path: Path) -> None:
                 path=path,
             )
     if zeros < _BLOCK:
-        raise DataError(
-            "The shard {path} is truncated: it has no end mark.", advice="Copy or download it again.", path=path
-        )
+        raise _damaged("The shard {path} is truncated: it has no end mark.", path)
     if zeros > longest:
         raise DataError(
             "The shard {path} is damaged: it ends with {zeros} zero bytes, at most {longest} are valid.",
@@ -305,8 +282,3 @@ def _split(member: tarfile.TarInfo, path: Path) -> tuple[str, str]:
     folder, _, base = member.name.rpartition("/")
     stem, _, extension = base.partition(".")
     return (f"{folder}/{stem}" if folder else stem), extension.lower()
-
-
-def _content(stream: TarStream, member: tarfile.TarInfo) -> bytes:
-    stream.seek(member.offset_data)
-    return stream.read(member.size)

@@ -52,9 +52,7 @@ def open_collection(spec: DatasetSpec) -> RowDataset[Sample]:
     names = dict.fromkeys(item.image for item in (*collection.documents, *collection.queries) if item.image)
     if not names:
         raise DataError(
-            "{folder} contains texts only, no images.",
-            advice="Use texts/NAME instead of collection/NAME.",
-            folder=folder,
+            "{path} contains texts only, no images.", advice="Use texts/NAME instead of collection/NAME.", path=folder
         )
     finder = ImageFinder(folder, IMAGES)
     samples = [Sample(name, finder.find(name)) for name in names]
@@ -101,44 +99,34 @@ def _candidates(
     for number, row in json_objects(path, problems, encoding):
         query, items = str(row.get("query-id")), row.get("corpus-ids")
         names = tuple(map(str, items)) if isinstance(items, list) else ()
-        reason = _bad_candidates(query, names, queries, documents) or (
-            "this query is a duplicate" if query in found else ""
-        )
-        if reason:
-            problems.add(number, reason)
+        unknown = next((name for name in names if name not in documents), None)
+        if query not in queries:
+            problems.add(number, f"there is no query {query!r}")
+        elif not names or len(set(names)) != len(names):
+            problems.add(number, "corpus-ids must be a list of documents, each once")
+        elif unknown is not None:
+            problems.add(number, f"there is no document {unknown!r}")
+        elif query in found:
+            problems.add(number, "this query is a duplicate")
         found[query] = names
     problems.raise_if_any()
     missing = next((query for query in relevance if query not in found), None)
     if missing is not None:
+        advice = "Each query needs candidates."
         raise DataError(
-            "{path} has no candidates for the query {missing!r}.",
-            advice="Each query needs candidates.",
-            path=path,
-            missing=missing,
+            "{path} has no candidates for the query {missing!r}.", advice=advice, path=path, missing=missing
         )
     return found
 
 
-def _bad_candidates(query: str, names: tuple[str, ...], queries: set[str], documents: set[str]) -> str:
-    if query not in queries:
-        return f"there is no query {query!r}"
-    if not names or len(set(names)) != len(names):
-        return "corpus-ids must be a list of documents, each once"
-    unknown = next((name for name in names if name not in documents), None)
-    return f"there is no document {unknown!r}" if unknown is not None else ""
-
-
 def _relevance(folder: Path, split: str, known: set[str], encoding: str | None) -> dict[str, dict[str, float]]:
     """Read the relevance of documents by query; ``qrels.jsonl`` belongs to the split "test" only."""
-    table = folder / "qrels" / f"{split}.tsv"
+    table, lines = folder / "qrels" / f"{split}.tsv", folder / QRELS
     if split != ONLY_SPLIT and not table.is_file():
-        raise no_such_split(
-            str(folder),
-            split,
-            _splits(folder),
-            UserMessage("The relevance of a split must be in qrels/{split}.tsv.", split=split),
-        )
-    paths = [path for path in (table, folder / QRELS) if path.is_file()]
+        splits = {path.stem for path in table.parent.glob("*.tsv")} | ({ONLY_SPLIT} if lines.is_file() else set())
+        how = UserMessage("The relevance of a split must be in qrels/{split}.tsv.", split=split)
+        raise no_such_split(str(folder), split, sorted(splits) or ["none"], how)
+    paths = [path for path in (table, lines) if path.is_file() and (path == table or split == ONLY_SPLIT)]
     if not paths:
         raise DataError(
             "{folder} contains no relevance file.",
@@ -147,14 +135,10 @@ def _relevance(folder: Path, split: str, known: set[str], encoding: str | None) 
             split=split,
             qrels=QRELS,
         )
-    first, *others = [_relevance_of(path, known, encoding) for path in paths if path == table or split == ONLY_SPLIT]
+    first, *others = [_relevance_of(path, known, encoding) for path in paths]
     if any(other != first for other in others):
-        raise DataError(
-            "{table} and {folder} disagree.",
-            advice="Keep the file you need and move the other away.",
-            table=table,
-            folder=folder / QRELS,
-        )
+        advice = "Keep the file you need and move the other away."
+        raise DataError("{table} and {folder} disagree.", advice=advice, table=table, folder=lines)
     return first
 
 
@@ -174,15 +158,11 @@ def _relevance_of(path: Path, known: set[str], encoding: str | None) -> dict[str
     return relevance
 
 
-def _splits(folder: Path) -> list[str]:
-    tables = {path.stem for path in (folder / "qrels").glob("*.tsv")}
-    return sorted(tables | ({ONLY_SPLIT} if (folder / QRELS).is_file() else set())) or ["none"]
-
-
 def write_collection(collection: TextCollection, folder: Path, split: str = "test") -> None:
     """Write a folder as EvalScope's ``image_caption`` does, with numeric ids as numbers."""
-    write_atomic(folder / CORPUS, _lines(_text_row(document) for document in collection.documents))
-    write_atomic(folder / QUERIES, _lines(_text_row(query) for query in collection.queries))
+    for name, items in ((CORPUS, collection.documents), (QUERIES, collection.queries)):
+        texts = ({"_id": _number(item.id), "text": item.text, **item.meta} for item in items)
+        write_atomic(folder / name, _lines(texts))
     rows = [
         {"query-id": _number(query), "corpus-id": _number(document), "score": _number(score)}
         for query, documents in collection.relevance.items()
@@ -208,10 +188,8 @@ def collection_files(folder: Path, split: str = "test") -> tuple[Path, ...]:
 
 
 def _items(path: Path, encoding: str | None, *, images: bool) -> tuple[Document, ...]:
-    need_file(
-        path,
-        UserMessage("A text retrieval folder needs {corpus}, {queries} and relevance.", corpus=CORPUS, queries=QUERIES),
-    )
+    advice = "A text retrieval folder needs {corpus}, {queries} and relevance."
+    need_file(path, UserMessage(advice, corpus=CORPUS, queries=QUERIES))
     own = {"_id", "text", "title", *([IMAGE] if images else [])}
     problems = Problems(path)
     found: dict[str, Document] = {}
@@ -275,10 +253,6 @@ def _bad_relevance(row: Row, queries: set[str]) -> str:
     except (TypeError, ValueError, OverflowError):
         return f"the score {row['score']!r} is not a number"
     return "" if math.isfinite(score) else "the score is not a number"
-
-
-def _text_row(document: Document) -> Row:
-    return {"_id": _number(document.id), "text": document.text, **document.meta}
 
 
 def _number(value: str | float) -> str | int | float:

@@ -6,12 +6,12 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from eyechart.datasets.class_texts import CLASSNAMES, TEMPLATES, ClassTexts, class_info, languages_in, read_class_texts
+from eyechart.datasets.class_texts import CLASSNAMES, TEMPLATES, class_info, languages_in, read_class_texts
+from eyechart.datasets.locations import source_of
 from eyechart.datasets.remote import Files, open_files
 from eyechart.datasets.row_dataset import describe, digest_info
 from eyechart.datasets.tar_shards import Fields, MakeSample, iter_tar
@@ -22,35 +22,6 @@ from eyechart.io.safe_parse import MAX_LINE, read_text, split_lines
 from eyechart.languages import MAIN, canonical, find_same, is_main
 from eyechart.messages import UserMessage
 from eyechart.types import DatasetInfo, DatasetSpec, Kind, Notice, Sample, digest_json
-
-
-def target_maker(kind: Kind, spec: DatasetSpec, n_classes: int) -> MakeSample:
-    """Return the function that creates samples of a kind.
-
-    The catalogue may declare that ``.npy`` contains columns of metadata (WILDS, fairness sets) and that one of them,
-    the objective, is the label; and the language of captions whose member name has none (MUGE's are Chinese).
-    """
-    source = spec.options.get("source", {})
-    if kind == "retrieval":
-        return partial(_with_captions, language=spec.language, plain=source.get("plain_language", MAIN))
-    if kind == "multilabel":
-        return partial(_with_labels, n_classes=n_classes)
-    if source.get("columns"):
-        return partial(_with_columns, columns=tuple(source["columns"]), objective=source.get("objective"))
-    return _with_label
-
-
-def objective_texts(texts: ClassTexts, spec: DatasetSpec) -> ClassTexts:
-    """Keep the class names and templates of one objective, which are written as ``objective:text``."""
-    objective = spec.options.get("source", {}).get("objective")
-    if not objective:
-        return texts
-    prefix = f"{objective}:"
-    return replace(
-        texts,
-        classnames=tuple(name.removeprefix(prefix) for name in texts.classnames if name.startswith(prefix)),
-        templates=tuple(text.removeprefix(prefix) for text in texts.templates if text.startswith(prefix)),
-    )
 
 
 def _with_label(name: str, image: ImageRef, fields: Fields) -> Sample:
@@ -76,27 +47,21 @@ def _with_columns(
     values = _vector(image, fields, "It must contain the metadata.")
     if len(values) != len(columns):
         raise DataError(
-            "{source}: the .npy member has {n} values for {n_columns} columns.",
-            source=image.source,
-            n=len(values),
-            n_columns=len(columns),
+            "{source}: .npy has {n} values for {m} columns.", source=image.source, n=len(values), m=len(columns)
         )
     meta: Mapping[str, Any] = {column: value.item() for column, value in zip(columns, values, strict=True)}
-    return Sample(
-        name, image, label=_objective(image, meta[objective]) if objective else _label(image, fields), meta=meta
-    )
-
-
-def _objective(image: ImageRef, value: Any) -> int:
+    if not objective:
+        return Sample(name, image, label=_label(image, fields), meta=meta)
     try:
-        label = int(value)
+        label = int(meta[objective])
     except (TypeError, ValueError, OverflowError) as error:  # includes NaN and infinity
         raise DataError(
-            "{source}: the label {value} is not a number.", source=image.source, value=str(value)[:20]
+            "{source}: the label {value} is not a number.", source=image.source, value=str(meta[objective])[:20]
         ) from error
-    if label != value:
-        raise DataError("{source}: the label {value} is not an integer.", source=image.source, value=str(value)[:20])
-    return label
+    if label != meta[objective]:
+        value = str(meta[objective])[:20]
+        raise DataError("{source}: the label {value} is not an integer.", source=image.source, value=value)
+    return Sample(name, image, label=label, meta=meta)
 
 
 def _with_labels(name: str, image: ImageRef, fields: Fields, *, n_classes: int) -> Sample:
@@ -215,7 +180,7 @@ class WebDataset:
     @cached_property
     def info(self) -> DatasetInfo:
         """Read the small files of the folder; a notice reports shards that nshards.txt does not count."""
-        found = self._description()
+        found = describe(self.spec, self._kind, self.files.address) if self._kind == "retrieval" else self._class_info()
         unread = self.files.unread(self.spec.split, len(self._sizes))
         if not unread:
             return found
@@ -227,46 +192,96 @@ class WebDataset:
         )
         return replace(found, notes=(*found.notes, Notice("unread_shards", len(unread), text)))
 
-    def _description(self) -> DatasetInfo:
-        spec, kind = self.spec, self._kind
-        if kind == "retrieval":
-            return describe(spec, kind, self.files.address)
-        folder = self._small_files()
+    def _class_info(self) -> DatasetInfo:
+        """Describe the classes, after downloading the lists of their names and templates."""
+        spec, folder = self.spec, self.files.folder
+        languages = [] if is_main(spec.language) else [spec.language, canonical(spec.language)]
+        for stem in (CLASSNAMES, TEMPLATES):
+            for suffix in ("", *(f".{language}" for language in dict.fromkeys(languages))):
+                self.files.small(f"{stem}{suffix}.txt")
         texts = read_class_texts(folder, spec)
         if not texts.classnames and not find_same(spec.language, languages_in(folder)):
-            known = ", ".join(languages_in(folder)) or "none"
             raise LanguageError(
                 "{name} has no class names for language {language!r} (available: {list}).",
                 advice="Add classnames.{language}.txt and templates to {address}, or use "
                 "{--custom_classname_file} and {--custom_template_file}.",
                 name=spec.name,
                 language=spec.language,
-                list=known,
+                list=", ".join(languages_in(folder)) or "none",
                 address=self.files.address,
             )
-        return class_info(spec, kind, objective_texts(texts, spec), self.files.address)
+        if objective := source_of(spec).get("objective"):  # its texts are written as ``objective:text``
+            own = f"{objective}:"
+            names, templates = (
+                tuple(text.removeprefix(own) for text in listed if text.startswith(own))
+                for listed in (texts.classnames, texts.templates)
+            )
+            texts = replace(texts, classnames=names, templates=templates)
+        return class_info(spec, self._kind, texts, self.files.address)
 
     @cached_property
     def _kind(self) -> Kind:
-        return read_kind(self.files)
+        """The kind in dataset_type.txt; without it the dataset is for classification."""
+        path = self.files.small("dataset_type.txt")
+        text = read_text(path).strip().lower() if path else ""
+        if text not in _KINDS:
+            raise DataError(
+                "{path} contains the unknown dataset type {text!r}.",
+                advice="Supported: retrieval, multilabel, or no such file.",
+                path=path,
+                text=text[:80],
+            )
+        return _KINDS[text]
 
     @cached_property
     def _sizes(self) -> dict[str, int | None]:
-        names = (f"{self.spec.split}/{i}.tar" for i in range(read_count(self.files, self.spec.split)))
-        return {name: self.files.size(name) for name in names}
+        """The size of each shard that nshards.txt counts; None for a missing one."""
+        split = self.spec.split
+        path = self.files.small(f"{split}/nshards.txt")
+        if path is None:
+            raise self._no_split()
+        try:
+            count = int(read_text(path).strip())
+        except ValueError as error:
+            raise DataError("{path} must contain one number.", path=path) from error
+        if not 1 <= count <= MAX_SHARDS:
+            raise DataError(
+                "{path} contains {n}: a split has between 1 and {most} shards.", path=path, n=count, most=MAX_SHARDS
+            )
+        return {(name := f"{split}/{i}.tar"): self.files.size(name) for i in range(count)}
 
-    def _small_files(self) -> Path:
-        """Download the lists of class names and templates and return their folder."""
-        languages = [] if is_main(self.spec.language) else [self.spec.language, canonical(self.spec.language)]
-        for stem in (CLASSNAMES, TEMPLATES):
-            self.files.small(f"{stem}.txt")
-            for language in dict.fromkeys(languages):
-                self.files.small(f"{stem}.{language}.txt")
-        return self.files.folder
+    def _no_split(self) -> DataError:
+        """Distinguish a missing split from a missing dataset."""
+        address = self.files.address
+        if not self.files.exists():
+            return DataError(
+                "There is no dataset at {address}.", advice="Check the name and {--dataset_root}.", address=address
+            )
+        splits = self.files.splits()
+        return DataError(
+            "{address} has no split {split!r}; available: {splits}."
+            if splits
+            else "{address} has no split {split!r}: no folder in it contains nshards.txt.",
+            advice="Check {--split} and {--dataset_root}.",
+            address=address,
+            split=self.spec.split,
+            splits=", ".join(splits),
+        )
 
     def shards(self) -> Sequence[FileShard]:
-        """List the tar files that nshards.txt counts."""
-        make = target_maker(self._kind, self.spec, len(self.info.classnames) if self._kind == "multilabel" else 0)
+        """List the tar files that nshards.txt counts.
+
+        The catalogue may declare that ``.npy`` contains columns of metadata (WILDS, fairness sets) and that one of
+        them, the objective, is the label; and the language of captions whose member name has none (MUGE's are Chinese).
+        """
+        source, make = source_of(self.spec), _with_label
+        if self._kind == "retrieval":
+            plain = source.get("plain_language", MAIN)
+            make = partial(_with_captions, language=self.spec.language, plain=plain)
+        elif self._kind == "multilabel":
+            make = partial(_with_labels, n_classes=len(self.info.classnames))
+        elif source.get("columns"):
+            make = partial(_with_columns, columns=tuple(source["columns"]), objective=source.get("objective"))
         return [FileShard(self.files, name, make) for name in self._sizes]
 
     def signature(self) -> str:
@@ -278,75 +293,18 @@ class WebDataset:
         for name in self._sizes:
             self.files.fetch(name, progress)
 
-    def check(self) -> None:
-        """Reject a folder that lacks shards."""
-        missing = [name for name, size in self._sizes.items() if size is None]
-        if missing:
-            raise DataError(
-                "{name}: {n} shards are missing, the first is {address}/{first}.",
-                advice="nshards.txt counts them: add the missing files, or correct the number.",
-                name=self.spec.name,
-                n=len(missing),
-                address=self.files.address,
-                first=missing[0],
-            )
-
 
 def open_webdataset(spec: DatasetSpec) -> WebDataset:
     """Open a webdataset folder and check that no shard is missing."""
     dataset = WebDataset(spec, open_files(spec.root, spec.options))
-    dataset.check()
+    missing = [name for name, size in dataset._sizes.items() if size is None]
+    if missing:
+        raise DataError(
+            "{name}: {n} shards are missing, the first is {address}/{first}.",
+            advice="nshards.txt counts them: add the missing files, or correct the number.",
+            name=spec.name,
+            n=len(missing),
+            address=dataset.files.address,
+            first=missing[0],
+        )
     return dataset
-
-
-def read_kind(files: Files) -> Kind:
-    """Read dataset_type.txt; without it the dataset is for classification."""
-    path = files.small("dataset_type.txt")
-    text = read_text(path).strip().lower() if path else ""
-    if text not in _KINDS:
-        raise DataError(
-            "{path} contains the unknown dataset type {text!r}.",
-            advice="Supported: retrieval, multilabel, or no such file.",
-            path=path,
-            text=text[:80],
-        )
-    return _KINDS[text]
-
-
-def read_count(files: Files, split: str) -> int:
-    """Read the number of shards of a split."""
-    path = files.small(f"{split}/nshards.txt")
-    if path is None:
-        raise _no_split(files, split)
-    try:
-        count = int(read_text(path).strip())
-    except ValueError as error:
-        raise DataError("{path} must contain one number.", path=path) from error
-    if not 1 <= count <= MAX_SHARDS:
-        raise DataError(
-            "{path} contains {count}: a split has between 1 and {max_shards} shards.",
-            path=path,
-            count=count,
-            max_shards=MAX_SHARDS,
-        )
-    return count
-
-
-def _no_split(files: Files, split: str) -> DataError:
-    """Distinguish a missing split from a missing dataset."""
-    if not files.exists():
-        return DataError(
-            "There is no dataset at {address}.",
-            advice="Check the name and {--dataset_root}.",
-            address=files.address,
-        )
-    splits = files.splits()
-    return DataError(
-        "{address} has no split {split!r}; available: {splits}."
-        if splits
-        else "{address} has no split {split!r}: no folder in it contains nshards.txt.",
-        advice="Check {--split} and {--dataset_root}.",
-        address=files.address,
-        split=split,
-        splits=", ".join(splits),
-    )

@@ -114,23 +114,19 @@ class ShardWriter:
     ) -> None:
         """Write one sample, with members in alphabetical order as the webdataset library does."""
         fields = {extension: data, **_target(sample, texts, kind, n_classes)}
-        archive = self._next()
-        for name in sorted(fields):
-            info = tarfile.TarInfo(f"s{self.samples:07d}.{name}")
-            info.size, info.mode = len(fields[name]), 0o444
-            archive.addfile(info, io.BytesIO(fields[name]))
-            self._size += len(fields[name])
-        self._count += 1
-        self.samples += 1
-
-    def _next(self) -> tarfile.TarFile:
         if self._archive is None or self._count >= self.max_count or self._size >= self.max_size:
             if self._archive is not None:
                 self._archive.close()
             self._archive = tarfile.open(self.folder / f"{self.shards}.tar", "w")  # noqa: SIM115 - closed by __exit__
             self.shards += 1
             self._count = self._size = 0
-        return self._archive
+        for name in sorted(fields):
+            info = tarfile.TarInfo(f"s{self.samples:07d}.{name}")
+            info.size, info.mode = len(fields[name]), 0o444
+            self._archive.addfile(info, io.BytesIO(fields[name]))
+            self._size += len(fields[name])
+        self._count += 1
+        self.samples += 1
 
 
 def _target(sample: Sample, texts: Mapping[str, Sequence[str]], kind: Kind, n_classes: int) -> dict[str, bytes]:
@@ -237,7 +233,8 @@ def export_webdataset(
     with _new_folder(target) as folder, shown.step(UserMessage("exporting {name}", name=info.name), None) as bar:
         writer = ShardWriter(folder, max_count, max_size)
         with writer, ThreadPoolExecutor(WORKERS) as pool:
-            for batch in _batches(_translated(datasets, limit)):
+            items = _translated(datasets, limit)
+            while batch := list(islice(items, BATCH)):
                 images = pool.map(lambda pair: recode(pair[0].image, image_format), batch)
                 for (sample, texts), (extension, data) in zip(batch, images, strict=True):
                     writer.write(sample, extension, data, texts, kind=info.kind, n_classes=len(info.classnames))
@@ -263,11 +260,6 @@ def _translated(datasets: Sequence[Dataset], limit: int | None) -> Iterator[Item
                 "{name}: sample {id} has no {first}.", name=datasets[0].info.name, id=sample.id, first=missing[0]
             )
         yield sample, {own: sample.texts, **{member: texts[sample.id] for member, texts in others}}
-
-
-def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
-    while batch := list(islice(items, BATCH)):
-        yield batch
 
 
 def _write_lists(output: Path, infos: Sequence[DatasetInfo]) -> None:

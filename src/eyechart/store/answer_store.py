@@ -60,16 +60,13 @@ class Responses:
         """Read lines added since the last call, by this process or others."""
         with self._lock:
             for path in sorted(self.folder.glob("[0-9]*.jsonl")):
-                self._read(path)
-
-    def _read(self, path: Path) -> None:
-        with path.open("rb") as stream:
-            stream.seek(self._read_up_to.get(path, 0))
-            for line in stream:
-                if not line.endswith(b"\n"):
-                    return  # unterminated: its writer is still writing, or was killed
-                self._read_up_to[path] = stream.tell()
-                self._take(line)
+                with path.open("rb") as stream:
+                    stream.seek(self._read_up_to.get(path, 0))
+                    for line in stream:
+                        if not line.endswith(b"\n"):
+                            break  # unterminated: its writer is still writing, or was killed
+                        self._read_up_to[path] = stream.tell()
+                        self._take(line)
 
     def _take(self, line: bytes) -> None:
         try:
@@ -116,31 +113,26 @@ class _Writer:
                         raise OSError(errno.ENOSPC, "the disk took only a part of the answer")
                     self._written += 1
                     number = self._written
-                self._flush(number)
+                with self._flushing:
+                    if self._flushed >= number:
+                        return  # another thread's fsync already covered this line
+                    with self._writing:
+                        opened, upto = self._file, self._written
+                    if opened is None:
+                        raise OSError(errno.EIO, "another answer could not be written")
+                    os.fsync(opened)
+                    self._flushed = upto
         except CacheError:
             with self._writing:
                 self._close()  # the next line starts a new file: nothing is appended to a partial line
             raise
 
-    def _flush(self, number: int) -> None:
-        with self._flushing:
-            if self._flushed >= number:
-                return  # another thread's fsync already covered this line
-            with self._writing:
-                file, upto = self._file, self._written
-            if file is None:
-                raise OSError(errno.EIO, "another answer could not be written")
-            os.fsync(file)
-            self._flushed = upto
-
     def _open(self) -> int:
         if self._file is None or self._owner != os.getpid():  # a forked process needs its own file
-            path = (
-                make_folder(self.folder, private=True)
-                / f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
-            )
+            name = f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
-            self._file, self._owner = os.open(path, flags, 0o600), os.getpid()
+            self._file = os.open(make_folder(self.folder, private=True) / name, flags, 0o600)
+            self._owner = os.getpid()
             sync_folder(self.folder)
         return self._file
 

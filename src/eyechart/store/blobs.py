@@ -80,10 +80,7 @@ class RemoteBlobs:
             raise missing_extra(str(error), "cloud") from error
         except ValueError as error:
             raise BlobError(
-                "{shown}: {reason}.",
-                advice="Set EYECHART_STORE to a folder, or s3://...",
-                shown=self.shown,
-                reason=error,
+                "{url}: {reason}.", advice="Set EYECHART_STORE to a folder, or s3://...", url=self.shown, reason=error
             ) from error
 
     def names(self) -> list[str]:
@@ -103,7 +100,7 @@ class RemoteBlobs:
             self.system.pipe_file(f"{self.root}/{name}", data)
         except Exception as error:
             raise self._failed("write to", error) from error
-        self._copy(name, data)
+        LocalBlobs(self.copies).write(name, data)
 
     def path(self, name: str) -> Path:
         """Return the local copy, downloading it if necessary."""
@@ -117,7 +114,7 @@ class RemoteBlobs:
                 ) from error
             except Exception as error:
                 raise self._failed("read", error) from error
-            self._copy(name, data)
+            LocalBlobs(self.copies).write(name, data)
         return copy
 
     def set_aside(self, name: str) -> None:
@@ -128,9 +125,6 @@ class RemoteBlobs:
                 self.system.mv(f"{self.root}/{name}", f"{self.root}/{DAMAGED}{name}")
         except Exception as error:
             raise self._failed("write to", error) from error
-
-    def _copy(self, name: str, data: bytes) -> None:
-        LocalBlobs(self.copies).write(name, data)
 
     def _failed(self, verb: str, error: Any) -> BlobError:
         """Wrap an error of any file system: each raises its own exception types."""

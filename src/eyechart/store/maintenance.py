@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,10 +45,7 @@ class CompactionSummary:
 
     def __add__(self, other: CompactionSummary) -> CompactionSummary:
         return CompactionSummary(
-            self.parts + other.parts,
-            self.merged + other.merged,
-            self.into + other.into,
-            self.damaged + other.damaged,
+            self.parts + other.parts, self.merged + other.merged, self.into + other.into, self.damaged + other.damaged
         )
 
 
@@ -96,55 +93,39 @@ def _size(blobs: LocalBlobs, name: str) -> int:
 
 def _sound_parts(blobs: LocalBlobs, names: Sequence[str]) -> tuple[list[_Part], list[str]]:
     """Verify all parts, including those that are kept: a duplicate may only be dropped in favour of a sound copy."""
-    found: dict[str, tuple[NDArray[np.uint8], tuple[str, int]]] = {}
+    found: list[tuple[str, NDArray[np.uint8], tuple[str, int]]] = []
     damaged: list[str] = []
     for name in names:
         try:
             keys, vectors = (read_tensor(blobs.path(name), tensor) for tensor in ("keys", "vectors"))
-            found[name] = keys, (vectors.dtype.str, vectors.shape[1])
+            found.append((name, keys, (vectors.dtype.str, vectors.shape[1])))
         except DamagedPartError as error:
             damaged.append(error.message)
         except GoneBlobError:
             continue
-    live = _live_rows([keys for keys, _ in found.values()])
-    return [
-        _Part(name, keys, form, _size(blobs, name), rows)
-        for (name, (keys, form)), rows in zip(found.items(), live, strict=True)
-    ], damaged
-
-
-def _live_rows(keys: Sequence[NDArray[np.uint8]]) -> list[NDArray[np.bool_]]:
-    """Return, for each part, a mask of the rows that a reader would use."""
-    if not keys:
-        return []
     index = KeyIndex()
-    index.add(keys, 0)
-    lengths = [len(rows) for rows in keys]
-    parts, rows = index.find(np.concatenate(keys))
-    own_part = np.repeat(np.arange(len(keys)), lengths)
-    own_row = np.concatenate([np.arange(length) for length in lengths])
-    live: NDArray[np.bool_] = (parts == own_part) & (rows == own_row)
-    return np.split(live, np.cumsum(lengths)[:-1])
+    index.add([keys for _, keys, _ in found], 0)
+    sound = []
+    for number, (name, keys, form) in enumerate(found):
+        parts, rows = index.find(keys)
+        live: NDArray[np.bool_] = (parts == number) & (rows == np.arange(len(keys)))
+        sound.append(_Part(name, keys, form, _size(blobs, name), live))
+    return sound, damaged
 
 
-def _batches(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
-    """Group parts into merges of about `LARGE` bytes: small parts, and parts with few live rows."""
-    batch: list[_Part] = []
+def _batches(parts: Iterable[_Part]) -> list[list[_Part]]:
+    """Group parts into merges of about `LARGE_PART` bytes: small parts, and parts with few live rows."""
+    batches: list[list[_Part]] = []
     size = 0.0
     for part in sorted(parts, key=lambda part: part.form):  # a stable sort: by name within a form
         if part.live_size >= LARGE_PART / 2:
             continue
-        if batch and (size >= LARGE_PART or part.form != batch[0].form):
-            yield from _worth_it(batch)
-            batch, size = [], 0.0
-        batch.append(part)
+        if not batches or size >= LARGE_PART or part.form != batches[-1][0].form:
+            batches.append([])
+            size = 0.0
+        batches[-1].append(part)
         size += part.live_size
-    yield from _worth_it(batch)
-
-
-def _worth_it(batch: list[_Part]) -> Iterator[list[_Part]]:
-    if len(batch) > 1 or any(part.live_size < part.size / 2 for part in batch):
-        yield batch
+    return [batch for batch in batches if len(batch) > 1 or batch[0].live_size < batch[0].size / 2]
 
 
 def _merge(blobs: LocalBlobs, batch: Sequence[_Part]) -> bool:
@@ -223,22 +204,17 @@ def list_cache(models: Mapping[str, str]) -> list[CacheItem]:
     Args:
         models: Names of models by fingerprint.
     """
-    items = (item for kind in KINDS for item in _items(kind, models))
+    items: list[CacheItem] = []
+    for kind in KINDS:
+        root = _folder(kind)
+        found = _entries(kind, root) if root and root.is_dir() else []
+        if kind in LARGE_KINDS:
+            named = ((path, models.get(path.name, path.name)) for path in found)
+            items += [CacheItem(kind, name, path, *_size_of_files([path])) for path, name in named]
+        elif root and found:
+            items.append(CacheItem(kind, "", root, *_size_of_files(found)))
     order = list(KINDS)
     return sorted(items, key=lambda item: (order.index(item.kind), -item.size, item.name))
-
-
-def _items(kind: str, models: Mapping[str, str]) -> Iterator[CacheItem]:
-    root = _folder(kind)
-    if root is None or not root.is_dir():
-        return
-    found = _entries(kind, root)
-    if kind not in LARGE_KINDS:
-        if found:
-            yield CacheItem(kind, "", root, *_size_of_files(found))
-        return
-    for path in found:
-        yield CacheItem(kind, models.get(path.name, path.name), path, *_size_of_files([path]))
 
 
 def _entries(kind: str, root: Path) -> list[Path]:
@@ -258,17 +234,11 @@ def _folder(kind: str) -> Path | None:
     return found.folder if isinstance(found, LocalBlobs) else None
 
 
-def _size_of_files(paths: Iterable[Path]) -> tuple[int, int]:
+def _size_of_files(paths: Sequence[Path]) -> tuple[int, int]:
     """Return the total bytes and number of files."""
-    sizes = [file.lstat().st_size for path in paths for file in _files(path)]
-    return sum(sizes), len(sizes)
-
-
-def _files(path: Path) -> Iterator[Path]:
-    if not path.is_dir():
-        yield path
-    for where, _, names in os.walk(path):
-        yield from (Path(where) / name for name in names)
+    files = [path for path in paths if not path.is_dir()]
+    files += [Path(where) / name for path in paths for where, _, names in os.walk(path) for name in names]
+    return sum(file.lstat().st_size for file in files), len(files)
 
 
 def remove(item: CacheItem) -> None:

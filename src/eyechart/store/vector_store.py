@@ -55,14 +55,13 @@ class KeyIndex:
 
     def add(self, parts: Sequence[Digests], first: int) -> None:
         """Add whole parts, numbered from ``first``."""
-        halves = [np.ascontiguousarray(keys).view(np.uint64) for keys in parts if len(keys)]
-        numbers = [first + i for i, keys in enumerate(parts) if len(keys)]
-        if not halves:
+        runs = []
+        for number, keys in enumerate(parts, first):
+            half = np.ascontiguousarray(keys).view(np.uint64)
+            if len(keys):
+                runs.append(_Run(half[:, 0], half[:, 1], np.full(len(half), number, np.int32), np.arange(len(half))))
+        if not runs:
             return
-        runs = [
-            _Run(half[:, 0], half[:, 1], np.full(len(half), number, np.int32), np.arange(len(half)))
-            for half, number in zip(halves, numbers, strict=True)
-        ]
         length = sum(map(len, runs))
         while self._runs and len(self._runs[-1]) < 2 * length:
             runs.insert(0, self._runs.pop())
@@ -209,12 +208,19 @@ class VectorTable:
         """Return a mask of the keys without a vector; keys in damaged parts are missing."""
         return self._find(digests)[0] < 0
 
-    def _find(self, digests: Digests) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def _find(self, digests: Digests) -> Found:
         """Return the part of each key, or -1, and its row there. Every returned part has been verified."""
         while True:
             parts, rows = self._index.find(digests)
+            damaged = []
             try:
-                damaged = [n for n in np.unique(parts[parts >= 0]) if not self._is_sound(self._parts[n])]
+                for number in np.unique(parts[parts >= 0]):
+                    name = self._parts[number]
+                    if name not in self._verified:  # once per process
+                        if self._sound_tensor(name, "vectors") is None:
+                            damaged.append(number)
+                        else:
+                            self._verified.add(name)
             except GoneBlobError:
                 self._reopen()
                 continue
@@ -255,26 +261,22 @@ class VectorTable:
                     sum=int((parts < 0).sum()),
                     n=len(digests),
                 )
+            out: Vectors | None = None
+            order = np.argsort(parts, kind="stable")  # each part is read once
             try:
-                return self._gather(parts, rows)
+                for chosen in np.split(order, np.flatnonzero(np.diff(parts[order])) + 1) if len(order) else ():
+                    vectors = read_tensor(self._blobs.path(self._parts[parts[chosen[0]]]), "vectors", verify=False)
+                    if out is None:
+                        out = np.empty((len(parts), vectors.shape[1]), np.float32)
+                    elif out.shape[1] != vectors.shape[1]:
+                        raise ModelError(
+                            "The model returned vectors of {a} and {b} dimensions.", a=out.shape[1], b=vectors.shape[1]
+                        )
+                    out[chosen] = vectors[rows[chosen]]
             except GoneBlobError:
                 self._reopen()
-
-    def _gather(self, parts: NDArray[np.int32], rows: NDArray[np.int64]) -> Vectors:
-        out: Vectors | None = None
-        order = np.argsort(parts, kind="stable")
-        for chosen in np.split(order, np.flatnonzero(np.diff(parts[order])) + 1) if len(order) else ():
-            vectors = read_tensor(self._blobs.path(self._parts[parts[chosen[0]]]), "vectors", verify=False)
-            if out is None:
-                out = np.empty((len(parts), vectors.shape[1]), np.float32)
-            elif out.shape[1] != vectors.shape[1]:
-                raise ModelError(
-                    "The model returned vectors of {shape} and of {shape2} dimensions.",
-                    shape=out.shape[1],
-                    shape2=vectors.shape[1],
-                )
-            out[chosen] = vectors[rows[chosen]]
-        return out if out is not None else np.empty((0, 0), np.float32)
+                continue
+            return out if out is not None else np.empty((0, 0), np.float32)
 
     def refresh(self) -> None:
         """Index parts that other processes have added."""
@@ -298,12 +300,6 @@ class VectorTable:
         """Reload all parts: one is missing, and its rows may be in another."""
         self._parts, self._index = [], KeyIndex()
         self.refresh()
-
-    def _is_sound(self, name: str) -> bool:
-        """Verify the vectors of a part, once per process."""
-        if name not in self._verified and self._sound_tensor(name, "vectors") is not None:
-            self._verified.add(name)
-        return name in self._verified
 
     def _sound_tensor(self, name: str, key: str) -> NDArray[Any] | None:
         """Read and verify a tensor of a part; a damaged part is set aside."""

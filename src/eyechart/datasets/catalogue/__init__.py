@@ -17,6 +17,10 @@ exist), ``splits`` (the source's name by ours), ``languages`` (if it has fewer t
 ``modelscope`` (dataset repositories), ``base`` (another entry whose images are used), ``download`` (false if its
 library can no longer download it); further keys are for the reader. Sources are tried in order: first those with local
 data, then those that can be downloaded.
+
+Built-in files leave out what follows from other fields: an entry takes the fields that it lacks, except ``title`` and
+``datacomp``, from the earlier entry that it ``extends``, else from ``[defaults]``. ``{name}`` is the last part of its
+name. `_complete` derives the rest.
 """
 
 from __future__ import annotations
@@ -131,21 +135,23 @@ def make_entry(name: str, values: Any, where: str) -> CatalogueEntry:
             name=name,
             problems="\n  ".join(problems),
         )
-    known = {key: _frozen(value) for key, value in values.items() if key not in ("sources", "manual")}
+    known = _frozen(values)
     if values["languages"] == FLORES:
         known["languages"] = flores_codes()
-    sources = tuple(_make_source(source) for source in values["sources"])
-    manual = Manual(**values["manual"]) if "manual" in values else None
-    return CatalogueEntry(name=name, sources=sources, manual=manual, **known)
+    known["sources"] = tuple(
+        Source(
+            **{key: value for key, value in _frozen(source).items() if key in _SOURCE_FIELDS},
+            settings={key: value for key, value in source.items() if key not in _SOURCE_FIELDS},
+        )
+        for source in values["sources"]
+    )
+    if "manual" in values:
+        known["manual"] = Manual(**values["manual"])
+    return CatalogueEntry(name=name, **known)
 
 
-def _make_source(values: Mapping[str, Any]) -> Source:
-    own = {key: _frozen(value) for key, value in values.items() if key in _SOURCE_FIELDS}
-    return Source(**own, settings={key: value for key, value in values.items() if key not in own})
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _frozen(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
 def _is_texts(value: Any) -> bool:
@@ -256,6 +262,8 @@ def load_catalogue(files: Sequence[str] = ()) -> Catalogue:
 @cache
 def _load(files: tuple[str, ...]) -> Catalogue:
     base = _built_in()
+    if not files:
+        return base
     entries, collections = dict(base.entries), dict(base.collections)
     for file in files:
         data = _read_user_file(Path(file))
@@ -266,12 +274,12 @@ def _load(files: tuple[str, ...]) -> Catalogue:
                 )
         entries |= {name: make_entry(name, values, file) for name, values in data.get("datasets", {}).items()}
         collections |= {name: tuple(members) for name, members in data.get("collections", {}).items()}
-    return Catalogue(entries, collections, _aliases(entries))
+    return Catalogue(entries, collections, _aliases({name: entry.aliases for name, entry in entries.items()}))
 
 
 @cache
 def _built_in() -> Catalogue:
-    entries: dict[str, CatalogueEntry] = {}
+    tables: dict[str, Any] = {}
     collections: dict[str, tuple[str, ...]] = {}
     for file in sorted(resources.files(__package__).iterdir(), key=lambda item: item.name):
         if not file.name.endswith(".toml"):
@@ -279,32 +287,98 @@ def _built_in() -> Catalogue:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
         if file.name == COLLECTIONS:
             collections = {name: tuple(members) for name, members in data.items()}
-        else:
-            entries |= {
-                name: make_entry(name, values | catalogue_facts(name), file.name) for name, values in data.items()
-            }
-    return Catalogue(entries, collections, _aliases(entries))
+            continue
+        defaults = data.pop("defaults")
+        for name, own in data.items():
+            inherited = tables[own.pop("extends")] if "extends" in own else defaults
+            tables[name] = {key: inherited[key] for key in inherited if key not in ("title", "datacomp")} | own
+    aliases = _aliases({name: catalogue_facts(name).get("aliases", ()) for name in tables})
+    return Catalogue(_BuiltInEntries(tables), collections, aliases)
 
 
-def _aliases(entries: Mapping[str, CatalogueEntry]) -> dict[str, str]:
+class _BuiltInEntries(Mapping[str, CatalogueEntry]):
+    """The built-in entries, each converted on first use."""
+
+    def __init__(self, tables: Mapping[str, Any]) -> None:
+        self._tables = tables
+        self._entries: dict[str, CatalogueEntry] = {}
+
+    def __getitem__(self, name: str) -> CatalogueEntry:
+        if name not in self._entries:
+            values = _complete(name, self._tables[name]) | catalogue_facts(name)
+            self._entries[name] = make_entry(name, values, "built-in catalogue")
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+
+def _complete(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Derive the fields that an entry of a built-in file leaves out.
+
+    ``chance`` is that of its ``classes``; ``languages`` are those of ``classes_by_language``, a list of pairs.
+    DataComp's ``metric`` and ``random`` score are the entry's metric and chance; false means that DataComp has none.
+    """
+    full = _with_name(name, values)
+    if full["kind"] == "classification" and "classes" in full:
+        full.setdefault("chance", round(1 / full["classes"], 6))
+    if "classes_by_language" in full:
+        full["classes_by_language"] = dict(full["classes_by_language"])
+        full["languages"] = list(full["classes_by_language"])
+    if "datacomp" in full:
+        known = {"name": "", "size": 0, "metric": full["metric"], "random": full.get("chance")} | full["datacomp"]
+        full["datacomp"] = {key: value for key, value in known.items() if value}
+    full["sources"] = [_complete_source(name, source) for source in full["sources"]]
+    return full
+
+
+def _complete_source(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Derive the fields of a source: ``wds`` is the owner of its repositories, ``splits`` are those of VTAB."""
+    full = _with_name(name, values)
+    if owner := full.pop("wds", ""):
+        full["reader"] = "wds"
+        full["huggingface"] = f"{owner}/wds_{name.replace('/', '-')}"
+        full["modelscope"] = f"{owner}/wds_{name.replace('/', '_')}"
+    if full.get("reader") == "tfds":
+        derived = {"label": "label", "present": [full["dataset"].partition("/")[0]]}
+        full = derived | full | {"splits": _vtab_splits(**full.get("splits", {}))}
+    return full
+
+
+def _with_name(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    last = name.rpartition("/")[2]
+    return {key: value.replace("{name}", last) if isinstance(value, str) else value for key, value in values.items()}
+
+
+def _vtab_splits(train: str = "train", val: str = "validation", test: str = "test") -> dict[str, str]:
+    """Add the joined splits of VTAB and its first 800 and 200 samples, as expressions of TensorFlow Datasets."""
+    source, _, cut = val.partition("[")
+    start, _, stop = cut.removesuffix("]").partition(":")
+    adjacent = train == f"train[:{start}]"
+    trainval = f"train[:{stop}]".removesuffix("[:]") if adjacent else f"{train}+{val}"
+    splits = {"train": train, "val": val, "trainval": trainval, "test": test, "train800": "train[:800]"}
+    if not start.endswith("%"):
+        val200 = f"{source}[{start}:{int(start or 0) + 200}]"
+        splits |= {"val200": val200, "train800val200": f"train[:800]+{val200}"}
+    return splits
+
+
+def _aliases(names: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the name for each spelling: itself, an alias, or ``vtab_x`` for ``vtab/x``."""
     found: dict[str, str] = {}
-    for alias, name in _spellings(entries):
-        if found.setdefault(alias, name) != name:
-            raise UsageError(
-                "The catalogue alias {alias!r} is ambiguous: {found!r} and {name!r}.",
-                alias=alias,
-                found=found[alias],
-                name=name,
-            )
+    for name, aliases in names.items():
+        for spelling in (name, *aliases, name.replace("vtab/", "vtab_")):
+            if found.setdefault(spelling.lower(), name) != name:
+                raise UsageError(
+                    "The catalogue alias {alias!r} is ambiguous: {found!r} and {name!r}.",
+                    alias=spelling.lower(),
+                    found=found[spelling.lower()],
+                    name=name,
+                )
     return found
-
-
-def _spellings(entries: Mapping[str, CatalogueEntry]) -> Iterator[tuple[str, str]]:
-    for entry in entries.values():
-        for name in (entry.name, *entry.aliases):
-            yield name.lower(), entry.name
-        if entry.name.startswith("vtab/"):
-            yield entry.name.lower().replace("/", "_", 1), entry.name
 
 
 def _read_user_file(path: Path) -> dict[str, Any]:
@@ -316,8 +390,7 @@ def _read_user_file(path: Path) -> dict[str, Any]:
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError("{path} is not valid TOML ({reason}).", path=path, reason=error) from error
-    unknown = set(data) - {"datasets", "collections"}
-    if unknown:
+    if unknown := set(data) - {"datasets", "collections"}:
         raise UsageError(
             "{path}: unknown table {unknown!r}.",
             advice="A catalogue file may contain [datasets.NAME] and [collections] tables.",
@@ -327,7 +400,7 @@ def _read_user_file(path: Path) -> dict[str, Any]:
     if not all(isinstance(table, dict) for table in data.values()):
         raise UsageError("{path}: datasets and collections must be tables.", path=path)
     for name, members in data.get("collections", {}).items():
-        if not isinstance(members, list) or not all(isinstance(member, str) for member in members):
+        if not _is_texts(members):
             raise UsageError("{path}: the collection {name!r} must be a list of names.", path=path, name=name)
     return data
 

@@ -48,10 +48,14 @@ def no_dataset(address: str) -> DataError:
 def not_allowed(address: str) -> DataError:
     """Create the error for a location that requires a login."""
     return DataError(
-        "{address} denies access.",
-        advice="Accept its terms on its page, and log in with the hub's tool.",
-        address=address,
+        "{url} denies access.", advice="Accept its terms on its page, and log in with the hub's tool.", url=address
     )
+
+
+def not_listed(address: str, name: str) -> DataError:
+    """Create the error for a shard that the server does not have."""
+    advice = "The remote copy is incomplete: nshards.txt counts this file."
+    return DataError("{address} does not contain {name}.", advice=advice, address=address, name=name)
 
 
 def not_cached(address: str, name: str) -> NotHereError:
@@ -69,10 +73,7 @@ def not_cached(address: str, name: str) -> NotHereError:
 def changed(address: str, what: str) -> DataError:
     """Create the error for a file or response that is not as announced."""
     return DataError(
-        "{address}: {what}.",
-        advice="Try again; if the error persists, the remote copy is damaged.",
-        address=address,
-        what=what,
+        "{url}: {what}.", advice="Try again; if the error persists, the remote copy is damaged.", url=address, what=what
     )
 
 
@@ -109,16 +110,11 @@ def is_internal(host: str) -> bool:
 
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:
-    if inner := list(_carried(address)):
-        return all(map(_is_public, inner))
+    carried = [IPv4Address(int(address) >> bits & 0xFFFFFFFF) for network, bits in _CARRIERS if address in network]
+    if carried:
+        return all(map(_is_public, carried))
     special = address.is_multicast or any(address in network for network in _NOT_PUBLIC)
     return address.is_global and not special and (address.version == 4 or address in _UNICAST)
-
-
-def _carried(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address]:
-    for network, bits in _CARRIERS:
-        if address in network:
-            yield IPv4Address(int(address) >> bits & 0xFFFFFFFF)
 
 
 # Resumable downloads: partial files are kept next to the target, and the rest is requested by Range.
@@ -203,12 +199,6 @@ def _validator(response: httpx2.Response) -> str:
     return str(modified) if age >= SETTLED else ""
 
 
-def read_small(client: httpx2.Client, url: str) -> bytes | None:
-    """Read a small file into memory; None if the server does not have it."""
-    answer = request(client, "GET", url)
-    return None if answer is None else answer[1]
-
-
 def request(client: httpx2.Client, method: str, url: str) -> tuple[httpx2.Response, bytes] | None:
     """Send a request with retries and read its response, which must be small; None for 404.
 
@@ -218,31 +208,26 @@ def request(client: httpx2.Client, method: str, url: str) -> tuple[httpx2.Respon
     import httpx2
 
     for failures in range(1, QUICK.tries + 1):
+        content = bytearray()
         try:
             with client.stream(method, url, headers=_PLAIN if method == "HEAD" else None) as response:
-                content = _content(response, url)
+                for chunk in response.iter_bytes():
+                    content += chunk
+                    if len(content) > MAX_SMALL:
+                        raise changed(redact_url(url), UserMessage("the file is larger than {n} bytes", n=MAX_SMALL))
         except httpx2.RequestError as error:
             problem = no_network(redact_url(url), error)
         else:
             if response.status_code in (404, 410):
                 return None
             if response.is_success:
-                return response, content
+                return response, bytes(content)
             problem = _refusal(response, url)
             if not is_retried(response.status_code):
                 break
         if failures < QUICK.tries:
             time.sleep(QUICK.wait(failures))
     raise problem
-
-
-def _content(response: httpx2.Response, url: str) -> bytes:
-    content = bytearray()
-    for chunk in response.iter_bytes():
-        content += chunk
-        if len(content) > MAX_SMALL:
-            raise changed(redact_url(url), UserMessage("the file is larger than {n} bytes", n=MAX_SMALL))
-    return bytes(content)
 
 
 def refuse_inward(response: httpx2.Response) -> None:
@@ -254,18 +239,15 @@ def refuse_inward(response: httpx2.Response) -> None:
         return
     import httpx2
 
+    source = redact_url(str(response.url))
     try:
         target = response.url.join(response.headers["location"])
     except httpx2.InvalidURL as error:
-        raise changed(
-            redact_url(str(response.url)), UserMessage("it redirects to an invalid URL ({reason})", reason=error)
-        ) from error
+        raise changed(source, UserMessage("it redirects to an invalid URL ({reason})", reason=error)) from error
     inward = is_internal(target.host) and not is_internal(response.url.host)
     if inward or (response.url.scheme == "https" and target.scheme != "https"):
-        raise changed(
-            redact_url(str(response.url)),
-            UserMessage("unsafe redirect to {target}, not followed", target=redact_url(str(target))),
-        )
+        what = UserMessage("unsafe redirect to {target}, not followed", target=redact_url(str(target)))
+        raise changed(source, what)
 
 
 def download(
@@ -298,9 +280,31 @@ def download(
                         redact_url(url), UserMessage("the transfer keeps stopping ({reason})", reason=broken)
                     ) from broken
                 time.sleep(RETRY.wait(failures) if broken.wait is None else broken.wait)
-        _check(part, url, head, md5)
+        try:
+            _check(part, url, head, md5)
+        except DataError:
+            part.unlink()
+            raise
         part.replace(target)
         sync_folder(target.parent)
+
+
+def _check(part: Path, url: str, head: ResponseHead, md5: str) -> None:
+    size = _size(part)
+    if head.size is not None and size != head.size:
+        raise changed(redact_url(url), UserMessage("received {n} bytes instead of {size}", n=size, size=head.size))
+    if not md5:
+        return
+    with part.open("rb") as stream:
+        found = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if found != md5:
+        raise DataError(
+            "{url} is not the expected file: its MD5 digest is {found}, not {md5}.",
+            advice="It may be a new version, which you can use if you trust it.",
+            url=redact_url(url),
+            found=found,
+            md5=md5,
+        )
 
 
 def _continue(client: httpx2.Client, url: str, part: Path, head: ResponseHead, *, resumes: bool) -> Iterator[int]:
@@ -320,7 +324,9 @@ def _continue(client: httpx2.Client, url: str, part: Path, head: ResponseHead, *
             if not response.is_success:
                 raise _refusal(response, url)
             resumed = response.status_code == httpx2.codes.PARTIAL_CONTENT
-            if resumed and not _continues(response, start, head):
+            sent = response.headers.get("content-range", f"bytes {start}-")
+            same = sent.startswith(f"bytes {start}-") and _version(response) in ("", head.version)
+            if resumed and not same:
                 part.unlink()
                 raise _BrokenError("the server sent a different range or version")
             with open_plain(part, "ab" if resumed else "wb") as stream:
@@ -333,31 +339,6 @@ def _continue(client: httpx2.Client, url: str, part: Path, head: ResponseHead, *
         raise _BrokenError(str(error) or type(error).__name__) from error
     if head.size is not None and _size(part) < head.size:
         raise _BrokenError(f"{_size(part)} of {head.size} bytes")
-
-
-def _continues(response: httpx2.Response, start: int, head: ResponseHead) -> bool:
-    """True if a partial response continues at the requested position of the same file."""
-    sent = response.headers.get("content-range", f"bytes {start}-")
-    return sent.startswith(f"bytes {start}-") and _version(response) in ("", head.version)
-
-
-def _check(part: Path, url: str, head: ResponseHead, md5: str) -> None:
-    size = _size(part)
-    if head.size is not None and size != head.size:
-        part.unlink()
-        raise changed(redact_url(url), UserMessage("received {n} bytes instead of {size}", n=size, size=head.size))
-    if md5:
-        with part.open("rb") as stream:
-            found = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-        if found != md5:
-            part.unlink()
-            raise DataError(
-                "{url} is not the expected file: its MD5 digest is {found}, not {md5}.",
-                advice="It may be a new version, which you can use if you trust it.",
-                url=redact_url(url),
-                found=found,
-                md5=md5,
-            )
 
 
 def _refusal(response: httpx2.Response, url: str) -> DataError:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from eyechart.datasets.locations import beyond
-from eyechart.datasets.remote.download import changed, no_dataset, no_network, not_allowed, not_cached
-from eyechart.datasets.remote.mirror import Mirror
-from eyechart.errors import DataError, import_extra
+from eyechart.datasets.remote.download import changed, no_dataset, no_network, not_allowed, not_cached, not_listed
+from eyechart.datasets.remote.mirror import MirroredFiles
+from eyechart.errors import import_extra
 from eyechart.io.digests import file_digest
 from eyechart.io.progress import Bar, NoProgress, Progress
 from eyechart.messages import UserMessage
@@ -37,7 +37,7 @@ class RemoteFile:
 
 
 @dataclass(frozen=True)
-class HubFiles(ABC):
+class HubFiles(MirroredFiles):
     """Files of one revision of a dataset repository."""
 
     repo: str
@@ -56,10 +56,6 @@ class HubFiles(ABC):
     def folder(self) -> Path:
         """The mirror in the cache."""
         return self.cache / self.site / f"{self.repo.replace('/', '--')}--{self.revision.replace('/', '--')}"
-
-    @property
-    def _mirror(self) -> Mirror:
-        return Mirror(self.folder)
 
     @cached_property
     def tree(self) -> dict[str, RemoteFile]:
@@ -88,35 +84,35 @@ class HubFiles(ABC):
 
     def version(self, name: str) -> str:
         """Return the digest that the hub lists, or offline the one it listed at download."""
-        listed = self._mirror.note(name).version if self.offline else self.tree[name].version
+        listed = self.note(name).version if self.offline else self.tree[name].version
         return listed or file_digest(self.fetch(name, NoProgress())).hex()
 
     def fetch(self, name: str, progress: Progress) -> Path:
         """Download a file and verify it; the libraries resume."""
-        path = self.folder / name
-        if self._mirror.is_intact(name) and (self.offline or self._is_current(name)):
-            return path
+        path, note = self.folder / name, self.note(name)
         if self.offline:
-            raise not_cached(self.address, name)
+            if not self.is_intact(name):
+                raise not_cached(self.address, name)
+            return path
         if name not in self.tree:
-            raise DataError(
-                "{address} does not contain {name}.",
-                advice="The remote copy is incomplete: nshards.txt counts this file.",
-                address=self.address,
-                name=name,
-            )
+            raise not_listed(self.address, name)
+        remote = self.tree[name]
+        # Files of the same size may differ, so only a version that the hub lists is trusted.
+        current = remote.version and (remote.version, remote.size) == (note.version, note.size)
+        if current and self.is_intact(name):
+            return path
         path.unlink(missing_ok=True)  # the libraries may keep a file that was modified
-        with progress.step(UserMessage("downloading {name}", name=name), self.tree[name].size) as bar:
+        with progress.step(UserMessage("downloading {name}", name=name), remote.size) as bar:
             path = self._download(name, bar)
-        self._check_digest(name, path)
-        self._mirror.check_tar(name, self.address)
-        self._mirror.note_fetched(name, self.tree[name].version)
+        if remote.sha256:
+            with path.open("rb") as stream:
+                found = hashlib.file_digest(stream, "sha256").hexdigest()
+            if found != remote.sha256:
+                path.unlink()
+                raise changed(self.address, UserMessage("the SHA-256 of {name} differs from the listed one", name=name))
+        self.check_tar(name, self.address)
+        self.note_fetched(name, remote.version)
         return path
-
-    def _is_current(self, name: str) -> bool:
-        """True if the mirror has the listed version: files of the same size may differ."""
-        remote, note = self.tree.get(name), self._mirror.note(name)
-        return bool(remote and remote.version and (remote.version, remote.size) == (note.version, note.size))
 
     def unread(self, split: str, count: int) -> list[str]:
         """List the extra tar files on the hub; offline they are unknown."""
@@ -140,16 +136,6 @@ class HubFiles(ABC):
         with self.errors():
             return self.download(name, bar)
 
-    def _check_digest(self, name: str, path: Path) -> None:
-        expected = self.tree[name].sha256
-        if not expected:
-            return
-        with path.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
-        if found != expected:
-            path.unlink()
-            raise changed(self.address, UserMessage("the SHA-256 of {name} differs from the listed one", name=name))
-
     @abstractmethod
     def list_files(self) -> dict[str, RemoteFile]:
         """Request the list of all files."""
@@ -158,9 +144,24 @@ class HubFiles(ABC):
     def download(self, name: str, bar: Bar) -> Path:
         """Download a file into `folder` with the library, reporting its bytes."""
 
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Convert the library's errors to ours."""
+        refused, unknown, unreachable, other = self.error_types()
+        try:
+            yield
+        except refused as error:
+            raise not_allowed(self.address) from error
+        except unknown as error:
+            raise no_dataset(self.address) from error
+        except unreachable as error:
+            raise no_network(self.address, error) from error
+        except other as error:
+            raise changed(self.address, UserMessage("the hub returned an error ({reason})", reason=error)) from error
+
     @abstractmethod
-    def errors(self) -> Any:
-        """Return a context that converts the library's errors to ours."""
+    def error_types(self) -> Sequence[Any]:
+        """Return the library's exceptions: access refused, repository unknown, hub unreachable, everything else."""
 
 
 # Dataset repositories on the Hugging Face hub, through its client library.
@@ -173,7 +174,8 @@ class HuggingFaceFiles(HubFiles):
 
     def list_files(self) -> dict[str, RemoteFile]:
         """Request the repository's metadata with all its files."""
-        api = import_extra("huggingface_hub", "hub").HfApi(endpoint=_endpoint())
+        # The library itself reads the variable of the user's mirror only on import.
+        api = import_extra("huggingface_hub", "hub").HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
         info = api.dataset_info(self.repo, revision=self.revision, files_metadata=True)
         return {
             file.rfilename: RemoteFile(file.size or 0, file.lfs.sha256 if file.lfs else None, file.blob_id)
@@ -189,27 +191,22 @@ class HuggingFaceFiles(HubFiles):
                 repo_type="dataset",
                 revision=self.revision,
                 local_dir=self.folder,
-                endpoint=_endpoint(),
+                endpoint=os.environ.get("HF_ENDPOINT"),
                 tqdm_class=partial(_HubBar, bar),
             )
         )
 
-    @contextmanager
-    def errors(self) -> Iterator[None]:
-        """Convert errors: gated, unknown, unreachable, everything else."""
+    def error_types(self) -> Sequence[Any]:
+        """Return the exceptions of ``huggingface_hub``."""
         import httpx2
 
         errors = import_extra("huggingface_hub.errors", "hub")
-        try:
-            yield
-        except errors.GatedRepoError as error:
-            raise not_allowed(self.address) from error
-        except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
-            raise no_dataset(self.address) from error
-        except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError, httpx2.TransportError) as error:
-            raise no_network(self.address, error) from error
-        except (errors.HfHubHTTPError, errors.EntryNotFoundError) as error:
-            raise changed(self.address, UserMessage("the hub returned an error ({reason})", reason=error)) from error
+        return (
+            errors.GatedRepoError,
+            (errors.RepositoryNotFoundError, errors.RevisionNotFoundError),
+            (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError, httpx2.TransportError),
+            (errors.HfHubHTTPError, errors.EntryNotFoundError),
+        )
 
 
 class _HubBar:
@@ -231,11 +228,6 @@ class _HubBar:
 
     def close(self) -> None:
         """Nothing to close."""
-
-
-def _endpoint() -> str | None:
-    """Return the user's mirror; the library itself reads this variable only on import."""
-    return os.environ.get("HF_ENDPOINT")
 
 
 class ModelScopeFiles(HubFiles):
@@ -268,20 +260,11 @@ class ModelScopeFiles(HubFiles):
             )
         )
 
-    @contextmanager
-    def errors(self) -> Iterator[None]:
-        """Convert errors: refused, unknown, unreachable, everything else."""
+    def error_types(self) -> Sequence[Any]:
+        """Return the exceptions of ``modelscope_hub``."""
         hub = import_extra("modelscope_hub", "hub")
-        try:
-            yield
-        except (hub.AuthenticationError, hub.PermissionDeniedError) as error:
-            raise not_allowed(self.address) from error
-        except hub.NotExistError as error:
-            raise no_dataset(self.address) from error
-        except (hub.NetworkError, ConnectionError) as error:
-            raise no_network(self.address, error) from error
-        except hub.HubError as error:
-            raise changed(self.address, UserMessage("the hub returned an error ({reason})", reason=error)) from error
+        refused = (hub.AuthenticationError, hub.PermissionDeniedError)
+        return refused, hub.NotExistError, (hub.NetworkError, ConnectionError), hub.HubError
 
 
 class _ScopeBar:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -29,42 +30,36 @@ class DownloadNote:
 UNKNOWN = DownloadNote()
 
 
-@dataclass(frozen=True)
-class Mirror:
-    """A folder of downloaded files."""
+class MirroredFiles(ABC):
+    """Remote files that are downloaded to a folder."""
 
-    folder: Path
-
-    def path(self, name: str) -> Path:
-        """Return the path of a file in the mirror."""
-        return self.folder / name
+    @property
+    @abstractmethod
+    def folder(self) -> Path:
+        """The mirror in the cache."""
 
     def note(self, name: str) -> DownloadNote:
         """Read the note of a file; `UNKNOWN` if there is none or it is damaged."""
         try:
-            return DownloadNote(**json.loads(self._note(name).read_text(encoding="utf-8")))
+            return DownloadNote(**json.loads(self._note_path(name).read_text(encoding="utf-8")))
         except (FileNotFoundError, *DAMAGED):
             return UNKNOWN
 
     def write_note(self, name: str, note: DownloadNote) -> None:
         """Write the note of a file, if it changes."""
         if self.note(name) != note:
-            write_atomic(self._note(name), json.dumps(asdict(note)).encode())
+            write_atomic(self._note_path(name), json.dumps(asdict(note)).encode())
 
     def note_fetched(self, name: str, version: str) -> None:
         """Record that the mirrored file is this version of the remote one."""
-        path = self.path(name)
+        path = self.folder / name
         self.write_note(name, DownloadNote(path.stat().st_size, version, file_digest(path).hex()))
 
     def is_intact(self, name: str) -> bool:
         """True if the mirrored file is unchanged since its download."""
-        note, path = self.note(name), self.path(name)
-        return (
-            bool(note.digest)
-            and path.is_file()
-            and path.stat().st_size == note.size
-            and file_digest(path).hex() == note.digest
-        )
+        note, path = self.note(name), self.folder / name
+        same_size = path.is_file() and path.stat().st_size == note.size
+        return bool(note.digest) and same_size and file_digest(path).hex() == note.digest
 
     def check_tar(self, name: str, address: str) -> None:
         """Delete a shard that is already truncated on the server.
@@ -74,10 +69,11 @@ class Mirror:
         """
         if not name.endswith(".tar"):
             return
+        path = self.folder / name
         try:
-            check_whole(self.path(name))
+            check_whole(path)
         except DataError as error:
-            self.path(name).unlink()
+            path.unlink()
             raise DataError(
                 "{address}/{name} is truncated on the server: it has no end mark.",
                 advice="Report it to the owner of the data; downloading it again will not help.",
@@ -85,5 +81,5 @@ class Mirror:
                 name=name,
             ) from error
 
-    def _note(self, name: str) -> Path:
+    def _note_path(self, name: str) -> Path:
         return self.folder / NOTES / f"{name.replace('/', '--')}.json"

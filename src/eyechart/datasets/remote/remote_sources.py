@@ -18,10 +18,11 @@ from eyechart.datasets.remote.download import (
     download,
     no_dataset,
     not_cached,
+    not_listed,
     read_head,
-    read_small,
+    request,
 )
-from eyechart.datasets.remote.mirror import UNKNOWN, DownloadNote, Mirror
+from eyechart.datasets.remote.mirror import UNKNOWN, DownloadNote, MirroredFiles
 from eyechart.errors import DataError
 from eyechart.io.digests import digest_bytes, file_digest
 from eyechart.io.files import write_atomic
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class HttpFiles:
+class HttpFiles(MirroredFiles):
     """Files under one URL, mirrored in the cache."""
 
     root: str
@@ -58,10 +59,6 @@ class HttpFiles:
         return self.cache / f"{parts.hostname}-{parts.port or parts.scheme}" / name
 
     @property
-    def _mirror(self) -> Mirror:
-        return Mirror(self.folder)
-
-    @property
     def _client(self) -> httpx2.Client:
         return client_for(self.root)
 
@@ -71,17 +68,17 @@ class HttpFiles:
         if self.offline:
             if self._known(name).missing:
                 return None
-            if not self._mirror.is_intact(name):
+            if not self.is_intact(name):
                 raise not_cached(self.address, name)
             return path
-        data = read_small(self._client, self._url(name))
-        if data is None:
+        answer = request(self._client, "GET", self._url(name))
+        if answer is None:
             path.unlink(missing_ok=True)
-            self._mirror.write_note(name, DownloadNote(missing=True))
+            self.write_note(name, DownloadNote(missing=True))
             return None
-        if not path.is_file() or path.read_bytes() != data:
-            write_atomic(path, data)
-        self._mirror.note_fetched(name, "")
+        if not path.is_file() or path.read_bytes() != answer[1]:
+            write_atomic(path, answer[1])
+        self.note_fetched(name, "")
         return path
 
     def size(self, name: str) -> int | None:
@@ -95,19 +92,14 @@ class HttpFiles:
 
     def version(self, name: str) -> str:
         """Return the version that the server stated last, or the digest of the content if it stated none."""
-        note = self._mirror.note(name)
+        note = self.note(name)
         return f"{note.size} {note.version}" if note.version else file_digest(self.fetch(name, NoProgress())).hex()
 
     def fetch(self, name: str, progress: Progress) -> Path:
         """Download the file, unless this version is cached."""
         head = self._head(name)
         if head is None:
-            raise DataError(
-                "{address} does not contain {name}.",
-                advice="The remote copy is incomplete: nshards.txt counts this file.",
-                address=self.address,
-                name=name,
-            )
+            raise not_listed(self.address, name)
         path = self.folder / name
         if self._is_here(name, head):
             return path
@@ -116,8 +108,8 @@ class HttpFiles:
         with alone(path):
             if not self._is_here(name, head):
                 download(self._client, self._url(name), path, head, progress)
-                self._mirror.check_tar(name, self.address)
-                self._mirror.note_fetched(name, head.version)
+                self.check_tar(name, self.address)
+                self.note_fetched(name, head.version)
                 self._new.add(name)
         return path
 
@@ -141,23 +133,23 @@ class HttpFiles:
             return None if note.missing else ResponseHead(note.size, note.version)
         head = read_head(self._client, self._url(name))
         if head is None:
-            self._mirror.write_note(name, DownloadNote(missing=True))
+            self.write_note(name, DownloadNote(missing=True))
         elif not self._is_here(name, head):
-            self._mirror.write_note(name, DownloadNote(head.size, head.version))
+            self.write_note(name, DownloadNote(head.size, head.version))
         return head
 
     def _is_here(self, name: str, head: ResponseHead) -> bool:
-        note = self._mirror.note(name)
+        note = self.note(name)
         return (
             note.version == head.version
             and (bool(head.version) or self.offline or name in self._new)
             and head.size in (None, note.size)
-            and self._mirror.is_intact(name)
+            and self.is_intact(name)
         )
 
     def _known(self, name: str) -> DownloadNote:
         """Return the note of earlier runs on a file; raise an error if there is none."""
-        note = self._mirror.note(name)
+        note = self.note(name)
         if note == UNKNOWN:
             raise not_cached(self.address, name)
         return note
