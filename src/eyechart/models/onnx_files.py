@@ -31,7 +31,9 @@ INSIDE: dict[str, dict[int, str]] = {
 }
 """Fields that lead to tensors, by message, with the numbers of onnx.proto."""
 EXTERNAL_DATA, LOCATION_KIND, EXTERNAL = 13, 14, 1
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+VARINT, BYTES = 0, 2
+FIXED = {1: 8, 5: 4}
+"""Sizes of fixed-width values by wire type."""
 
 
 def external_files(path: Path) -> list[Path]:
@@ -47,56 +49,46 @@ def external_files(path: Path) -> list[Path]:
         raise ModelError(
             "Cannot load the ONNX model {path}: the file is damaged or not an ONNX model.", path=path
         ) from error
-    return [_referenced_file(path, name) for name in sorted(names)]
+    for name in names:
+        if not name or Path(name).is_absolute() or ".." in Path(name).parts:
+            raise ModelError(
+                "{path} refers to weights in {name!r}, outside its folder.",
+                advice="Export the model with its weights in the same folder.",
+                path=path,
+                name=name,
+            )
+        if not (path.parent / name).is_file():
+            raise ModelError(
+                "{path} refers to weights in {name!r}, which is missing.",
+                advice="Copy that file as well.",
+                path=path,
+                name=name,
+            )
+    return [path.parent / name for name in names]
 
 
 @lru_cache(maxsize=64)
-def _names_in(path: Path, *state: int) -> frozenset[str]:  # noqa: ARG001 - invalidates the cache
+def _names_in(path: Path, *state: int) -> list[str]:  # noqa: ARG001 - invalidates the cache
     """Walk the graph once per state of the file: planning, identity and loading all need the result."""
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return frozenset(_locations(data, "model", (0, len(data))))
-
-
-def _referenced_file(path: Path, name: str) -> Path:
-    relative = Path(name)
-    if relative.is_absolute() or ".." in relative.parts or not name:
-        raise ModelError(
-            "{path} refers to weights in {name!r}, outside its folder.",
-            advice="Export the model with its weights in the same folder.",
-            path=path,
-            name=name,
-        )
-    found = path.parent / relative
-    if not found.is_file():
-        raise ModelError(
-            "{path} refers to weights in {name!r}, which is missing.",
-            advice="Copy that file as well.",
-            path=path,
-            name=name,
-        )
-    return found
+        return sorted(set(_locations(data, "model", (0, len(data)))))
 
 
 def _locations(data: Any, kind: str, span: Span) -> Iterator[str]:
-    """Yield the file names in a message."""
-    if kind == "tensor":
-        yield from _locations_of_tensor(data, span)
+    """Yield the names of external files in a message."""
+    if kind != "tensor":
+        inside = INSIDE[kind]
+        for number, value in _fields(data, span):
+            if number in inside and isinstance(value, tuple):
+                yield from _locations(data, inside[number], value)
         return
-    inside = INSIDE[kind]
-    for number, value in _fields(data, span):
-        if number in inside and isinstance(value, tuple):
-            yield from _locations(data, inside[number], value)
-
-
-def _locations_of_tensor(data: Any, span: Span) -> Iterator[str]:
     fields = list(_fields(data, span))
-    if not any(number == LOCATION_KIND and value == EXTERNAL for number, value in fields):
-        return
-    for number, value in fields:
-        if number == EXTERNAL_DATA and isinstance(value, tuple):
-            entry = {key: data[part[0] : part[1]] for key, part in _fields(data, value) if isinstance(part, tuple)}
-            if entry.get(1) == b"location":
-                yield entry.get(2, b"").decode()
+    if (LOCATION_KIND, EXTERNAL) in fields:
+        for number, value in fields:
+            if number == EXTERNAL_DATA and isinstance(value, tuple):
+                entry = {key: data[part[0] : part[1]] for key, part in _fields(data, value) if isinstance(part, tuple)}
+                if entry.get(1) == b"location":
+                    yield entry.get(2, b"").decode()
 
 
 def _fields(data: Any, span: Span) -> Iterator[tuple[int, int | Span]]:
@@ -111,9 +103,8 @@ def _fields(data: Any, span: Span) -> Iterator[tuple[int, int | Span]]:
         elif wire == BYTES:
             length, place = _varint(data, place, end)
             value, place = (place, place + length), place + length
-        elif wire in (FIXED64, FIXED32):
-            size = 8 if wire == FIXED64 else 4
-            value, place = (place, place + size), place + size
+        elif wire in FIXED:
+            value, place = (place, place + FIXED[wire]), place + FIXED[wire]
         else:
             raise ValueError(f"wire type {wire}")
         if place > end:
@@ -140,6 +131,8 @@ TRANSFORM = "preprocessor_config.json"
 CARD = "eyechart.json"
 SETTINGS = ("tokenizer_config.json", "special_tokens_map.json")
 """Settings of the tokenizer, as written by transformers."""
+OPTIONAL = (CARD, CONFIG, *SETTINGS)
+"""Files next to the tokenizer that are read if present."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +152,7 @@ class Parts:
 
     @property
     def weights(self) -> list[Path]:
-        """List the towers, each with its external weight files."""
+        """The towers, each with its external weight files."""
         return [self.image, *external_files(self.image), self.text, *external_files(self.text)]
 
     def digest(self) -> str:
@@ -168,45 +161,51 @@ class Parts:
 
     def files(self) -> list[Path]:
         """List all files that are read."""
-        optional = [self.tokenizer.parent / name for name in (CARD, CONFIG, *SETTINGS)]
+        optional = [self.tokenizer.parent / name for name in OPTIONAL]
         return [*self.weights, self.tokenizer, self.transform, *(path for path in optional if path.is_file())]
 
 
 def find_parts(spec: ModelSpec) -> Parts:
     """Find the files: the embedded model, a folder, or the two towers as ``--model`` and ``--pretrained``."""
-    for embedded in MODELS:
-        if embedded in (spec.name, spec.pretrained):
-            return _from_folder(model_folder(embedded), spec)
-    towers = [Path(text) for text in (spec.name, spec.pretrained) if text.endswith(".onnx")]
-    if towers:
-        return _from_towers(towers, spec)
-    for text in (spec.pretrained, spec.name):
-        if text and Path(text).is_dir():
-            return _from_folder(Path(text), spec)
-    advice = UserMessage(
-        "Pass a folder with image.onnx and text.onnx, or the two files as {--model} and {--pretrained}."
-    )
-    raise unknown_name("ONNX model", spec.pretrained or spec.name, list(MODELS), advice=advice)
+    texts = (spec.pretrained, spec.name)
+    embedded = next((name for name in MODELS if name in texts), None)
+    towers = [Path(text) for text in reversed(texts) if text.endswith(".onnx")]
+    folder = next((Path(text) for text in texts if text and Path(text).is_dir()), None)
+    if embedded is not None:
+        found = _in_folder(model_folder(embedded))
+    elif towers:
+        found = _of_towers(towers, spec)
+    elif folder is not None:
+        found = _in_folder(folder)
+    else:
+        advice = UserMessage(
+            "Pass a folder with image.onnx and text.onnx, or the two files as {--model} and {--pretrained}."
+        )
+        raise unknown_name("ONNX model", spec.pretrained or spec.name, list(MODELS), advice=advice)
+    optional = {name: found[2].parent / name for name in OPTIONAL}
+    known = {name: read_json(path) if path.is_file() else {} for name, path in optional.items()}
+    settings = {key: value for name in reversed(SETTINGS) for key, value in known[name].items()}
+    return Parts(*found, known[CARD] or {"name": spec.label}, known[CONFIG], settings)
 
 
-def _from_folder(folder: Path, spec: ModelSpec) -> Parts:
-    found = {side: _first(folder, names) for side, names in TOWERS.items()}
-    missing = [names[0] for side, names in TOWERS.items() if found[side] is None]
-    missing += [name for name in (TOKENIZER, TRANSFORM) if not (folder / name).is_file()]
+def _in_folder(folder: Path) -> tuple[Path, Path, Path, Path]:
+    """Find image tower, text tower, tokenizer and transform."""
+    towers = [[place / name for place in (folder, folder / "onnx") for name in names] for names in TOWERS.values()]
+    image, text = (next(filter(Path.is_file, places), places[0]) for places in towers)
+    found = image, text, folder / TOKENIZER, folder / TRANSFORM
+    missing = [path.name for path in found if not path.is_file()]
     if missing:
-        needed = ", ".join([names[0] for names in TOWERS.values()] + [TOKENIZER, TRANSFORM])
         raise ModelError(
             "Missing files in the ONNX folder {path}: {list}.",
             advice="It must contain {needed}.",
             path=folder,
             list=", ".join(missing),
-            needed=needed,
+            needed=", ".join([*(places[0].name for places in towers), TOKENIZER, TRANSFORM]),
         )
-    image, text = found["image"], found["text"]
-    return _complete(image or folder, text or folder, folder / TOKENIZER, folder / TRANSFORM, spec)
+    return found
 
 
-def _from_towers(towers: list[Path], spec: ModelSpec) -> Parts:
+def _of_towers(towers: list[Path], spec: ModelSpec) -> tuple[Path, Path, Path, Path]:
     if len(towers) != 2:
         raise ModelError(
             "Two ONNX files are required: the image tower and the text tower.",
@@ -225,16 +224,4 @@ def _from_towers(towers: list[Path], spec: ModelSpec) -> Parts:
                 tokenizer=TOKENIZER,
                 transform=TRANSFORM,
             )
-    return _complete(image, text, tokenizer, transform, spec)
-
-
-def _complete(image: Path, text: Path, tokenizer: Path, transform: Path, spec: ModelSpec) -> Parts:
-    optional = {name: tokenizer.parent / name for name in (CARD, CONFIG, *SETTINGS)}
-    known = {name: read_json(path) if path.is_file() else {} for name, path in optional.items()}
-    settings = {key: value for name in reversed(SETTINGS) for key, value in known[name].items()}
-    return Parts(image, text, tokenizer, transform, known[CARD] or {"name": spec.label}, known[CONFIG], settings)
-
-
-def _first(folder: Path, names: tuple[str, ...]) -> Path | None:
-    places = [place / name for place in (folder, folder / "onnx") for name in names]
-    return next((place for place in places if place.is_file()), None)
+    return image, text, tokenizer, transform

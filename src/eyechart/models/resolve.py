@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from eyechart.demo import MODELS
 from eyechart.errors import ModelError, UsageError, import_extra, unknown_name
 from eyechart.messages import UserMessage, join
-from eyechart.models.family import families_in, is_internvl, sees
+from eyechart.models.family import families_in, is_internvl, open_clip_names, sees
 from eyechart.models.registry import FAMILIES, OWN_GENERATORS
 from eyechart.plugins import PYTHON
 from eyechart.types import Role
@@ -210,17 +208,6 @@ def holds_weights(name: str) -> bool:
     return name.startswith(("hf-hub:", "local-dir:")) or Path(name).is_dir()
 
 
-def open_clip_names() -> frozenset[str]:
-    """Return the architectures of the installed open_clip, without importing it.
-
-    If it is imported, architectures added with ``open_clip.add_model_config`` are included.
-    """
-    library, loaded = find_spec("open_clip"), sys.modules.get("open_clip")
-    if library is None or library.origin is None:
-        return frozenset()
-    return _architectures(Path(library.origin)) | frozenset(loaded.list_models() if loaded else ())
-
-
 @dataclass(frozen=True)
 class _Request:
     name: str
@@ -331,8 +318,3 @@ def _notice(request: _Request, family: str) -> str:
         family=family,
         others=others,
     )
-
-
-@cache
-def _architectures(library: Path) -> frozenset[str]:
-    return frozenset(path.stem for path in (library.parent / "model_configs").glob("*.json"))

@@ -1,7 +1,7 @@
-"""Text settings and output heads of transformers architectures.
+"""The ``transformers`` family: dual encoders from a local folder, the Hugging Face hub or ModelScope.
 
-One row per architecture. Others use the settings of their tokenizer and must have ``get_image_features`` and
-``get_text_features``.
+`KINDS` and `HEADS` have one row per architecture that needs one. Others use the settings of their tokenizer and must
+have ``get_image_features`` and ``get_text_features``.
 """
 
 from __future__ import annotations
@@ -127,11 +127,6 @@ KINDS: dict[str, TextSettings] = {
 """By ``model_type`` of the config."""
 
 
-# The ``transformers`` family: dual encoders from a local folder, the Hugging Face hub or ModelScope.
-#
-# `eyechart.models.encoders.transformers` lists the text settings of each architecture.
-
-
 LIBRARIES = ("transformers", "torchvision", "tokenizers", "sentencepiece")
 """Libraries that produce tokens and pixels."""
 NO_LIMIT = 100_000
@@ -139,27 +134,6 @@ NO_LIMIT = 100_000
 DEFAULT_LENGTH = 512
 PATCHES = "spatial_shapes"
 """Extra output of the processor of a model for images of any aspect ratio (NaFlex)."""
-
-
-class TransformersFamily(hub.HubFamily):
-    """Loads models through transformers' AutoModel and AutoProcessor."""
-
-    own_options = MappingProxyType({"context_length": int, **DEVICE_OPTIONS})
-
-    needs, extra, read_by = ("transformers", "torch"), "transformers", LIBRARIES
-
-    def source(self, spec: ModelSpec) -> str:
-        """Return ``pretrained`` if given, else the name of the model."""
-        return source_of(spec)
-
-    def load(self, spec: ModelSpec) -> TransformersEncoder:
-        """Load model and processor."""
-        return TransformersEncoder(spec)
-
-
-def source_of(spec: ModelSpec) -> str:
-    """Return the folder or hub id: ``pretrained`` if given, else the name of the model."""
-    return spec.pretrained or spec.name
 
 
 class ProcessorImages:
@@ -201,7 +175,8 @@ class TransformersEncoder(TorchEncoder):
         )
         self.padding = kind.padding
         self.context = context_length(model.config, self.tokenizer, kind, spec.options.get("context_length"))
-        self.lower = kind.lower and _keeps_case(self.tokenizer)
+        keeps_case = self.tokenizer("A")["input_ids"] != self.tokenizer("a")["input_ids"]
+        self.lower = kind.lower and keeps_case
         self.accepted = _parameters(model)
         self._prepare = ProcessorImages(self.processor.image_processor)
         super().__init__(spec, model)
@@ -267,6 +242,14 @@ class TransformersEncoder(TorchEncoder):
         return 1 / number(temperature) if temperature is not None else super().logit_scale(model)
 
 
+class TransformersFamily(hub.HubFamily):
+    """Loads models through transformers' AutoModel and AutoProcessor."""
+
+    own_options = MappingProxyType({"context_length": int, **DEVICE_OPTIONS})
+    needs, extra, read_by = ("transformers", "torch"), "transformers", LIBRARIES
+    model = TransformersEncoder
+
+
 def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
     """Load the model as the class it was saved as, its processor, and notes on unused weights.
 
@@ -274,7 +257,7 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
     """
     import transformers
 
-    source = hub.source_for_library(source_of(spec), spec)
+    source = hub.source_for_library(hub.source_of(spec), spec)
     options = hub.loading(spec)
     try:
         with whole_weights(source) as notes:
@@ -285,9 +268,17 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
             model = loader.from_pretrained(source, dtype="float32", **options)
             processor = transformers.AutoProcessor.from_pretrained(source, **options)
     except LOAD_ERRORS as error:
-        raise _explain(source, error) from error
+        if "trust_remote_code" in str(error):
+            raise ModelError(
+                "{path} contains custom code, which would run with your permissions.",
+                advice="If you have reviewed and trust it, pass {--trust_remote_code}, ideally with a pinned "
+                "{--revision}.",
+                path=source,
+            ) from error
+        raise (broken_file(Path(source)) or load_error(f"transformers {source}", error)) from error
     check_pair(source, model, processor)
-    check_config(processor.image_processor.to_dict(), _transform_file(source))
+    files = (Path(source, name) for name in ("preprocessor_config.json", "processor_config.json"))
+    check_config(processor.image_processor.to_dict(), next((str(file) for file in files if file.is_file()), source))
     return model, processor, notes
 
 
@@ -300,22 +291,6 @@ def context_length(config: Any, tokenizer: Any, kind: TextSettings, wanted: Any 
     limits.append(wanted or kind.length or getattr(tokenizer, "model_max_length", None))
     known = [int(limit) for limit in limits if limit is not None and limit < NO_LIMIT]
     return min(known) if known else DEFAULT_LENGTH
-
-
-def _explain(source: str, error: Exception) -> ModelError:
-    if "trust_remote_code" in str(error):
-        return ModelError(
-            "{path} contains custom code, which would run with your permissions.",
-            advice="If you have reviewed and trust it, pass {--trust_remote_code}, ideally with a pinned {--revision}.",
-            path=source,
-        )
-    return broken_file(Path(source)) or load_error(f"transformers {source}", error)
-
-
-def _transform_file(source: str) -> str:
-    """Return the file that configures the image processor; on a hub, the name of the model."""
-    names = ("preprocessor_config.json", "processor_config.json")
-    return next((str(Path(source) / name) for name in names if (Path(source) / name).is_file()), source)
 
 
 def check_pair(source: str, model: Any, processor: Any) -> None:
@@ -338,10 +313,6 @@ def check_pair(source: str, model: Any, processor: Any) -> None:
                 source=source,
                 part=part.replace("_", " "),
             )
-
-
-def _keeps_case(tokenizer: Any) -> bool:
-    return bool(tokenizer("A")["input_ids"] != tokenizer("a")["input_ids"])
 
 
 def _parameters(model: Any) -> frozenset[str] | None:

@@ -116,15 +116,12 @@ def accepted(factory: Callable[..., Any], spec: ModelSpec) -> dict[str, Any]:
 
     parameters = inspect.signature(factory).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    known: dict[str, Callable[[], Any]] = {
-        "model_name": lambda: spec.name,
-        "pretrained": lambda: spec.pretrained,
-        "cache_dir": lambda: spec.options.get("cache_dir"),
-        "device": lambda: choose_device(spec.device),
-    }
-    ours: dict[str, Callable[[], Any]] = {"precision": lambda: spec.precision, "spec": lambda: spec}
-    chosen = {name: make() for name, make in known.items() if takes_any or name in parameters}
-    return chosen | {name: make() for name, make in ours.items() if name in parameters}
+    recipe = {"model_name": spec.name, "pretrained": spec.pretrained, "cache_dir": spec.options.get("cache_dir")}
+    chosen = {name: value for name, value in recipe.items() if takes_any or name in parameters}
+    if takes_any or "device" in parameters:
+        chosen["device"] = choose_device(spec.device)  # needs torch
+    ours = {"precision": spec.precision, "spec": spec}
+    return chosen | {name: value for name, value in ours.items() if name in parameters}
 
 
 def wrap(spec: ModelSpec, parts: ModelParts, code: str = "") -> Encoder:
@@ -136,9 +133,13 @@ def wrap(spec: ModelSpec, parts: ModelParts, code: str = "") -> Encoder:
         code: Digest of the code, arguments and state behind the object. Empty for an in-memory object, which keeps its
             device and precision.
     """
-    make: Callable[[ModelSpec, ModelParts, str], Any] = next(make for fits, make in KINDS if fits(parts))
-    encoder: Encoder = make(spec, parts, code)
-    return encoder
+    if takes_lists(parts):
+        return ListEncoder(spec, parts.model, code)
+    if is_sentence_transformer(parts.model):
+        return ListEncoder(spec, SentenceLists(parts.model), code)
+    if is_transformers(parts.model):
+        return _from_transformers(spec, parts, code)
+    return ModuleEncoder(spec, parts, code)
 
 
 def _object(spec: ModelSpec) -> Any:
@@ -167,50 +168,37 @@ def _from_transformers(spec: ModelSpec, parts: ModelParts, code: str) -> Transfo
 
 
 def _whole_processor(parts: ModelParts) -> Any:
-    """Combine the parts passed by the user with the saved processor."""
+    """Combine the parts passed by the user with the processor passed by the user, or saved with the model."""
+    model, name = parts.model, type(parts.model).__name__
     own = {"image_processor": parts.preprocess, "tokenizer": parts.tokenizer}
-    if own["image_processor"] is not None and not hasattr(own["image_processor"], "to_dict"):
+    if parts.preprocess is not None and not hasattr(parts.preprocess, "to_dict"):
         raise ModelError(
             "{kind} is not an image processor, which {model} needs.",
             advice="Pass an image processor of transformers, or a custom object with encode_images and encode_texts.",
             kind=type(parts.preprocess).__name__,
-            model=type(parts.model).__name__,
+            model=name,
         )
-    if None not in own.values():
-        return SimpleNamespace(**own)
-    whole = parts.processor or _saved_processor(parts.model)
+    whole = parts.processor
+    if None in own.values() and not whole:
+        import transformers
+
+        place = getattr(model, "name_or_path", "")
+        advice = "Pass both: a tuple (model, processor)."
+        if not place:
+            raise ModelError(
+                "{name} has no processor and was not loaded from a folder or hub.", advice=advice, name=name
+            )
+        try:
+            whole = transformers.AutoProcessor.from_pretrained(place)
+        except LOAD_ERRORS as error:
+            raise ModelError(
+                "{name} has no processor, and none can be loaded from {place} ({reason}).",
+                advice=advice,
+                name=name,
+                place=place,
+                reason=first_line(error),
+            ) from error
     return SimpleNamespace(**{name: getattr(whole, name, None) if part is None else part for name, part in own.items()})
-
-
-def _saved_processor(model: Any) -> Any:
-    import transformers
-
-    name, place = type(model).__name__, getattr(model, "name_or_path", "")
-    advice = "Pass both: a tuple (model, processor)."
-    if not place:
-        raise ModelError("{name} has no processor and was not loaded from a folder or hub.", advice=advice, name=name)
-    try:
-        return transformers.AutoProcessor.from_pretrained(place)
-    except LOAD_ERRORS as error:
-        raise ModelError(
-            "{name} has no processor, and none can be loaded from {place} ({reason}).",
-            advice=advice,
-            name=name,
-            place=place,
-            reason=first_line(error),
-        ) from error
-
-
-KINDS: tuple[tuple[Callable[[ModelParts], bool], Callable[[ModelSpec, ModelParts, str], Any]], ...] = (
-    (takes_lists, lambda spec, parts, code: ListEncoder(spec, parts.model, code)),
-    (
-        lambda parts: is_sentence_transformer(parts.model),
-        lambda spec, parts, code: ListEncoder(spec, SentenceLists(parts.model), code),
-    ),
-    (lambda parts: is_transformers(parts.model), _from_transformers),
-    (lambda _: True, ModuleEncoder),
-)
-"""The adapter for each kind of object."""
 
 
 # The ``python`` family of generators: any class with ``generate(message, dataset)``, by module path or by name.
@@ -223,34 +211,6 @@ _UNKNOWN = UserMessage(
     "Files loaded by the class itself are not tracked: pass its weights as {--model_option}, or "
     "delete the folder responses of the cache when they change."
 )
-
-
-class PythonGeneratorFamily:
-    """Classes with VLMEvalKit's interface: ``python:module:Class``, or a name registered by a package.
-
-    ``options``: the keyword arguments of the class, and ``dataset``, the benchmark name passed to its methods.
-    """
-
-    wants_benchmark = True
-
-    def check(self, spec: ModelSpec) -> None:
-        """Refuse a class that cannot be imported or lacks ``generate``."""
-        if not callable(getattr(find_class(spec.name), "generate", None)):
-            raise UsageError(
-                "{name} has no method `generate`.", advice="Extend eyechart.vlm.BaseModel.", name=spec.name
-            )
-
-    def identity(self, spec: ModelSpec) -> str | None:
-        """Digest the code of the class and its local imports, the options, and the files they name."""
-        try:
-            made = find_class(spec.name)
-        except UsageError:
-            return None  # no such class: `check` reports it, and stored predictions need none
-        return digest_json([code_digest(made), dict(spec.options), _file_digests(spec)])
-
-    def load(self, spec: ModelSpec) -> PythonGenerator:
-        """Instantiate the model."""
-        return PythonGenerator(spec)
 
 
 def _file_digests(spec: ModelSpec) -> list[str]:
@@ -348,19 +308,45 @@ class PythonGenerator:
 
 
 def _item(part: str | ImageRef) -> dict[str, str]:
+    """Return a part in VLMEvalKit's form; an image without a file, or a crop of one, is written to the cache."""
     if isinstance(part, str):
         return {"type": "text", "value": part}
-    return {"type": "image", "value": str(part.path if part.path and not part.box else _image_file(part))}
-
-
-def _image_file(image: ImageRef) -> Path:
-    """Write an image without a file, or a crop of one, to the cache for a class that takes paths."""
-    path = cache_root() / "images" / f"{image.digest().hex()}.png"
+    if part.path and not part.box:
+        return {"type": "image", "value": str(part.path)}
+    path = cache_root() / "images" / f"{part.digest().hex()}.png"
     if not path.is_file():
         stream = io.BytesIO()
-        image.decode().save(stream, "PNG")
+        part.decode().save(stream, "PNG")
         write_cached(path, stream.getvalue())
-    return path
+    return {"type": "image", "value": str(path)}
+
+
+class PythonGeneratorFamily:
+    """Classes with VLMEvalKit's interface: ``python:module:Class``, or a name registered by a package.
+
+    ``options``: the keyword arguments of the class, and ``dataset``, the benchmark name passed to its methods.
+    """
+
+    wants_benchmark = True
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a class that cannot be imported or lacks ``generate``."""
+        if not callable(getattr(find_class(spec.name), "generate", None)):
+            raise UsageError(
+                "{name} has no method `generate`.", advice="Extend eyechart.vlm.BaseModel.", name=spec.name
+            )
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Digest the code of the class and its local imports, the options, and the files they name."""
+        try:
+            made = find_class(spec.name)
+        except UsageError:
+            return None  # no such class: `check` reports it, and stored predictions need none
+        return digest_json([code_digest(made), dict(spec.options), _file_digests(spec)])
+
+    def load(self, spec: ModelSpec) -> PythonGenerator:
+        """Instantiate the model."""
+        return PythonGenerator(spec)
 
 
 def find_class(name: str) -> Any:

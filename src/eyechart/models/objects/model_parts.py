@@ -157,11 +157,8 @@ def _parts_of_tuple(things: tuple[Any, ...]) -> ModelParts:
     transforms = found["preprocess"]
     # open_clip returns the training transform before the evaluation transform.
     steady = [thing for thing in transforms if "Random" not in repr(thing)] or transforms
-    return ModelParts(models[0], *(_last(things) for things in (steady, found["tokenizer"], found["processor"])))
-
-
-def _last(things: list[Any]) -> Any:
-    return things[-1] if things else None
+    last = (things[-1] if things else None for things in (steady, found["tokenizer"], found["processor"]))
+    return ModelParts(models[0], *last)
 
 
 def _role_of(thing: Any) -> str:

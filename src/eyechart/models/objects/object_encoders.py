@@ -19,15 +19,14 @@ from eyechart.models.encoders.transformers import features
 from eyechart.models.objects.fingerprint import probe_fingerprint
 from eyechart.models.objects.model_parts import ModelParts, complete, has_method
 from eyechart.models.towers.torch_tools import (
-    autocast,
     cast,
     choose_device,
-    count_parameters,
     describe,
-    forward_errors,
+    forward_pass,
     input_type,
     number,
     precision_notes,
+    stack_images,
     weights_digest,
 )
 from eyechart.types import ModelCard, ModelSpec, digest_json
@@ -237,7 +236,7 @@ class ModuleEncoder:
             precision=self.precision,
             embedding_dim=size,
             context_length=getattr(self.tokenizer, "context_length", None),
-            parameters=count_parameters(self.model) if is_torch else None,
+            parameters=sum(weight.numel() for weight in self.model.parameters()) if is_torch else None,
             logit_scale=number(scale.exp()) if hasattr(scale, "exp") else None,
             logit_bias=number(bias) if hasattr(bias, "detach") else None,
             notes=(*notes, *(precision_notes(self.precision, self.device) if code else ())),
@@ -256,16 +255,11 @@ class ModuleEncoder:
 
         if not len(batch):
             return self._empty()
-        if len({np.shape(pixels) for pixels in batch}) > 1:
-            raise ModelError(
-                "{name}: the preprocessing returns images of different shapes, which cannot be batched.",
-                advice="Resize and crop them to one size, or use {--batch_size=1}.",
-                name=self.name,
-            )
-        pixels = torch.from_numpy(np.ascontiguousarray(batch))
-        with torch.no_grad(), autocast(self.precision, self.device), forward_errors(self.precision):
+        pixels = stack_images(batch, self.name)
+        with torch.no_grad(), forward_pass(self.precision, self.device):
             placed = pixels.to(self.device, self.dtype if pixels.is_floating_point() else None)
-            return self._vectors("encode_image", self.model.encode_image(placed), len(batch))
+            output = self.model.encode_image(placed)
+            return vectors_from(features(output), len(batch), f"{self.name}.encode_image")
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:  # noqa: ARG002 - not supported by the interface
         """Call ``encode_text`` on the tokenizer's output."""
@@ -277,11 +271,11 @@ class ModuleEncoder:
             )
         if not len(texts):
             return self._empty()
-        with torch.no_grad(), autocast(self.precision, self.device), forward_errors(self.precision):
+        with torch.no_grad(), forward_pass(self.precision, self.device):
             tokens = self._tokens(list(texts))
             by_name = isinstance(tokens, Mapping) and _takes_names(self.model.encode_text)
             output = self.model.encode_text(**tokens) if by_name else self.model.encode_text(tokens)
-            return self._vectors("encode_text", output, len(texts))
+            return vectors_from(features(output), len(texts), f"{self.name}.encode_text")
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Count tokens with open_clip tokenizers; others truncate without a report."""
@@ -319,9 +313,6 @@ class ModuleEncoder:
                 name=self.name,
                 reason=first_line(error),
             ) from error
-
-    def _vectors(self, method: str, output: Any, count: int) -> Vectors:
-        return vectors_from(features(output), count, f"{self.name}.{method}")
 
     def _empty(self) -> Vectors:
         return np.empty((0, self.card.embedding_dim or 0), np.float32)

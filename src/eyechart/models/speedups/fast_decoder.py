@@ -7,14 +7,13 @@ plain JPEGs are decoded and resized by Pillow, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.errors import DataError, UsageError
+from eyechart.errors import DataError, UsageError, unknown_name
 from eyechart.io.images import ImageRef, decode_rgb, open_image
 from eyechart.models.speedups.transforms import PixelTable
 
@@ -26,12 +25,7 @@ def is_fast(options: Any) -> bool:
     """Whether the options select the fast decoder; unknown decoders are refused."""
     decoder = options.get("decoder", "exact")
     if decoder not in DECODERS:
-        raise UsageError(
-            "Unknown decoder: {decoder!r}.",
-            advice="Use one of: {decoders}.",
-            decoder=decoder,
-            decoders=", ".join(DECODERS),
-        )
+        raise unknown_name("decoder", str(decoder), DECODERS)
     return bool(decoder == "fast")
 
 
@@ -39,19 +33,27 @@ class FastImages:
     """A torchvision transform on uint8 tensors."""
 
     def __init__(self, transform: Any) -> None:
-        from torchvision.transforms import CenterCrop, Normalize, Resize
+        from torchvision.transforms import CenterCrop, Normalize, Resize, v2
 
-        kinds = {"MaybeConvertMode", "MaybeToTensor", "ToTensor"}
         steps = list(getattr(transform, "transforms", ()))
-        known = (Resize, CenterCrop, Normalize)
+        known = {"MaybeConvertMode", "MaybeToTensor", "ToTensor"}
+        other = any(
+            type(step) not in (Resize, CenterCrop, Normalize) and type(step).__name__ not in known for step in steps
+        )
         self.pixels = PixelTable(transform)
-        other = any(type(step) not in known and type(step).__name__ not in kinds for step in steps)
         if other or not self.pixels.known:
             raise UsageError(
                 "The fast decoder does not support the transform of this model.", advice="Omit decoder=fast."
             )
-        self.geometry = [_on_bytes(step) for step in steps if isinstance(step, Resize | CenterCrop)]
-        self.side = max((_longest(step.size) for step in steps if isinstance(step, Resize)), default=0)
+        # torchvision v1 resizes bytes in float32 and rounds.
+        self.geometry = [
+            v2.Resize(step.size, interpolation=step.interpolation, max_size=step.max_size, antialias=step.antialias)
+            if isinstance(step, Resize)
+            else step
+            for step in steps
+            if isinstance(step, Resize | CenterCrop)
+        ]
+        self.side = max((int(np.max(step.size)) for step in steps if isinstance(step, Resize)), default=0)
 
     @property
     def levels(self) -> NDArray[np.float32] | None:
@@ -98,16 +100,3 @@ class FastImages:
             return False
         plain = header.format == "JPEG" and header.mode in ("RGB", "L")
         return plain and min(header.size) >= self.side and header.height <= 2 * header.width
-
-
-def _longest(size: int | Sequence[int]) -> int:
-    return size if isinstance(size, int) else max(size)
-
-
-def _on_bytes(step: Any) -> Any:
-    """Return the step for uint8 tensors: torchvision v1 resizes in float32 and rounds."""
-    from torchvision.transforms import Resize, v2
-
-    if not isinstance(step, Resize):
-        return step
-    return v2.Resize(step.size, interpolation=step.interpolation, max_size=step.max_size, antialias=step.antialias)

@@ -49,7 +49,12 @@ class PixelTable:
         self.known = speedups.enabled() and bool(rest) and set(names[start + 1 :]) <= {"Normalize"}
         """Whether a table is used; if not, the transform itself is applied."""
         self.before = fuse_resize_crop(steps[:start]) if self.known else []
-        self.table = _table(rest) if self.known else np.empty((0, LEVELS), np.float32)
+        self.table = np.empty((0, LEVELS), np.float32)
+        if self.known:  # run the steps on an image that has every level in every channel
+            levels: Any = Image.fromarray(np.repeat(np.arange(LEVELS, dtype=np.uint8)[None, :, None], 3, axis=2))
+            for step in rest:
+                levels = step(levels)
+            self.table = levels.numpy()[:, 0]
 
     @staticmethod
     def decode(ref: ImageRef) -> Image.Image:
@@ -99,16 +104,6 @@ def look_up_there(pixels: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
     return table.reshape(-1).index_select(0, places.reshape(-1)).reshape(pixels.shape)
 
 
-def _table(steps: list[Any]) -> NDArray[np.float32]:
-    """Run the steps on an image that has every level in every channel."""
-    levels = np.arange(LEVELS, dtype=np.uint8)
-    pixels: Any = Image.fromarray(np.repeat(levels[None, :, None], 3, axis=2))
-    for step in steps:
-        pixels = step(pixels)
-    table: NDArray[np.float32] = pixels.numpy()[:, 0]
-    return table
-
-
 def fuse_resize_crop(steps: list[Any]) -> list[Any]:
     """Replace an initial torchvision resize and crop by `FusedResizeCrop`, if it gives identical bits."""
     from torchvision.transforms import CenterCrop, InterpolationMode, Resize
@@ -121,7 +116,9 @@ def fuse_resize_crop(steps: list[Any]) -> list[Any]:
         return steps
     fused = FusedResizeCrop(steps[0], steps[1])
     # The order of the passes depends on the version of Pillow, so the results are compared.
-    same = all(fused(image).tobytes() == fused.plain(image).tobytes() for image in map(_noise, PROBE_SIZES))
+    random = np.random.default_rng(0)
+    noise = [Image.fromarray(random.integers(0, 256, (high, wide, 3), np.uint8)) for wide, high in PROBE_SIZES]
+    same = all(fused(image).tobytes() == fused.plain(image).tobytes() for image in noise)
     return [fused, *steps[2:]] if same else steps
 
 
@@ -138,7 +135,10 @@ class FusedResizeCrop:
 
     def __call__(self, image: Any) -> Any:
         """Return the centre of the resized image."""
-        (width, height), (kept_height, kept_width) = self._size(image), self.crop.size
+        # Width and height after the resize, as torchvision computes them.
+        edge, (kept_height, kept_width) = self.resize.size, self.crop.size
+        longer = int(edge * max(image.size) / min(image.size))
+        width, height = (edge, longer) if image.width <= image.height else (longer, edge)
         outside = kept_width > width or kept_height > height
         if outside or image.mode != "RGB" or image.height > TALLEST * image.width:
             return self.plain(image)
@@ -156,18 +156,7 @@ class FusedResizeCrop:
             rows = whole
         return _part(rows.resize((kept_width, height), self.filter), (0, top, kept_width, top + kept_height))
 
-    def _size(self, image: Image.Image) -> tuple[int, int]:
-        """Return width and height after the resize, as torchvision computes them."""
-        edge, (width, height) = self.resize.size, image.size
-        longer = int(edge * max(width, height) / min(width, height))
-        return (edge, longer) if width <= height else (longer, edge)
-
 
 def _part(image: Image.Image, box: tuple[int, int, int, int]) -> Image.Image:
     """Crop an image; the whole image is returned without a copy."""
     return image if box == (0, 0, *image.size) else image.crop(box)
-
-
-def _noise(size: tuple[int, int]) -> Image.Image:
-    pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8)
-    return Image.fromarray(pixels)
