@@ -177,12 +177,8 @@ class PoolAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so u
 def activation(name: str) -> nn.Module:
     """Return an activation by its name in configs."""
     if name not in ACTIVATIONS:
-        raise ModelError(
-            "Unknown activation: {name!r}.",
-            advice="Known: {names}.",
-            name=name,
-            names=", ".join(ACTIVATIONS),
-        )
+        known = ", ".join(ACTIVATIONS)
+        raise ModelError("Unknown activation: {name!r}.", advice="Known: {names}.", name=name, names=known)
     return ACTIVATIONS[name]()
 
 
