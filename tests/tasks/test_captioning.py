@@ -224,7 +224,7 @@ class TestCoca:
         generator = CocaGenerator(coca)
 
         seen, meant = (
-            generator._pixels(Prompt("", (Message("user", (ImageRef("x", data=encoded(image)),)),)))
+            generator.prepare(Prompt("", (Message("user", (ImageRef("x", data=encoded(image)),)),)))
             for image in (Image.fromarray(deep), flat)
         )
 

@@ -118,7 +118,7 @@ def download(name: str, spec: ModelSpec) -> str:
     if Path(name).is_dir():
         return name
     check(spec)
-    where = {"revision": revision_of(spec), "cache_dir": spec.options.get("cache_dir")}
+    where: dict[str, Any] = {"revision": revision_of(spec), "cache_dir": spec.options.get("cache_dir")}
     where["ignore_patterns"] = list(OTHER_FORMATS)
     try:
         # Both libraries read their variable only at import.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     import torch
 
 
-T = TypeVar("T")
-
-
 class BatchedGenerator(ABC):
     """Mixin: a generator that answers in batches also answers single conversations."""
 
@@ -56,72 +53,45 @@ def drop(name: str, answer: Answer) -> None:
     """Discard an answer: default of ``keep``."""
 
 
-def answer_in_batches(
-    prompts: Iterable[Prompt],
-    size: int,
-    prepare: Callable[[Prompt], T],
-    answer: Callable[[list[T]], Iterable[Answer]],
-    keep: Callable[[str, Answer], None],
-) -> Iterator[tuple[str, Answer]]:
-    """Answer prompts batch by batch; a prompt with an unreadable image gets an answer with an error.
+class LocalGenerator(BatchedGenerator):
+    """Base of generators on this machine, which answer batch by batch."""
 
-    Args:
-        prompts: Prompts, consumed one batch at a time.
-        size: Prompts per forward pass.
-        prepare: Converts a prompt to the model's input.
-        answer: Runs the model on a non-empty list of inputs; returns their answers in order.
-        keep: Called with each answer before it is yielded.
-    """
-    stream = iter(prompts)
-    while batch := list(islice(stream, size)):
-        inputs: dict[str, T] = {}
-        for prompt in batch:
-            try:
-                inputs[prompt.id] = prepare(prompt)
-            except DataError as error:
-                yield prompt.id, Answer("", error=error.message, finish_reason=UNREAD)
-        answers = answer(list(inputs.values())) if inputs else ()
-        for name, found in zip(inputs, answers, strict=True):
-            keep(name, found)
-            yield name, found
+    batch_size: int
+    """Prompts per forward pass."""
 
+    @abstractmethod
+    def prepare(self, prompt: Prompt) -> Any:
+        """Convert a prompt to the model's input; a `DataError` becomes the error of this prompt."""
 
-# Prompts of models trained on images and one text, without a chat template (PaliGemma).
+    @abstractmethod
+    def answer(self, inputs: list[Any]) -> list[Answer]:
+        """Run the model on a non-empty list of inputs, and return their answers in order."""
 
-
-Chat = list[dict[str, Any]]
-PLAIN = frozenset({"paligemma"})
-"""Model types whose processors take images and a text that starts with one image token per image."""
-
-
-def check_plain(chat: Chat) -> Chat:
-    """Refuse a conversation that cannot be a plain prompt: one user turn with an image.
-
-    Raises:
-        DataError: As the error of this prompt.
-    """
-    if any(turn["role"] == "assistant" for turn in chat):
-        raise DataError("The model supports single questions only, not conversations.")
-    if not _of(chat, "image"):
-        raise DataError("The model needs an image; text-only prompts are not supported.")
-    return chat
-
-
-def plain_inputs(processor: Any, chats: Sequence[Chat]) -> Any:
-    """Build the model input: the images of each prompt, and its texts, one per line, after the image tokens."""
-    images = [_of(chat, "image") for chat in chats]
-    lines = ["\n".join(_of(chat, "text")) for chat in chats]
-    texts = [processor.image_token * len(shown) + line for shown, line in zip(images, lines, strict=True)]
-    return processor(images=images, text=texts, padding=True, return_tensors="pt")
-
-
-def _of(chat: Chat, kind: str) -> list[Any]:
-    return [part[kind] for turn in chat for part in turn["content"] if part["type"] == kind]
+    def generate_many(
+        self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
+    ) -> Iterator[tuple[str, Answer]]:
+        """Answer prompts batch by batch; one with an unreadable image gets an answer with an error."""
+        stream = iter(prompts)
+        while batch := list(islice(stream, self.batch_size)):
+            inputs: dict[str, Any] = {}
+            for prompt in batch:
+                try:
+                    inputs[prompt.id] = self.prepare(prompt)
+                except DataError as error:
+                    yield prompt.id, Answer("", error=error.message, finish_reason=UNREAD)
+            answers = self.answer(list(inputs.values())) if inputs else ()
+            for name, found in zip(inputs, answers, strict=True):
+                keep(name, found)
+                yield name, found
 
 
 # The ``transformers`` family of generators: image-text-to-text models, most with a chat template, on this machine.
 
 
+Chat = list[dict[str, Any]]
+PLAIN = frozenset({"paligemma"})
+"""Model types without a chat template, whose processors take images and a text that starts with one image token per
+image."""
 MAX_TOKENS = 512
 """Default limit of new tokens."""
 ONE = {"num_return_sequences": 1, "return_dict_in_generate": False}
@@ -130,7 +100,7 @@ RENAMED = {"max_tokens": "max_new_tokens"}
 """Settings whose names differ between chat servers and transformers' ``generate``."""
 
 
-class TransformersGenerator(BatchedGenerator):
+class TransformersGenerator(LocalGenerator):
     """An image-text-to-text model in evaluation mode, answering in batches."""
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -174,17 +144,15 @@ class TransformersGenerator(BatchedGenerator):
             **model_facts(self.model),
         )
 
-    def generate_many(
-        self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
-    ) -> Iterator[tuple[str, Answer]]:
-        """Answer prompts batch by batch; a broken image gets an answer with an error."""
-        return answer_in_batches(
-            prompts, self.batch_size, lambda prompt: self._chat(prompt.messages), self._answers, keep
-        )
-
-    def _chat(self, messages: Sequence[Message]) -> Chat:
-        chat = [{"role": turn.role, "content": [self._part(part) for part in turn.parts]} for turn in messages]
-        return check_plain(chat) if self.plain else chat
+    def prepare(self, prompt: Prompt) -> Chat:
+        """Convert a conversation to the form of chat templates."""
+        turns = prompt.messages
+        chat = [{"role": turn.role, "content": [self._part(part) for part in turn.parts]} for turn in turns]
+        if self.plain and any(turn["role"] == "assistant" for turn in chat):
+            raise DataError("The model supports single questions only, not conversations.")
+        if self.plain and not _of(chat, "image"):
+            raise DataError("The model needs an image; text-only prompts are not supported.")
+        return chat
 
     def _part(self, part: Part) -> dict[str, Any]:
         if isinstance(part, str):
@@ -194,13 +162,14 @@ class TransformersGenerator(BatchedGenerator):
             return {"type": "text", "text": part}
         return {"type": "image", "image": plain_image(part.decode(), self.max_edge).convert("RGB")}
 
-    def _answers(self, chats: list[Chat]) -> list[Answer]:
+    def answer(self, inputs: list[Chat]) -> list[Answer]:
+        """Generate, and decode the new tokens."""
         import torch
 
-        inputs = self._inputs(chats).to(self.device, dtype=input_type(self.precision))
+        fed = self._tokenize(inputs).to(self.device, dtype=input_type(self.precision))
         with torch.inference_mode(), forward_pass(self.precision, self.device):
             try:
-                rows = self.model.generate(**inputs, **(self.settings | ONE))[:, inputs["input_ids"].shape[1] :]
+                rows = self.model.generate(**fed, **(self.settings | ONE))[:, fed["input_ids"].shape[1] :]
             except (TypeError, ValueError) as error:
                 raise ModelError(
                     "{name} cannot generate ({reason}).",
@@ -208,12 +177,17 @@ class TransformersGenerator(BatchedGenerator):
                     name=self.card.name,
                     reason=first_line(error),
                 ) from error
-        prompt_tokens = inputs["attention_mask"].sum(dim=1).tolist()
-        return [self._answer(row, int(count)) for row, count in zip(rows, prompt_tokens, strict=True)]
+        prompt_tokens = fed["attention_mask"].sum(dim=1).tolist()
+        return [self._decode(row, int(count)) for row, count in zip(rows.tolist(), prompt_tokens, strict=True)]
 
-    def _inputs(self, chats: list[Chat]) -> Any:
+    def _tokenize(self, chats: list[Chat]) -> Any:
         if self.plain:
-            return plain_inputs(self.processor, chats)
+            # The texts of a prompt, one per line, after its image tokens.
+            images = [_of(chat, "image") for chat in chats]
+            lines = ["\n".join(_of(chat, "text")) for chat in chats]
+            mark = self.processor.image_token
+            texts = [mark * len(shown) + line for shown, line in zip(images, lines, strict=True)]
+            return self.processor(images=images, text=texts, padding=True, return_tensors="pt")
         options: dict[str, Any] = {"padding": True, "return_tensors": "pt"}
         # The argument depends on the version of transformers.
         if "processor_kwargs" in inspect.signature(self.processor.apply_chat_template).parameters:
@@ -222,11 +196,10 @@ class TransformersGenerator(BatchedGenerator):
             chats, add_generation_prompt=True, tokenize=True, return_dict=True, **options
         )
 
-    def _answer(self, row: Any, prompt_tokens: int) -> Answer:
+    def _decode(self, tokens: list[int], prompt_tokens: int) -> Answer:
         """Decode new tokens up to the end token; a truncated answer has none."""
         ends = self.model.generation_config.eos_token_id
         ends = ends if isinstance(ends, list) else [ends, self.tokenizer.eos_token_id]
-        tokens = row.tolist()
         stop = next((i for i, token in enumerate(tokens) if token in ends), None)
         text = self.tokenizer.decode(tokens[:stop], skip_special_tokens=True).strip()
         answer, thinking = split_thinking(text)
@@ -236,6 +209,11 @@ class TransformersGenerator(BatchedGenerator):
             finish_reason="length" if stop is None else "stop",
             usage={"prompt_tokens": prompt_tokens, "completion_tokens": len(tokens) if stop is None else stop + 1},
         )
+
+
+def _of(chat: Chat, kind: str) -> list[Any]:
+    """List the images or the texts of a conversation."""
+    return [part[kind] for turn in chat for part in turn["content"] if part["type"] == kind]
 
 
 class TransformersGeneratorFamily(hub.HubFamily):
@@ -288,7 +266,7 @@ START, END = 49406, 49407
 DECODINGS = ("beam_search", "greedy")
 
 
-class CocaGenerator(BatchedGenerator):
+class CocaGenerator(LocalGenerator):
     """A CoCa model that captions images; the texts of a prompt are ignored."""
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -321,25 +299,21 @@ class CocaGenerator(BatchedGenerator):
             card, transform=f"{card.transform} | {self.decoding} {SHORTEST}-{LONGEST}", notes=(*card.notes, *note)
         )
 
-    def generate_many(
-        self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
-    ) -> Iterator[tuple[str, Answer]]:
-        """Caption images batch by batch; a broken image gets an answer with an error."""
-        return answer_in_batches(prompts, self.batch_size, self._pixels, self._captions, keep)
-
-    def _pixels(self, prompt: Prompt) -> NDArray[np.float32]:
+    def prepare(self, prompt: Prompt) -> NDArray[np.float32]:
+        """Prepare the first image."""
         images = (part for message in prompt.messages for part in message.parts if not isinstance(part, str))
         image = next(images, None)
         if image is None:
             raise DataError("The prompt has no image.")
         return self.encoder.prepare_image(self.encoder.decode(image))
 
-    def _captions(self, pixels: list[NDArray[np.float32]]) -> list[Answer]:
+    def answer(self, inputs: list[NDArray[np.float32]]) -> list[Answer]:
+        """Caption images."""
         import torch
 
         encoder, device = self.encoder, self.encoder.devices[0]
         with torch.inference_mode(), forward_pass(encoder.precision, device):
-            images = torch.from_numpy(np.stack(pixels)).to(device, input_type(encoder.precision))
+            images = torch.from_numpy(np.stack(inputs)).to(device, input_type(encoder.precision))
             model: Any = encoder.model
             rows = model.generate(images) if self.decoding == "beam_search" else greedy(model, images)
         answers = []

@@ -70,12 +70,7 @@ def read_texts(
 ) -> TextPreparation:
     """Determine how texts are prepared.
 
-    Args:
-        parts: The files.
-        options: Model options, of which ``context_length`` is used.
-        tokenizer: The tokenizer as saved.
-        inputs: Names of the tower's inputs.
-        axis: Fixed sequence length of the exported tower, if any.
+    ``inputs`` are the names of the tower's inputs, ``axis`` its fixed sequence length, if any.
     """
     architecture = str(parts.config.get("model_type", ""))
     kind = KINDS.get(architecture)

@@ -146,7 +146,7 @@ class OpenClipFamily(LocalFamily):
     own_options = MappingProxyType({"decoder": str, **DEVICE_OPTIONS})
     needs, extra = ("open_clip",), "open-clip"
     read_by = ("open_clip_torch", "torchvision", "transformers", "tokenizers")
-    model = OpenClipEncoder
+    model: type[Any] = OpenClipEncoder
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse an unknown architecture or tag and a missing checkpoint."""

@@ -50,14 +50,6 @@ class TextSettings:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class FeatureHead:
-    """Functions that compute the image and text vectors of a model class."""
-
-    image: Tower
-    text: Tower
-
-
 def features(output: Any) -> Any:
     """Return the projected vectors: transformers 5 wraps them in an output object, earlier versions do not."""
     return getattr(output, "pooler_output", output)
@@ -103,12 +95,11 @@ def _unit(vectors: Any) -> Any:
     return torch.nn.functional.normalize(vectors, dim=-1)
 
 
-PLAIN = FeatureHead(_plain_image, _plain_text)
-HEADS: dict[str, FeatureHead] = {
-    "BlipForImageTextRetrieval": FeatureHead(_blip_image, _blip_text),
-    "Blip2ForImageTextRetrieval": FeatureHead(_blip2_image, _blip2_text),
+HEADS: dict[str, tuple[Tower, Tower]] = {
+    "BlipForImageTextRetrieval": (_blip_image, _blip_text),
+    "Blip2ForImageTextRetrieval": (_blip2_image, _blip2_text),
 }
-"""Classes loaded by name because AutoModel loads another class, without these projections."""
+"""Image and text towers of classes that are loaded by name: AutoModel loads others, without these projections."""
 
 KINDS: dict[str, TextSettings] = {
     "align": TextSettings(padding="max_length", length=64),
@@ -157,19 +148,14 @@ class ProcessorImages:
 
 
 class TransformersEncoder(TorchEncoder):
-    """A transformers dual encoder in evaluation mode.
-
-    Args:
-        spec: The model.
-        pair: Model, processor and notes, if loaded already.
-    """
+    """A transformers dual encoder in evaluation mode; ``pair`` is model, processor and notes, if loaded already."""
 
     family = "transformers"
 
     def __init__(self, spec: ModelSpec, pair: tuple[Any, Any, list[str]] | None = None) -> None:
         model, self.processor, unused = pair or load_pair(spec)
         kind = KINDS.get(model.config.model_type, TextSettings())
-        self.head = HEADS.get(type(model).__name__, PLAIN)
+        self.image_head, self.text_head = HEADS.get(type(model).__name__, (_plain_image, _plain_text))
         self.tokenizer, notes = exact_tokenizer(
             self.processor.tokenizer, spec.options.get("cache_dir"), hub.revision_of(spec)
         )
@@ -177,7 +163,12 @@ class TransformersEncoder(TorchEncoder):
         self.context = context_length(model.config, self.tokenizer, kind, spec.options.get("context_length"))
         keeps_case = self.tokenizer("A")["input_ids"] != self.tokenizer("a")["input_ids"]
         self.lower = kind.lower and keeps_case
-        self.accepted = _parameters(model)
+        # Input names of the text tower; None if it accepts any.
+        self.accepted: frozenset[str] | None = frozenset({"input_ids", "attention_mask"})
+        if type(model).__name__ not in HEADS:
+            parameters = inspect.signature(model.get_text_features).parameters
+            takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+            self.accepted = None if takes_any else frozenset(parameters)
         self._prepare = ProcessorImages(self.processor.image_processor)
         super().__init__(spec, model)
         vision = getattr(model.config, "vision_config", model.config)
@@ -215,11 +206,11 @@ class TransformersEncoder(TorchEncoder):
 
     def image_features(self, model: Any, pixels: Inputs) -> torch.Tensor:
         """Run the image tower and its projection."""
-        return self.head.image(model, pixels)
+        return self.image_head(model, pixels)
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower and its projection."""
-        return self.head.text(model, inputs)
+        return self.text_head(model, inputs)
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
         """Tokenize with the truncation and padding of the original authors."""
@@ -313,14 +304,3 @@ def check_pair(source: str, model: Any, processor: Any) -> None:
                 source=source,
                 part=part.replace("_", " "),
             )
-
-
-def _parameters(model: Any) -> frozenset[str] | None:
-    """Return the input names of the text tower, or None if it accepts any."""
-    method = getattr(model, "get_text_features", None)
-    if method is None or type(model).__name__ in HEADS:
-        return frozenset({"input_ids", "attention_mask"})
-    parameters = inspect.signature(method).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return None
-    return frozenset(parameters)

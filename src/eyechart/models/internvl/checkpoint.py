@@ -173,16 +173,10 @@ def unwrapped_state(path: Path) -> State:
 def fill(
     network: InternVLNetwork, shards: Iterable[tuple[Path, State]], names: Mapping[str, str], source: Path
 ) -> list[str]:
-    """Load all weights into the network and merge LoRA weights.
+    """Load all weights into the network, merge LoRA weights, and return notes on unused weights.
 
-    Args:
-        network: A network with uninitialised weights.
-        shards: Files with their tensors, which are removed one by one.
-        names: Name parts of the network and of this checkpoint format, if they differ.
-        source: The checkpoint, for messages.
-
-    Returns:
-        Notes on unused weights.
+    ``names`` are name parts of the network and of this checkpoint format, if they differ. The tensors of the shards are
+    removed one by one.
 
     Raises:
         ModelError: If a weight is missing, has another shape, or is not finite.

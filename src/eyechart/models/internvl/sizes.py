@@ -147,13 +147,13 @@ def sizes_of_config(config: Mapping[str, Any], source: Path) -> Sizes:
             )
     return checked(
         Sizes(
-            vision=Tower(*(vision[key] for key in TOWER), vision["layer_norm_eps"]),
+            vision=Tower(*(vision[key] for key in (*TOWER, "layer_norm_eps"))),
             image_size=whole["force_image_size"] or vision["image_size"],
             patch=vision["patch_size"],
             channels=vision["num_channels"],
             qkv_bias=vision["qkv_bias"],
             qk_norm=vision["qk_normalization"],
-            text=Tower(*(text[key] for key in TOWER), text["rms_norm_eps"]),
+            text=Tower(*(text[key] for key in (*TOWER, "rms_norm_eps"))),
             words=text["vocab_size"],
             embedding=whole["clip_embed_dim"],
             pool_heads=whole["attn_pool_num_heads"],
@@ -168,11 +168,8 @@ def sizes_of_config(config: Mapping[str, Any], source: Path) -> Sizes:
 def sizes_of_state(state: Mapping[str, torch.Tensor], llama: Mapping[str, Any], source: Path, **heads: int) -> Sizes:
     """Infer the sizes from the tensors of a ``.pth`` file.
 
-    Args:
-        state: The weights, by the names of the file.
-        llama: ``config.json`` of LLaMA, if found next to the tokenizer, for heads and epsilon of the text tower.
-        source: The file, for messages.
-        heads: ``vision_heads``, ``text_heads``, ``pool_heads`` if given by the user.
+    ``llama`` is the ``config.json`` of LLaMA, if found next to the tokenizer, for heads and epsilon of the text tower;
+    ``heads`` are ``vision_heads``, ``text_heads`` and ``pool_heads`` if given by the user.
 
     Raises:
         ModelError: If it is not an InternVL-C checkpoint.

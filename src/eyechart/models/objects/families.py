@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
@@ -127,11 +126,8 @@ def accepted(factory: Callable[..., Any], spec: ModelSpec) -> dict[str, Any]:
 def wrap(spec: ModelSpec, parts: ModelParts, code: str = "") -> Encoder:
     """Wrap a model object in the first adapter that fits.
 
-    Args:
-        spec: Name and settings of the model.
-        parts: The model and its parts.
-        code: Digest of the code, arguments and state behind the object. Empty for an in-memory object, which keeps its
-            device and precision.
+    ``code`` is a digest of the code, arguments and state behind the object. It is empty for an in-memory object, which
+    keeps its device and precision.
     """
     if takes_lists(parts):
         return ListEncoder(spec, parts.model, code)
@@ -252,18 +248,23 @@ class PythonGenerator:
         if hasattr(self.model, "set_dump_image"):
             self.model.set_dump_image(image_paths)
         uses = getattr(self.model, "use_custom_prompt", None)
-        return partial(self._build_prompt, dataset=dataset) if uses is not None and uses(dataset) else None
+        if uses is None or not uses(dataset):
+            return None
 
-    def _build_prompt(self, line: Any, dataset: str) -> Any:
-        """Build a prompt; exceptions become the error of this question."""
-        try:
-            return self.model.build_prompt(line, dataset=dataset)
-        except EyechartError:
-            raise
-        except Exception as error:
-            raise DataError(
-                "{name}.build_prompt failed: {type}: {reason}", name=self.name, type=type(error).__name__, reason=error
-            ) from error
+        def build(line: Any) -> Any:
+            try:
+                return self.model.build_prompt(line, dataset=dataset)
+            except EyechartError:
+                raise
+            except Exception as error:  # becomes the error of this question
+                raise DataError(
+                    "{name}.build_prompt failed: {type}: {reason}",
+                    name=self.name,
+                    type=type(error).__name__,
+                    reason=error,
+                ) from error
+
+        return build
 
     def check_chat(self) -> None:
         """Refuse conversations that the class does not support.
@@ -281,8 +282,16 @@ class PythonGenerator:
 
     def generate(self, messages: Sequence[Message]) -> Answer:
         """Answer one conversation; exceptions become the error of this conversation."""
+        single = len(messages) == 1 or (len(messages) == 2 and messages[0].role == "system")
         try:
-            output = self._answer(messages)
+            if single:
+                marks = [{"role": "system"} if turn.role == "system" else {} for turn in messages]
+                items = [_item(part) | mark for turn, mark in zip(messages, marks, strict=True) for part in turn.parts]
+                output = self.model.generate(items, dataset=self.dataset)
+            else:
+                self.check_chat()
+                turns = [{"role": turn.role, "content": [_item(part) for part in turn.parts]} for turn in messages]
+                output = self.model.chat(turns, dataset=self.dataset)
         except EyechartError:
             raise
         except Exception as error:  # noqa: BLE001 - user code: its failure is recorded, the run continues
@@ -296,15 +305,6 @@ class PythonGenerator:
             return Answer("", error=text)
         answer, thinking = split_thinking(text)
         return Answer(answer, thinking=thinking)
-
-    def _answer(self, messages: Sequence[Message]) -> Any:
-        if len(messages) == 1 or (len(messages) == 2 and messages[0].role == "system"):
-            marks = [{"role": "system"} if turn.role == "system" else {} for turn in messages]
-            items = [_item(part) | mark for turn, mark in zip(messages, marks, strict=True) for part in turn.parts]
-            return self.model.generate(items, dataset=self.dataset)
-        self.check_chat()
-        turns = [{"role": turn.role, "content": [_item(part) for part in turn.parts]} for turn in messages]
-        return self.model.chat(turns, dataset=self.dataset)
 
 
 def _item(part: str | ImageRef) -> dict[str, str]:

@@ -113,7 +113,7 @@ def _inside(thing: Any) -> list[Any]:
         return []
 
 
-def _numbers_of(thing: Any) -> NDArray[Any] | None:
+def _numbers_of(thing: Any) -> NDArray[Any] | memoryview | None:
     """Return a numeric array or the bytes of a torch tensor; None for anything else."""
     if isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
         return np.ascontiguousarray(thing)
@@ -126,11 +126,6 @@ def probe_fingerprint(encoder: Encoder, *, sees: bool, reads: bool) -> tuple[str
     """Return a digest of the model's outputs for fixed probes, the embedding size, and notes.
 
     A model that fails on a probe gets a random digest, so that its vectors are never reused.
-
-    Args:
-        encoder: The model.
-        sees: Whether it encodes images.
-        reads: Whether it encodes texts.
     """
     answers, notes = list[NDArray[Any]](), list[str]()
     try:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,34 +31,58 @@ from eyechart.models.towers.torch_tools import (
 )
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
-if TYPE_CHECKING:
-    import torch
-
-
 Vectors = NDArray[np.float32]
 
 
-class ListEncoder:
+class ObjectEncoder:
+    """Base of adapters for Python objects, some of which encode only images or only texts."""
+
+    name: str
+    """Name of its class, for messages."""
+    card: ModelCard
+    sees: bool
+    reads: bool
+
+    def _require(self, method: str, *, able: bool) -> None:
+        if not able:
+            raise ModelError(
+                "{name} has no {method}.",
+                advice="This task needs it: implement it, or choose another task.",
+                name=self.name,
+                method=method,
+            )
+
+    def _empty(self) -> Vectors:
+        return np.empty((0, self.card.embedding_dim or 0), np.float32)
+
+
+class ListEncoder(ObjectEncoder):
     """Calls the object's methods with lists.
 
     ``encode_images`` receives RGB images of PIL. If the object has ``prepare_image``, it receives the results of that,
-    stacked into one array.
-
-    Args:
-        spec: Name and settings of the model.
-        lists: The object.
-        code: Digest of the code and state behind it; empty for an in-memory object.
+    stacked into one array. ``code`` is as for `ModuleEncoder`.
     """
 
     def __init__(self, spec: ModelSpec, lists: Any, code: str = "") -> None:
         self.lists = lists
-        self.name = type(getattr(lists, "model", lists) if isinstance(lists, SentenceLists) else lists).__name__
-        self.sees = callable(getattr(lists, "encode_images", None))
-        self.reads = callable(getattr(lists, "encode_texts", None))
-        self.takes_language = self.reads and _takes(lists.encode_texts, "language")
+        self.name = type(lists.model if isinstance(lists, SentenceLists) else lists).__name__
+        self.sees, self.reads = has_method(lists, "encode_images"), has_method(lists, "encode_texts")
+        self.takes_language = False
+        with suppress(TypeError, ValueError):  # built-in functions have no signature
+            self.takes_language = self.reads and "language" in inspect.signature(lists.encode_texts).parameters
         self.devices: Sequence[str] = getattr(lists, "devices", ())
-        own = getattr(lists, "card", None)
-        card = own if isinstance(own, ModelCard) else _card(spec, lists, in_memory=not code)
+        card = getattr(lists, "card", None)
+        if not isinstance(card, ModelCard):  # described by the attributes that it shares with cards
+            card = ModelCard(
+                family=spec.family,
+                name=spec.label,
+                weights_digest="",
+                transform="as the object does it",
+                precision=spec.precision if code else "as given",
+                prompts=getattr(lists, "prompts", None) or {},
+                similarity=getattr(lists, "similarity", "cosine"),
+                context_length=getattr(lists, "context_length", None),
+            )
         answers, size, notes = probe_fingerprint(self, sees=self.sees, reads=self.reads)
         # A factory's card may name another family; an in-memory object is listed under the caller's name for it.
         family, name = (card.family, card.name) if code else (spec.family, spec.label)
@@ -99,18 +123,6 @@ class ListEncoder:
         own = getattr(self.lists, "truncated", None)
         return [bool(cut) for cut in own(texts)] if own is not None else [False] * len(texts)
 
-    def _empty(self) -> Vectors:
-        return np.empty((0, self.card.embedding_dim or 0), np.float32)
-
-    def _require(self, method: str, *, able: bool) -> None:
-        if not able:
-            raise ModelError(
-                "{name} has no {method}.",
-                advice="This task needs it: implement it, or choose another task.",
-                name=self.name,
-                method=method,
-            )
-
 
 class SentenceLists:
     """A sentence-transformers model through its ``encode``, with its prompts and pooling."""
@@ -140,13 +152,8 @@ class SentenceLists:
 def vectors_from(output: Any, count: int, name: str) -> Vectors:
     """Convert the output of user code (an array, a tensor, or a list of either) to one float32 array.
 
-    Args:
-        output: The output.
-        count: Number of inputs.
-        name: Class and method, for messages.
-
     Raises:
-        ModelError: If there is not exactly one row of numbers per input.
+        ModelError: If there is not exactly one row of numbers per input; it names ``name``, a class and method.
     """
     advice = "It must return one row per input, in the same order."
     try:
@@ -170,46 +177,21 @@ def vectors_from(output: Any, count: int, name: str) -> Vectors:
     return array
 
 
-def _card(spec: ModelSpec, lists: Any, *, in_memory: bool) -> ModelCard:
-    """Describe an object without a card by the attributes that it shares with cards."""
-    return ModelCard(
-        family=spec.family,
-        name=spec.label,
-        weights_digest="",
-        transform="as the object does it",
-        precision="as given" if in_memory else spec.precision,
-        prompts=getattr(lists, "prompts", None) or {},
-        similarity=getattr(lists, "similarity", "cosine"),
-        context_length=getattr(lists, "context_length", None),
-    )
-
-
-def _takes(function: Any, name: str) -> bool:
-    try:
-        return name in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # built-in functions have no signature
-        return False
-
-
-# Adapter for torch modules with ``encode_image`` and ``encode_text``, their preprocessing and their tokenizer.
-
-
 PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
-class ModuleEncoder:
+class ModuleEncoder(ObjectEncoder):
     """Runs ``encode_image`` on prepared images and ``encode_text`` on tokens.
 
     A model made by a factory is moved to the device and precision of the settings, as in CLIP_benchmark; an in-memory
     model stays as it is.
 
-    Args:
-        spec: Name and settings of the model.
-        parts: The module, its preprocessing and its tokenizer.
-        code: Digest of the code and state behind it; empty for an in-memory object.
+    ``code`` is a digest of the code and state behind the object; empty for an in-memory object.
     """
 
     def __init__(self, spec: ModelSpec, parts: ModelParts, code: str = "") -> None:
+        import torch
+
         parts = complete(parts)
         self.model, self.name = parts.model, type(parts.model).__name__
         self.preprocess, self.tokenizer = parts.preprocess, parts.tokenizer
@@ -221,7 +203,9 @@ class ModuleEncoder:
             if is_torch:
                 self.model = cast(self.model, spec.precision).to(self.device).eval()
         else:
-            self.device, self.dtype = _placement(self.model)
+            weights = self.model.parameters() if has_method(self.model, "parameters") else ()
+            first = next((weight for weight in weights if weight.is_floating_point()), None)
+            self.device, self.dtype = ("cpu", torch.float32) if first is None else (str(first.device), first.dtype)
             self.precision = PRECISIONS.get(str(self.dtype).rpartition(".")[2], str(self.dtype))
         self.devices = (self.device,)
         answers, size, notes = probe_fingerprint(self, sees=self.sees, reads=self.reads)
@@ -265,10 +249,7 @@ class ModuleEncoder:
         """Call ``encode_text`` on the tokenizer's output."""
         import torch
 
-        if not self.reads:
-            raise ModelError(
-                "{name} has no encode_text.", advice="This task needs it: choose another task.", name=self.name
-            )
+        self._require("encode_text", able=self.reads)
         if not len(texts):
             return self._empty()
         with torch.no_grad(), forward_pass(self.precision, self.device):
@@ -313,18 +294,6 @@ class ModuleEncoder:
                 name=self.name,
                 reason=first_line(error),
             ) from error
-
-    def _empty(self) -> Vectors:
-        return np.empty((0, self.card.embedding_dim or 0), np.float32)
-
-
-def _placement(model: Any) -> tuple[str, torch.dtype]:
-    """Return device and dtype of a module, by its first floating-point parameter."""
-    import torch
-
-    parameters = model.parameters() if callable(getattr(model, "parameters", None)) else ()
-    first = next((one for one in parameters if one.is_floating_point()), None)
-    return ("cpu", torch.float32) if first is None else (str(first.device), first.dtype)
 
 
 def _takes_names(method: Any) -> bool:

@@ -52,12 +52,9 @@ class TowerSpeedups:
 
 
 def speed_up(model: Any, tokenizer: Tokenize, *, onednn: bool) -> TowerSpeedups:
-    """Apply every change that preserves the vectors of an open_clip model.
+    """Apply every change that preserves the vectors of an open_clip model on its device and in its precision.
 
-    Args:
-        model: The model, on its device and in its precision.
-        tokenizer: Its tokenizer.
-        onednn: Whether weights may be reordered: for float32 on a CPU.
+    ``onednn`` allows to reorder weights: for float32 on a CPU.
     """
     import torch
 
@@ -103,13 +100,9 @@ class Change(ABC):
 
 
 def _apply(changes: Sequence[Change], plain: Encode, faster: Encode, needed: Change | None = None) -> tuple[str, ...]:
-    """Apply the changes that preserve the vectors of ``plain``: all at once if possible, else one by one.
+    """Apply the changes with which ``faster`` gives the vectors of ``plain``: all at once if possible, else one by one.
 
-    Args:
-        changes: The changes in the order of trial.
-        plain: Runs the unchanged tower.
-        faster: Runs the changed tower.
-        needed: A change that the others depend on.
+    ``needed`` is a change that the others depend on.
     """
     import torch
     from torch.nn.functional import normalize
@@ -177,24 +170,16 @@ class _StripPadding(Change):
 
 
 def strip_padding(tokens: torch.Tensor) -> torch.Tensor:
-    """Remove the padding after the longest text of a batch.
-
-    Args:
-        tokens: One text per row, padded with zeros at the end.
-    """
+    """Remove the padding, zeros, after the longest text of a batch."""
     # Not a count of non-zero tokens: 0 is also a word piece (an exclamation mark) in some vocabularies.
     length = int((tokens != 0).any(dim=0).nonzero().max()) + 1 if tokens.any() else 1
     return tokens[:, :length]
 
 
 def encode_stripped(model: Any, tokens: torch.Tensor) -> torch.Tensor:
-    """Run the library's forward pass with only as many positions as there are tokens.
+    """Run the library's forward pass on the result of `strip_padding`, with as many positions as there are tokens.
 
     The model is modified during the call, so threads must not share it.
-
-    Args:
-        model: A model for which `speed_up` verified `strip_padding`.
-        tokens: The result of `strip_padding`.
     """
     import torch
     from torch.func import functional_call

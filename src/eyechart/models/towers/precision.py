@@ -187,10 +187,7 @@ def measure(way: str, plain: Vectors, other: Vectors) -> PrecisionComparison:
 class PrecisionCheck:
     """Re-encodes the first images of a model in plain float32 and compares the vectors.
 
-    Args:
-        card: Card of the model.
-        way: Description of its precision and options.
-        plain: Creates the plain encode function when needed.
+    ``way`` describes its precision and options; ``plain`` creates the plain encode function when needed.
     """
 
     def __init__(self, card: ModelCard, way: str, plain: Callable[[], Encode]) -> None:

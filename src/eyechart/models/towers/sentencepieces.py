@@ -31,12 +31,9 @@ NOTE = "transformers tokenizes some texts differently from SentencePiece; Senten
 
 
 def exact_tokenizer(tokenizer: Any, cache: str | None = None, revision: str | None = None) -> tuple[Any, list[str]]:
-    """Return a tokenizer that gives SentencePiece's tokens, and a note if it is not the given one.
+    """Return a tokenizer that gives SentencePiece's tokens, and a note if it is not the given one, of transformers.
 
-    Args:
-        tokenizer: A tokenizer of transformers.
-        cache: The hub cache it was loaded from, if not the default.
-        revision: The revision it was loaded at, if given.
+    ``cache`` and ``revision`` are those that it was loaded from, if not the defaults.
     """
     pieces = _pieces(tokenizer, cache, revision)
     if pieces is None or not any(_disagreements(tokenizer, pieces, _texts(pieces.model))):

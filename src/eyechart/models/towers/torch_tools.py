@@ -11,7 +11,6 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eyechart.errors import ModelError, OutOfMemoryError, UsageError, first_line
 from eyechart.io.digests import code_digest, digest_bytes, is_user_code
@@ -185,16 +184,15 @@ def weights_digest(model: torch.nn.Module) -> str:
     state = hashlib.blake2b(digest_size=16)
     for name, tensor in sorted(model.state_dict().items()):
         state.update(f"{name}{tuple(tensor.shape)}".encode())
-        state.update(memoryview(tensor_bytes(tensor)))
+        state.update(tensor_bytes(tensor))
     return state.hexdigest()
 
 
-def tensor_bytes(tensor: torch.Tensor) -> NDArray[np.uint8]:
-    """Return the bytes of a tensor as an array, without a copy where possible."""
+def tensor_bytes(tensor: torch.Tensor) -> memoryview:
+    """Return the bytes of a tensor, without a copy where possible."""
     import torch
 
-    flat: NDArray[np.uint8] = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return flat
+    return memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
 
 
 def number(scalar: torch.Tensor | float) -> float:
