@@ -19,15 +19,15 @@ from eyechart.models.towers.checkpoints import read_json
 from eyechart.types import ModelSpec, Role, digest_json
 
 TOWERS = {
-    "image": ("image.onnx", "vision_model.onnx", "visual.onnx"),
-    "text": ("text.onnx", "text_model.onnx", "textual.onnx"),
+    "image": tuple(f"{place}{name}.onnx" for place in ("", "onnx/") for name in ("image", "vision_model", "visual")),
+    "text": tuple(f"{place}{name}.onnx" for place in ("", "onnx/") for name in ("text", "text_model", "textual")),
 }
-"""File names that ONNX exporters use for the two towers, also in a subfolder ``onnx``."""
+"""File names that ONNX exporters use for the two towers, also in a subfolder."""
 CONFIG, OPEN_CLIP, MODULES = "config.json", "open_clip_config.json", "modules.json"
 
 FOLDERS: dict[Role, dict[str, tuple[str, ...]]] = {
     "encoder": {
-        "onnx": tuple(place + name for place in ("", "onnx/") for name in TOWERS["image"]),
+        "onnx": TOWERS["image"],
         "open_clip": (OPEN_CLIP,),
         "sentence-transformers": (MODULES,),
         "transformers": (CONFIG,),
@@ -108,8 +108,8 @@ def content_identity(places: Iterable[Path | None], *libraries: str) -> str | No
     known = list(places)
     if None in known:
         return None
-    digests = [place_digest(place) for place in known if place is not None]
-    return digest_json([digests, ", ".join(f"{library} {_version(library)}" for library in libraries)])
+    digests = list(map(place_digest, filter(None, known)))
+    return digest_json([digests, ", ".join(map(_version, libraries))])
 
 
 def place_digest(place: Path) -> str:
@@ -135,9 +135,9 @@ def model_files(folder: Path) -> Iterator[Path]:
 
 def _version(package: str) -> str:
     try:
-        return version(package)
+        return f"{package} {version(package)}"
     except PackageNotFoundError:
-        return "-"
+        return f"{package} -"
 
 
 # The interface of a model family: encoders, generators or rerankers.

@@ -287,9 +287,9 @@ class OnnxFamily(LocalFamily):
                 precision=spec.precision,
             )
 
-    def places(self, spec: ModelSpec) -> list[Path]:
+    def places(self, spec: ModelSpec) -> tuple[Path, ...]:
         """Return all files."""
-        return find_parts(spec).files()
+        return find_parts(spec).files
 
 
 def providers(spec: ModelSpec, available: list[str]) -> list[str]:

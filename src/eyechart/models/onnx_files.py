@@ -49,7 +49,9 @@ def external_files(path: Path) -> list[Path]:
         raise ModelError(
             "Cannot load the ONNX model {path}: the file is damaged or not an ONNX model.", path=path
         ) from error
+    found = []
     for name in names:
+        file = path.parent / name
         if not name or Path(name).is_absolute() or ".." in Path(name).parts:
             raise ModelError(
                 "{path} refers to weights in {name!r}, outside its folder.",
@@ -57,14 +59,15 @@ def external_files(path: Path) -> list[Path]:
                 path=path,
                 name=name,
             )
-        if not (path.parent / name).is_file():
+        if not file.is_file():
             raise ModelError(
                 "{path} refers to weights in {name!r}, which is missing.",
                 advice="Copy that file as well.",
                 path=path,
                 name=name,
             )
-    return [path.parent / name for name in names]
+        found.append(file)
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -150,19 +153,14 @@ class Parts:
     settings: dict[str, Any] = field(default_factory=dict)
     """Tokenizer settings from the files next to it."""
 
-    @property
-    def weights(self) -> list[Path]:
-        """The towers, each with its external weight files."""
-        return [self.image, *external_files(self.image), self.text, *external_files(self.text)]
+    weights: tuple[Path, ...] = ()
+    """The towers, each with its external weight files."""
+    files: tuple[Path, ...] = ()
+    """All files that are read."""
 
     def digest(self) -> str:
         """Digest weights and tokenizer."""
         return digest_json([file_digest(path).hex() for path in (*self.weights, self.tokenizer)])
-
-    def files(self) -> list[Path]:
-        """List all files that are read."""
-        optional = [self.tokenizer.parent / name for name in OPTIONAL]
-        return [*self.weights, self.tokenizer, self.transform, *(path for path in optional if path.is_file())]
 
 
 def find_parts(spec: ModelSpec) -> Parts:
@@ -182,30 +180,40 @@ def find_parts(spec: ModelSpec) -> Parts:
             "Pass a folder with image.onnx and text.onnx, or the two files as {--model} and {--pretrained}."
         )
         raise unknown_name("ONNX model", spec.pretrained or spec.name, list(MODELS), advice=advice)
-    optional = {name: found[2].parent / name for name in OPTIONAL}
-    known = {name: read_json(path) if path.is_file() else {} for name, path in optional.items()}
-    settings = {key: value for name in reversed(SETTINGS) for key, value in known[name].items()}
-    return Parts(*found, known[CARD] or {"name": spec.label}, known[CONFIG], settings)
+    image, text, tokenizer, transform = found
+    weights = (image, *external_files(image), text, *external_files(text))
+    optional = {name: path for name in OPTIONAL if (path := tokenizer.parent / name).is_file()}
+    known = {name: read_json(path) for name, path in optional.items()}
+    return Parts(
+        image,
+        text,
+        tokenizer,
+        transform,
+        card=known.get(CARD) or {"name": spec.label},
+        config=known.get(CONFIG, {}),
+        settings={**known.get(SETTINGS[1], {}), **known.get(SETTINGS[0], {})},
+        weights=weights,
+        files=(*weights, tokenizer, transform, *optional.values()),
+    )
 
 
-def _in_folder(folder: Path) -> tuple[Path, Path, Path, Path]:
+def _in_folder(folder: Path) -> tuple[Path, ...]:
     """Find image tower, text tower, tokenizer and transform."""
-    towers = [[place / name for place in (folder, folder / "onnx") for name in names] for names in TOWERS.values()]
-    image, text = (next(filter(Path.is_file, places), places[0]) for places in towers)
-    found = image, text, folder / TOKENIZER, folder / TRANSFORM
-    missing = [path.name for path in found if not path.is_file()]
+    needed = (*TOWERS.values(), (TOKENIZER,), (TRANSFORM,))
+    found = [next((path for name in names if (path := folder / name).is_file()), None) for names in needed]
+    missing = [names[0] for names, path in zip(needed, found, strict=True) if path is None]
     if missing:
         raise ModelError(
             "Missing files in the ONNX folder {path}: {list}.",
             advice="It must contain {needed}.",
             path=folder,
             list=", ".join(missing),
-            needed=", ".join([*(places[0].name for places in towers), TOKENIZER, TRANSFORM]),
+            needed=", ".join(names[0] for names in needed),
         )
-    return found
+    return tuple(filter(None, found))
 
 
-def _of_towers(towers: list[Path], spec: ModelSpec) -> tuple[Path, Path, Path, Path]:
+def _of_towers(towers: list[Path], spec: ModelSpec) -> tuple[Path, ...]:
     if len(towers) != 2:
         raise ModelError(
             "Two ONNX files are required: the image tower and the text tower.",

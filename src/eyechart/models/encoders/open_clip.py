@@ -21,10 +21,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-from PIL import Image
-
 from eyechart.errors import ModelError, unknown_name
 from eyechart.languages import find_same
 from eyechart.messages import UserMessage
@@ -41,9 +37,8 @@ from eyechart.models.encoders.open_clip_files import (
     tags,
 )
 from eyechart.models.family import OPEN_CLIP, LocalFamily, check_path, open_clip_names
-from eyechart.models.speedups.fast_decoder import NOTE, FastImages, is_fast
-from eyechart.models.speedups.open_clip_towers import TowerSpeedups, encode_stripped, speed_up, strip_padding
-from eyechart.models.speedups.transforms import PixelTable
+from eyechart.models.speedups.open_clip_towers import TowerSpeedups, encode_stripped, speed_up
+from eyechart.models.speedups.transforms import DECODERS, FAST_NOTE, FastImages, PixelTable
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, read_json
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.sentencepieces import exact_tokenizer
@@ -74,15 +69,18 @@ class OpenClipEncoder(TorchEncoder):
         if hasattr(self.tokenizer, "tokenizer"):
             self.tokenizer.tokenizer, other = exact_tokenizer(self.tokenizer.tokenizer, cache)
             notes += other
-        fast = is_fast(spec.options)
+        decoder = spec.options.get("decoder", "exact")
+        if decoder not in DECODERS:
+            raise unknown_name("decoder", str(decoder), DECODERS)
+        fast = decoder == "fast"
         self.pixels: PixelTable | FastImages = FastImages(self.transform) if fast else PixelTable(self.transform)
         self.decode = self.pixels.decode
-        notes += [NOTE] if fast else []
+        notes += [FAST_NOTE] if fast else []
         super().__init__(spec, model)
         # oneDNN weights are only supported for float32 on a CPU.
         onednn = self.device == "cpu" and self.precision == "fp32" and not self.compute.text
         self.applied = speed_up(self.model, self.tokenizer, onednn=onednn) if speedups.enabled() else TowerSpeedups()
-        self.speedups = self.applied.image
+        self.speedups, self.strips_padding = self.applied.image, self.applied.strip_padding
         size = getattr(self.model.visual, "image_size", None)
         context = getattr(self.tokenizer, "context_length", None)
         # Cleaning, activation, heads, pooling etc. are not weights but determine the vectors.
@@ -103,10 +101,6 @@ class OpenClipEncoder(TorchEncoder):
             notes=notes,
         )
 
-    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Apply the model's evaluation transform."""
-        return self.pixels.prepare(image)
-
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
         """Run open_clip's tokenizer, with the language set for NLLB."""
         if hasattr(self.tokenizer, "set_lang_fn"):
@@ -126,17 +120,13 @@ class OpenClipEncoder(TorchEncoder):
         """Count tokens, including the start and end tokens."""
         return [count_tokens(self.tokenizer, text) for text in texts]
 
-    def text_inputs(self, tokens: Inputs) -> Inputs:
-        """Strip padding that the tower ignores."""
-        return {"tokens": strip_padding(tokens["tokens"])} if self.applied.strip_padding else tokens
-
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run the image tower."""
         return model.encode_image(pixels)
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower."""
-        encode = encode_stripped if self.applied.strip_padding else type(model).encode_text
+        encode = encode_stripped if self.strips_padding else type(model).encode_text
         return encode(model, inputs["tokens"])
 
 

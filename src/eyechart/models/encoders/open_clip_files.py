@@ -69,7 +69,10 @@ def own_place(spec: ModelSpec) -> Path | None:
 
 def architecture(spec: ModelSpec) -> dict[str, Any] | None:
     """Read an architecture that is available offline: built into the library, a file, or a saved folder."""
-    return _config(own_place(spec)) or registered(spec)
+    own = own_place(spec)
+    path = own / OPEN_CLIP if own is not None and own.is_dir() else own
+    content = read_json(path) if path is not None and path.is_file() else {}
+    return dict(content.get("model_cfg", content)) or registered(spec)
 
 
 def registered(spec: ModelSpec) -> dict[str, Any] | None:
@@ -79,14 +82,6 @@ def registered(spec: ModelSpec) -> dict[str, Any] | None:
         return None
     config: dict[str, Any] | None = library.get_model_config(plain_name(spec.name))
     return config
-
-
-def _config(own: Path | None) -> dict[str, Any] | None:
-    path = own / OPEN_CLIP if own is not None and own.is_dir() else own
-    if path is None or not path.is_file():
-        return None
-    content = read_json(path)
-    return dict(content.get("model_cfg", content))
 
 
 def _tag_checkpoint(spec: ModelSpec) -> Path | None:

@@ -31,7 +31,6 @@ from eyechart.models.internvl.checkpoint import (
     weight_files,
 )
 from eyechart.models.internvl.sizes import CONFIG
-from eyechart.models.speedups.open_clip_towers import strip_padding
 from eyechart.models.speedups.transforms import PixelTable
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
@@ -90,7 +89,7 @@ class InternVLEncoder(TorchEncoder):
         shape += [transforms.CenterCrop(size)] if variant.crop else []
         self.transform = transforms.Compose([*shape, transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
         self.pixels: PixelTable = PixelTable(self.transform)
-        self.strips_padding = speedups.enabled()
+        self.strips_padding = speedups.enabled()  # causal attention never sees it
         super().__init__(spec, network)
         self.card = self.make_card(
             transform=f"InternVL-{self.letter} {digest_json(asdict(sizes))} | {describe(self.transform)} | "
@@ -109,10 +108,6 @@ class InternVLEncoder(TorchEncoder):
         import torch
 
         return {"ids": torch.tensor(self.tokenizer.padded(self.written(texts)))}
-
-    def text_inputs(self, tokens: Inputs) -> Inputs:
-        """Strip padding after the longest text, which causal attention never sees."""
-        return {"ids": strip_padding(tokens["ids"])} if self.strips_padding else tokens
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count tokens before truncation, start and end tokens included."""

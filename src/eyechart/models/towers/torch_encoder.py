@@ -18,8 +18,8 @@ from PIL import Image
 from eyechart.errors import ModelError
 from eyechart.metrics.vectors import float_array, unit
 from eyechart.models.speedups.autotune import CpuAutotuner
-from eyechart.models.speedups.fast_decoder import FastImages
-from eyechart.models.speedups.transforms import PixelTable, look_up_there
+from eyechart.models.speedups.open_clip_towers import strip_padding
+from eyechart.models.speedups.transforms import FastImages, PixelTable, look_up_there
 from eyechart.models.towers.precision import (
     EXACT,
     ComputeOptions,
@@ -67,6 +67,8 @@ class TorchEncoder(ABC):
     """The image transform without the model, which can be sent to other processes; set by families that have one."""
     sees = True
     """Whether it encodes images; text-only families clear it before loading."""
+    strips_padding = False
+    """Whether the text tower ignores padding at the end, so that it is removed."""
     precision_check: PrecisionCheck | None = None
     """Compares the first images with plain float32, if inexact options are used and their effect is not known yet."""
     speedups: Sequence[str] = ()
@@ -101,9 +103,11 @@ class TorchEncoder(ABC):
 
     # Interface of a family ------------------------------------------------------------------------------
 
-    @abstractmethod
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Apply the model's image transform."""
+        """Apply the model's image transform: `pixels`, unless the family has another one."""
+        if self.pixels is None:
+            raise NotImplementedError
+        return self.pixels.prepare(image)
 
     @abstractmethod
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
@@ -128,10 +132,6 @@ class TorchEncoder(ABC):
     def image_inputs(self, pixels: torch.Tensor) -> Any:
         """Convert prepared images to inputs of the image tower, before they are moved and cast."""
         return pixels
-
-    def text_inputs(self, tokens: Inputs) -> Inputs:
-        """Convert tokens to inputs of the text tower, before they are moved; may strip padding."""
-        return tokens
 
     def logit_scale(self, model: Any) -> float | None:
         """Return the factor between cosine and logit."""
@@ -165,7 +165,10 @@ class TorchEncoder(ABC):
         """Encode texts."""
         if not len(texts):
             return self._nothing()
-        return self._run("text", {"inputs": self.text_inputs(self.tokenize(list(texts), language))})
+        tokens = self.tokenize(list(texts), language)
+        if self.strips_padding:
+            tokens = {name: strip_padding(value) for name, value in tokens.items()}
+        return self._run("text", {"inputs": tokens})
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Find the texts that exceed the context length."""
