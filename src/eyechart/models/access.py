@@ -53,11 +53,6 @@ def used_by(spec: ModelSpec) -> dict[str, int]:
     return asdict(access_of(spec).budget.used)
 
 
-def has_address(spec: ModelSpec) -> bool:
-    """Whether an address is given."""
-    return bool(spec.options.get("api_base") or spec.pretrained)
-
-
 def address_of(spec: ModelSpec) -> str:
     """Return the server address: the option ``api_base``, or ``pretrained``."""
     address = str(spec.options.get("api_base") or spec.pretrained)

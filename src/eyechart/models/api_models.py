@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -21,10 +21,10 @@ from eyechart.api.requests import Json
 from eyechart.errors import DataError, ModelError, UsageError, unknown_name
 from eyechart.io.images import ImageRef
 from eyechart.metrics.answers import split_thinking
-from eyechart.models.access import ServedFamily, ServedModel, access_of, address_of, has_address, make_client
-from eyechart.models.family import check_options
-from eyechart.models.local_generators import BatchedGenerator, drop
-from eyechart.models.rerankers import Shortlist
+from eyechart.models.access import ServedFamily, ServedModel, access_of, address_of, make_client
+from eyechart.models.family import BaseEncoder, check_options
+from eyechart.models.local_generators import BatchedGenerator, Keep, drop
+from eyechart.models.rerankers import KeepScores, Shortlist
 from eyechart.types import UNREAD, Answer, ModelCard, ModelSpec, Prompt, digest_json
 
 FORMS: tuple[str, ...] = get_args(ImageForm)
@@ -35,7 +35,7 @@ REQUEST_SIZE = 32
 Vectors = NDArray[np.float32]
 
 
-class ApiEncoder(ServedModel):
+class ApiEncoder(ServedModel, BaseEncoder):
     """Requests vectors from a server, several at a time, with retries."""
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -69,17 +69,13 @@ class ApiEncoder(ServedModel):
     def encode_images(self, batch: Sequence[NDArray[Any]]) -> Vectors:
         """Request the vectors of images in the server's format."""
         if not len(batch) or self.form is None:
-            return np.empty((0, self.dimension), np.float32)
+            return self.no_vectors()
         images = [api.EncodedImage("image/png", bytes(data)) for data in batch]
         return api.embed_images(self.client, self.spec.name, images, form=self.form, dimension=self.dimension)
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:  # noqa: ARG002 - detected by the server
         """Request the vectors of texts, many per request."""
-        return self._embed(texts, self.dimension) if len(texts) else np.empty((0, self.dimension), np.float32)
-
-    def truncated(self, texts: Sequence[str]) -> list[bool]:
-        """Return False for every text: truncation happens on the server and is not reported."""
-        return [False] * len(texts)
+        return self._embed(texts, self.dimension) if len(texts) else self.no_vectors()
 
     def _embed(self, texts: Sequence[str], dimension: int | None) -> Vectors:
         return api.embed_texts(self.client, self.spec.name, texts, batch_size=self.request_size, dimension=dimension)
@@ -142,9 +138,7 @@ class ApiGenerator(ServedModel, BatchedGenerator):
             precision="unknown",
         )
 
-    def generate_many(
-        self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
-    ) -> Iterator[tuple[str, Answer]]:
+    def generate_many(self, prompts: Iterable[Prompt], keep: Keep = drop) -> Iterator[tuple[str, Answer]]:
         """Yield answers as they arrive; a prompt that fails after all retries gets an answer with an error."""
         requests = (
             api.Request(
@@ -200,7 +194,7 @@ class ApiGeneratorFamily(ServedFamily):
 
     def identity(self, spec: ModelSpec) -> str | None:
         """Identify address, model and settings: the weights behind an API are unknown."""
-        if not has_address(spec):
+        if not (spec.options.get("api_base") or spec.pretrained):
             return None  # existing answers are scored without a server
         return digest_json([address_of(spec), spec.name, dict(spec.options)])
 
@@ -233,9 +227,7 @@ class ApiReranker(ServedModel):
             precision="unknown",
         )
 
-    def score(
-        self, shortlists: Iterable[Shortlist], keep: Callable[[str, list[float]], None]
-    ) -> Iterator[tuple[str, list[float]]]:
+    def score(self, shortlists: Iterable[Shortlist], keep: KeepScores) -> Iterator[tuple[str, list[float]]]:
         """Score several shortlists at a time, each in one request or in as many as the server's format needs."""
         found: dict[str, dict[int, list[float]]] = {}
         for reply in self.client.map(chain.from_iterable(self._requests(one, keep) for one in shortlists)):
@@ -247,9 +239,7 @@ class ApiReranker(ServedModel):
                     keep(name, scores)
                 yield name, scores
 
-    def _requests(
-        self, shortlist: Shortlist, keep: Callable[[str, list[float]], None]
-    ) -> Iterator[api.Request[list[float]]]:
+    def _requests(self, shortlist: Shortlist, keep: KeepScores) -> Iterator[api.Request[list[float]]]:
         # TEI limits the documents per request, by default to 32.
         whole = max(1, len(shortlist.documents))
         size = min(whole, access_of(self.spec).batch_size) if self.form == "tei" else whole

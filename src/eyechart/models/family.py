@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -12,11 +12,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eyechart.errors import ModelError, UsageError, missing_extra, unknown_name
 from eyechart.io.digests import file_digest, files_digest, remember_digests
 from eyechart.messages import UserMessage
 from eyechart.models.towers.checkpoints import read_json
-from eyechart.types import ModelSpec, Role, digest_json
+from eyechart.types import ModelCard, ModelSpec, Role, digest_json
 
 TOWERS = {
     "image": tuple(f"{place}{name}.onnx" for place in ("", "onnx/") for name in ("image", "vision_model", "visual")),
@@ -198,6 +201,20 @@ class LocalFamily:
     def load(self, spec: ModelSpec) -> Any:
         """Load the model."""
         return self.model(spec)
+
+
+class BaseEncoder:
+    """Base of encoders: vectors of an empty batch, and no truncation unless the encoder knows better."""
+
+    card: ModelCard
+
+    def no_vectors(self) -> NDArray[np.float32]:
+        """Return the vectors of an empty batch."""
+        return np.empty((0, self.card.embedding_dim or 0), np.float32)
+
+    def truncated(self, texts: Sequence[str]) -> list[bool]:
+        """Return False for every text: truncation, if any, is not reported."""
+        return [False] * len(texts)
 
 
 def check_options(family: object, name: str, options: Mapping[str, Any]) -> None:

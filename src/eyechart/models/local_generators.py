@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     import torch
 
 
+Keep = Callable[[str, Answer], None]
+"""Called with the id of a prompt and its answer, as soon as it is known."""
+
+
 class BatchedGenerator(ABC):
     """Mixin: a generator that answers in batches also answers single conversations."""
 
@@ -67,9 +71,7 @@ class LocalGenerator(BatchedGenerator):
     def answer(self, inputs: list[Any]) -> list[Answer]:
         """Run the model on a non-empty list of inputs, and return their answers in order."""
 
-    def generate_many(
-        self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
-    ) -> Iterator[tuple[str, Answer]]:
+    def generate_many(self, prompts: Iterable[Prompt], keep: Keep = drop) -> Iterator[tuple[str, Answer]]:
         """Answer prompts batch by batch; one with an unreadable image gets an answer with an error."""
         stream = iter(prompts)
         while batch := list(islice(stream, self.batch_size)):

@@ -18,7 +18,7 @@ from PIL import Image
 from eyechart.errors import ModelError, OutOfMemoryError, UsageError, first_line
 from eyechart.io.safe_parse import is_number
 from eyechart.models.encoders.transformers import KINDS, TextSettings
-from eyechart.models.family import LocalFamily
+from eyechart.models.family import BaseEncoder, LocalFamily
 from eyechart.models.onnx_files import Parts, find_parts
 from eyechart.models.towers.checkpoints import load_tokenizer, read_json, tokenizing
 from eyechart.models.towers.preprocess import Preprocess
@@ -154,7 +154,7 @@ TYPES = {"tensor(int32)": np.int32, "tensor(int64)": np.int64, "tensor(float16)"
 Vectors = NDArray[np.float32]
 
 
-class OnnxEncoder:
+class OnnxEncoder(BaseEncoder):
     """Two ONNX towers and a tokenizer."""
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -201,12 +201,12 @@ class OnnxEncoder:
 
     def encode_images(self, batch: NDArray[np.float32]) -> Vectors:
         """Run the image tower."""
-        return self.image.run({"pixel_values": np.asarray(batch)}) if len(batch) else self._nothing()
+        return self.image.run({"pixel_values": np.asarray(batch)}) if len(batch) else self.no_vectors()
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:  # noqa: ARG002 - one tokenizer
         """Clean, tokenize, truncate with the end token kept, pad, and run the text tower."""
         if not texts:
-            return self._nothing()
+            return self.no_vectors()
         return self.text.run(self.reading.pad_rows(self._tokenize(self.cutting, texts)))
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
@@ -216,9 +216,6 @@ class OnnxEncoder:
     def _tokenize(self, tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
         with tokenizing(str(self.path)):
             return [encoding.ids for encoding in tokenizer.encode_batch(self.reading.clean(texts))]
-
-    def _nothing(self) -> Vectors:
-        return np.empty((0, self.card.embedding_dim or 0), np.float32)
 
 
 class _Tower:

@@ -22,6 +22,8 @@ from eyechart.models.towers.torch_tools import (
 )
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
+KeepScores = Callable[[str, list[float]], None]
+"""Called with the id of a shortlist and its scores, as soon as they are known."""
 SIGMOID = "sigmoid"
 """`ModelCard.similarity` of a reranker whose library applies a sigmoid to the raw score."""
 
@@ -43,12 +45,8 @@ class Reranker(Protocol):
     def card(self) -> ModelCard:
         """Card of the model."""
 
-    def score(
-        self, shortlists: Iterable[Shortlist], keep: Callable[[str, list[float]], None]
-    ) -> Iterator[tuple[str, list[float]]]:
+    def score(self, shortlists: Iterable[Shortlist], keep: KeepScores) -> Iterator[tuple[str, list[float]]]:
         """Yield the id of each shortlist with the scores of its documents, in any order of shortlists.
-
-        ``keep`` is called with the scores of each shortlist as soon as they are known.
 
         Raises:
             EyechartError: If a shortlist cannot be scored; skipping it would bias the metric.
@@ -104,9 +102,7 @@ class CrossEncoderReranker:
             **model_facts(self.model.model),
         )
 
-    def score(
-        self, shortlists: Iterable[Shortlist], keep: Callable[[str, list[float]], None]
-    ) -> Iterator[tuple[str, list[float]]]:
+    def score(self, shortlists: Iterable[Shortlist], keep: KeepScores) -> Iterator[tuple[str, list[float]]]:
         """Score the documents of one shortlist after the other."""
         for shortlist in shortlists:
             pairs = [(shortlist.query, document) for document in shortlist.documents]

@@ -73,7 +73,7 @@ class OpenClipEncoder(TorchEncoder):
         if decoder not in DECODERS:
             raise unknown_name("decoder", str(decoder), DECODERS)
         fast = decoder == "fast"
-        self.pixels: PixelTable | FastImages = FastImages(self.transform) if fast else PixelTable(self.transform)
+        self.pixels = FastImages(self.transform) if fast else PixelTable(self.transform)
         self.decode = self.pixels.decode
         notes += [FAST_NOTE] if fast else []
         super().__init__(spec, model)

@@ -56,7 +56,7 @@ def load_pipeline(spec: ModelSpec, source: str) -> tuple[Any, list[str]]:
     """Load the modules with the requested context length; also return notes on the weights."""
     try:
         with whole_weights(source, unused=POOLER) as notes:
-            model = (_with_pooling if spec.options.get("pooling_mode") else _as_saved)(spec, source)
+            model = _load(spec, source)
     except LOAD_ERRORS as error:
         raise load_error(f"sentence-transformers {source}", error) from error
     if any({"query", "document"} <= set(getattr(module, "sub_modules", ())) for module in model):
@@ -101,38 +101,31 @@ def _part_notes(spec: ModelSpec, source: str, model: Any) -> list[str]:
     return notes
 
 
-def _as_saved(spec: ModelSpec, source: str) -> Any:
-    from sentence_transformers import SentenceTransformer
-
-    return SentenceTransformer(
-        hub.source_for_library(source, spec),
-        device="cpu",
-        **hub.loading(spec, cache="cache_folder"),
-        **_options(spec),
-    )
-
-
-def _with_pooling(spec: ModelSpec, source: str) -> Any:
-    """Replace the pooling of the transformer; prompts and similarity are kept."""
+def _load(spec: ModelSpec, source: str) -> Any:
+    """Load the modules as saved, or the transformer with another pooling; prompts and similarity are kept."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
+    options = dict(spec.options.get("model_kwargs") or {})
+    dtype = options.pop("torch_dtype", None) or options.get("dtype")
+    options["dtype"] = "float32" if dtype in (None, "auto") else dtype  # auto means float32 here
+    config = dict(spec.options.get("config_kwargs") or {})
+    pooling = spec.options.get("pooling_mode")
+    if not pooling:
+        where = hub.loading(spec, cache="cache_folder")
+        name = hub.source_for_library(source, spec)
+        return SentenceTransformer(name, device="cpu", model_kwargs=options, config_kwargs=config, **where)
     trust = {"trust_remote_code": bool(spec.options.get("trust_remote_code"))}
-    options = {part: wished | trust for part, wished in _options(spec).items()}
     folder = hub.download(source, spec)
-    transformer = Transformer(folder, processor_kwargs=trust, **options)
-    pooling = Pooling(transformer.get_embedding_dimension(), str(spec.options["pooling_mode"]))
+    transformer = Transformer(
+        folder, processor_kwargs=trust, model_kwargs=options | trust, config_kwargs=config | trust
+    )
     saved = _saved(Path(folder))
-    kept = {name: saved.get(name) for name in ("prompts", "default_prompt_name", "similarity_fn_name")}
-    return SentenceTransformer(modules=[transformer, pooling], device="cpu", **kept)
-
-
-def _options(spec: ModelSpec) -> dict[str, dict[str, Any]]:
-    """Return the keyword arguments of model and config; ``torch_dtype: auto`` means float32 here."""
-    wished = dict(spec.options.get("model_kwargs") or {})
-    dtype = wished.pop("torch_dtype", None) or wished.get("dtype")
-    wished["dtype"] = "float32" if dtype in (None, "auto") else dtype
-    return {"model_kwargs": wished, "config_kwargs": dict(spec.options.get("config_kwargs") or {})}
+    return SentenceTransformer(
+        modules=[transformer, Pooling(transformer.get_embedding_dimension(), str(pooling))],
+        device="cpu",
+        **{name: saved.get(name) for name in ("prompts", "default_prompt_name", "similarity_fn_name")},
+    )
 
 
 def _saved(folder: Path | None) -> dict[str, Any]:
@@ -150,7 +143,7 @@ class SentenceTransformersEncoder(TorchEncoder):
         self.pipeline, self.tokenizer = model, model.tokenizer
         self.sees = sees(model)
         default = "" if spec.options.get("prompts") == "given" else model.default_prompt_name
-        self.prompt = (model.prompts or {}).get(default or "") or ""
+        self.prefix = (model.prompts or {}).get(default or "") or ""
         super().__init__(spec, model)
         if not self.sees:
             notes.append("This model encodes texts only.")
@@ -168,7 +161,7 @@ class SentenceTransformersEncoder(TorchEncoder):
             parts.append(f"{type(module).__name__} {settings} {processor.to_dict() if processor is not None else ''}")
         length = model.max_seq_length
         self.card = self.make_card(
-            transform=f"{' > '.join(parts)} | prompt {self.prompt!r} | {length}",
+            transform=f"{' > '.join(parts)} | prompt {self.prefix!r} | {length}",
             context_length=length if length and length < NO_LIMIT else None,
             similarity=model.similarity_fn_name,
             prompts=own_prompts(spec),
@@ -186,16 +179,12 @@ class SentenceTransformersEncoder(TorchEncoder):
         """Preprocess texts with the first module, prepending the prompt."""
         import torch
 
-        prepared = self.pipeline.preprocess(list(texts), prompt=self.prompt or None)
+        prepared = self.pipeline.preprocess(list(texts), prompt=self.prefix or None)
         inputs = {name: value for name, value in prepared.items() if hasattr(value, "shape") and value.dim() > 0}
         if PROMPT in prepared:
             # One number for the batch; as a column it can be split by rows like every other input.
             inputs[PROMPT] = torch.full((len(texts),), int(prepared[PROMPT]))
         return inputs
-
-    def written(self, texts: Sequence[str]) -> list[str]:
-        """Prepend the prompt to every text."""
-        return [self.prompt + text for text in texts]
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run all modules on images."""

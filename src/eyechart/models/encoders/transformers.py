@@ -130,11 +130,14 @@ PATCHES = "spatial_shapes"
 class ProcessorImages:
     """An image processor as the transform of one image; NaFlex patches get their grid shape as a last row."""
 
+    levels = None
+    """It returns floats, not bytes and a table."""
+
     def __init__(self, processor: Any) -> None:
         self.processor = processor
         self.edge = shorter_edge(processor.to_dict())
 
-    def __call__(self, image: Image.Image) -> NDArray[np.float32]:
+    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
         """Apply the processor."""
         if self.edge:
             check_scaled(image, self.edge)
@@ -169,7 +172,7 @@ class TransformersEncoder(TorchEncoder):
             parameters = inspect.signature(model.get_text_features).parameters
             takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
             self.accepted = None if takes_any else frozenset(parameters)
-        self._prepare = ProcessorImages(self.processor.image_processor)
+        self.pixels = ProcessorImages(self.processor.image_processor)
         super().__init__(spec, model)
         vision = getattr(model.config, "vision_config", model.config)
         seeing = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
@@ -180,15 +183,6 @@ class TransformersEncoder(TorchEncoder):
             context_length=self.context,
             notes=[*unused, *notes, *([kind.note] if kind.note else [])],
         )
-
-    @property
-    def image_transform(self) -> ProcessorImages:
-        """The image processor, which can be pickled without the model."""
-        return self._prepare
-
-    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Apply the model's image processor."""
-        return self._prepare(image)
 
     def image_inputs(self, pixels: torch.Tensor) -> Inputs:
         """Build the inputs of the image tower: plain pixels, or patches with their mask and shape.

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     import torch
 
 
-PREFIX = "summarize:"
-"""Prefix of every text, for prompts and captions alike."""
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -69,6 +67,8 @@ class InternVLEncoder(TorchEncoder):
     """One of the two image vectors, and the text vector at the end token."""
 
     family = "internvl"
+    prefix = "summarize:"
+    """For prompts and captions alike."""
 
     def __init__(self, spec: ModelSpec) -> None:
         from torchvision import transforms
@@ -88,12 +88,12 @@ class InternVLEncoder(TorchEncoder):
         shape = [transforms.Resize(size if variant.crop else (size, size), interpolation=bicubic)]
         shape += [transforms.CenterCrop(size)] if variant.crop else []
         self.transform = transforms.Compose([*shape, transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
-        self.pixels: PixelTable = PixelTable(self.transform)
+        self.pixels = PixelTable(self.transform)
         self.strips_padding = speedups.enabled()  # causal attention never sees it
         super().__init__(spec, network)
         self.card = self.make_card(
             transform=f"InternVL-{self.letter} {digest_json(asdict(sizes))} | {describe(self.transform)} | "
-            f"{PREFIX!r} {CONTEXT}",
+            f"{self.prefix!r} {CONTEXT}",
             image_size=size,
             context_length=CONTEXT,
             notes=[*notes, *_vocabulary_notes(self.tokenizer, sizes.words, vocabulary)],
@@ -101,7 +101,7 @@ class InternVLEncoder(TorchEncoder):
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Convert to RGB, then crop or squash."""
-        return self.pixels.prepare(to_rgb(image))
+        return super().prepare_image(to_rgb(image))
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
         """Add the prefix, tokenize with start and end tokens, truncate to 80, pad with 0."""
@@ -112,10 +112,6 @@ class InternVLEncoder(TorchEncoder):
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count tokens before truncation, start and end tokens included."""
         return [len(self.tokenizer.encode(text)) for text in self.written(texts)]
-
-    def written(self, texts: Sequence[str]) -> list[str]:
-        """Prepend the prefix to every text."""
-        return [PREFIX + text for text in texts]
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Compute the image vector of the variant."""

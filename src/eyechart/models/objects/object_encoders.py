@@ -16,6 +16,7 @@ from eyechart.errors import ModelError, first_line
 from eyechart.metrics.vectors import float_array
 from eyechart.models.encoders.open_clip import count_tokens
 from eyechart.models.encoders.transformers import features
+from eyechart.models.family import BaseEncoder
 from eyechart.models.objects.fingerprint import probe_fingerprint
 from eyechart.models.objects.model_parts import ModelParts, complete, has_method
 from eyechart.models.towers.torch_tools import (
@@ -34,12 +35,11 @@ from eyechart.types import ModelCard, ModelSpec, digest_json
 Vectors = NDArray[np.float32]
 
 
-class ObjectEncoder:
+class ObjectEncoder(BaseEncoder):
     """Base of adapters for Python objects, some of which encode only images or only texts."""
 
     name: str
     """Name of its class, for messages."""
-    card: ModelCard
     sees: bool
     reads: bool
 
@@ -51,9 +51,6 @@ class ObjectEncoder:
                 name=self.name,
                 method=method,
             )
-
-    def _empty(self) -> Vectors:
-        return np.empty((0, self.card.embedding_dim or 0), np.float32)
 
 
 class ListEncoder(ObjectEncoder):
@@ -105,7 +102,7 @@ class ListEncoder(ObjectEncoder):
         """Call the object with images."""
         self._require("encode_images", able=self.sees)
         if not len(batch):
-            return self._empty()
+            return self.no_vectors()
         prepared = hasattr(self.lists, "prepare_image")
         images = batch if prepared else [Image.fromarray(pixels) for pixels in batch]
         return vectors_from(self.lists.encode_images(images), len(batch), f"{self.name}.encode_images")
@@ -114,14 +111,14 @@ class ListEncoder(ObjectEncoder):
         """Call the object with texts, and with the language if it accepts one."""
         self._require("encode_texts", able=self.reads)
         if not len(texts):
-            return self._empty()
+            return self.no_vectors()
         options = {"language": language} if self.takes_language else {}
         return vectors_from(self.lists.encode_texts(list(texts), **options), len(texts), f"{self.name}.encode_texts")
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Call the object's ``truncated``; without it, no text counts as truncated."""
         own = getattr(self.lists, "truncated", None)
-        return [bool(cut) for cut in own(texts)] if own is not None else [False] * len(texts)
+        return [bool(cut) for cut in own(texts)] if own is not None else super().truncated(texts)
 
 
 class SentenceLists:
@@ -238,7 +235,7 @@ class ModuleEncoder(ObjectEncoder):
         import torch
 
         if not len(batch):
-            return self._empty()
+            return self.no_vectors()
         pixels = stack_images(batch, self.name)
         with torch.no_grad(), forward_pass(self.precision, self.device):
             placed = pixels.to(self.device, self.dtype if pixels.is_floating_point() else None)
@@ -251,7 +248,7 @@ class ModuleEncoder(ObjectEncoder):
 
         self._require("encode_text", able=self.reads)
         if not len(texts):
-            return self._empty()
+            return self.no_vectors()
         with torch.no_grad(), forward_pass(self.precision, self.device):
             tokens = self._tokens(list(texts))
             by_name = isinstance(tokens, Mapping) and _takes_names(self.model.encode_text)
@@ -261,11 +258,10 @@ class ModuleEncoder(ObjectEncoder):
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Count tokens with open_clip tokenizers; others truncate without a report."""
         limit = getattr(self.tokenizer, "context_length", None)
-        if not isinstance(limit, int) or not callable(getattr(self.tokenizer, "encode", None)):
-            return [False] * len(texts)
-        with suppress(TypeError, AttributeError):  # an unrelated method
-            return [count_tokens(self.tokenizer, text) > limit for text in texts]
-        return [False] * len(texts)
+        if isinstance(limit, int) and has_method(self.tokenizer, "encode"):
+            with suppress(TypeError, AttributeError):  # an unrelated method
+                return [count_tokens(self.tokenizer, text) > limit for text in texts]
+        return super().truncated(texts)
 
     def _tokens(self, texts: list[str]) -> Any:
         """Return a tensor, tensors by name if ``encode_text`` takes them, or the tokenizer's own container."""

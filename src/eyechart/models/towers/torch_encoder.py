@@ -17,9 +17,10 @@ from PIL import Image
 
 from eyechart.errors import ModelError
 from eyechart.metrics.vectors import float_array, unit
+from eyechart.models.family import BaseEncoder
 from eyechart.models.speedups.autotune import CpuAutotuner
 from eyechart.models.speedups.open_clip_towers import strip_padding
-from eyechart.models.speedups.transforms import FastImages, PixelTable, look_up_there
+from eyechart.models.speedups.transforms import look_up_there
 from eyechart.models.towers.precision import (
     EXACT,
     ComputeOptions,
@@ -55,16 +56,20 @@ BATCH_TOLERANCE, COARSE_TOLERANCE = 1e-4, 1e-1
 """Tolerances for unit vectors of the same text, in float32 and in lower precision."""
 
 
-class TorchEncoder(ABC):
-    """A model on one device. Several GPUs are used by one process each (`eyechart.engine.workers`)."""
+class TorchEncoder(BaseEncoder, ABC):
+    """A model on one device. Several GPUs are used by one process each (`eyechart.engine.workers`).
+
+    A family sets ``card`` at the end of its loading, with `make_card`.
+    """
 
     family: str
     tokenizer: Any
     """Set by the family before it makes its card."""
-    card: ModelCard
-    """Set by the family at the end of its loading, with `make_card`."""
-    pixels: PixelTable | FastImages | None = None
-    """The image transform without the model, which can be sent to other processes; set by families that have one."""
+    pixels: Any = None
+    """The image transform without the model, such as a `PixelTable`, which can be sent to other processes; set before
+    loading by families that have one."""
+    prefix = ""
+    """Prompt before every text."""
     sees = True
     """Whether it encodes images; text-only families clear it before loading."""
     strips_padding = False
@@ -105,9 +110,8 @@ class TorchEncoder(ABC):
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Apply the model's image transform: `pixels`, unless the family has another one."""
-        if self.pixels is None:
-            raise NotImplementedError
-        return self.pixels.prepare(image)
+        prepared: NDArray[np.float32] = self.pixels.prepare(image)
+        return prepared
 
     @abstractmethod
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
@@ -122,8 +126,8 @@ class TorchEncoder(ABC):
         """Run the text tower and its projection."""
 
     def written(self, texts: Sequence[str]) -> list[str]:
-        """Return texts as the tokenizer receives them: with a prompt, or in lower case."""
-        return list(texts)
+        """Return texts as the tokenizer receives them."""
+        return [self.prefix + text for text in texts]
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text before truncation, special tokens included."""
@@ -153,18 +157,20 @@ class TorchEncoder(ABC):
         """
         if self.pixels is None:
             return self.prepare_image
-        return self.pixels.prepare_bytes if self.on_gpu and self.levels is not None else self.pixels.prepare
+        as_bytes = self.on_gpu and self.levels is not None
+        transform: Callable[[Any], NDArray[Any]] = self.pixels.prepare_bytes if as_bytes else self.pixels.prepare
+        return transform
 
     def encode_images(self, batch: Any) -> Vectors:
         """Encode prepared images: an array, a tensor or a list."""
         if not len(batch):
-            return self._nothing()
+            return self.no_vectors()
         return self._run("image", {"pixels": self.image_inputs(stack_images(batch, self.spec.label))})
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Encode texts."""
         if not len(texts):
-            return self._nothing()
+            return self.no_vectors()
         tokens = self.tokenize(list(texts), language)
         if self.strips_padding:
             tokens = {name: strip_padding(value) for name, value in tokens.items()}
@@ -174,7 +180,7 @@ class TorchEncoder(ABC):
         """Find the texts that exceed the context length."""
         limit = self.card.context_length
         if limit is None or not len(texts):
-            return [False] * len(texts)
+            return super().truncated(texts)
         return [count > limit for count in self.token_counts(list(texts))]
 
     def make_card(self, *, transform: str, context_length: int | None, **facts: Any) -> ModelCard:
@@ -216,9 +222,6 @@ class TorchEncoder(ABC):
         other.model, other._autotuner = model.to(self.device), None
         other._image, other._text = other.image_features, other.text_features
         return other
-
-    def _nothing(self) -> Vectors:
-        return np.empty((0, self.card.embedding_dim or 0), np.float32)
 
     def _run(self, tower: str, inputs: Inputs) -> Vectors:
         """Run a tower; the image tower on a CPU with the autotuner."""
