@@ -221,9 +221,6 @@ def check_options(family: object, name: str, options: Mapping[str, Any]) -> None
     """Refuse unknown options of a family and values of the wrong type.
 
     The family lists its options in ``own_options``; without that attribute it accepts any.
-
-    Raises:
-        UsageError: If an option is unknown or has a wrong value.
     """
     known: Mapping[str, Any] | None = getattr(family, "own_options", None)
     if known is None:

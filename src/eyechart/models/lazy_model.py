@@ -117,11 +117,7 @@ class LazyModel:
     def load(self, expected: str | None = None) -> Any:
         """Return the loaded model. Concurrent calls load it once.
 
-        Args:
-            expected: The fingerprint under which its results will be stored.
-
-        Raises:
-            ModelError: If the loaded model has another fingerprint.
+        ``expected`` is the fingerprint under which its results will be stored; another one is an error.
         """
         with self._loading:
             if self._model is None:

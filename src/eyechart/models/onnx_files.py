@@ -37,11 +37,7 @@ FIXED = {1: 8, 5: 4}
 
 
 def external_files(path: Path) -> list[Path]:
-    """Return the external weight files of a model.
-
-    Raises:
-        ModelError: If the file is not an ONNX model, or refers to a file that is missing or outside its folder.
-    """
+    """Return the external weight files of a model."""
     try:
         state = path.stat()
         names = _names_in(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)

@@ -99,11 +99,7 @@ class LlamaPieces:
 
 
 def find_vocabulary(spec: ModelSpec, checkpoint: Path) -> Path:
-    """Find the vocabulary: the given path, in the checkpoint's folder, or in a folder next to it.
-
-    Raises:
-        ModelError: If it is in none of these places.
-    """
+    """Find the vocabulary: the given path, in the checkpoint's folder, or in a folder next to it."""
     given = spec.options.get("tokenizer")
     if given:
         places = [Path(given) / FILE if Path(given).is_dir() else Path(given)]
@@ -145,11 +141,7 @@ State = dict[str, "torch.Tensor"]
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """List the weight files of a folder, including the index.
-
-    Raises:
-        ModelError: If there are none, or one listed in the index is missing.
-    """
+    """List the weight files of a folder, including the index."""
     for whole, shards in FORMS:
         index = folder / f"{whole}.index.json"
         if index.is_file():
@@ -177,9 +169,6 @@ def fill(
 
     ``names`` are name parts of the network and of this checkpoint format, if they differ. The tensors of the shards are
     removed one by one.
-
-    Raises:
-        ModelError: If a weight is missing, has another shape, or is not finite.
     """
     places = {renamed(name, names): parameter for name, parameter in network.named_parameters()}
     targets = {part: LORA_TARGETS[part] for part in network.sizes.lora}

@@ -123,11 +123,7 @@ class InternVLEncoder(TorchEncoder):
 
 
 def _vocabulary_notes(tokenizer: LlamaPieces, words: int, vocabulary: Path) -> list[str]:
-    """Compare the vocabulary with the embedding rows of the text tower.
-
-    Raises:
-        ModelError: If a piece has no row.
-    """
+    """Compare the vocabulary with the embedding rows of the text tower."""
     if len(tokenizer) > words:
         raise ModelError(
             "{vocabulary} has {n} pieces, but the model has embeddings for {words} only.",

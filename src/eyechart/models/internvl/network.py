@@ -313,13 +313,7 @@ class TextTower(nn.Module):  # type: ignore[misc]  # torch is optional, so untyp
     def forward(
         self, states: torch.Tensor, *, mask: torch.Tensor | None = None, seen: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Run all layers.
-
-        Args:
-            states: One per position.
-            mask: Positions (last axis) that each position may attend to; None for all.
-            seen: States of the vision tower; None for texts.
-        """
+        """Run all layers; ``mask`` are the positions that each position may attend to, ``seen`` the vision states."""
         angles = rotary(states, self.head_width)
         crossed = CROSSED if seen is not None and states.shape[1] >= CROSSED else 0
         for layer in self.layers:
@@ -328,11 +322,7 @@ class TextTower(nn.Module):  # type: ignore[misc]  # torch is optional, so untyp
 
 
 def empty_network(sizes: Sizes, dtype: torch.dtype) -> InternVLNetwork:
-    """Create a network with uninitialised weights, all of which must be filled.
-
-    Raises:
-        ModelError: If memory is insufficient.
-    """
+    """Create a network with uninitialised weights, all of which must be filled."""
     with torch.device("meta"):
         network = InternVLNetwork(sizes)
     try:

@@ -49,11 +49,7 @@ class Sizes:
 
 
 def checked(sizes: Sizes, source: Path) -> Sizes:
-    """Return the sizes if they are consistent.
-
-    Raises:
-        ModelError: If they contradict each other.
-    """
+    """Return the sizes if they are consistent."""
     divided = [
         ("vision", sizes.vision.width, sizes.vision.heads),
         ("text", sizes.text.width, sizes.text.heads),
@@ -119,11 +115,7 @@ LORA_PARTS = {"use_backbone_lora": "vision_model.", "use_qllama_lora": "qllama."
 
 
 def sizes_of_config(config: Mapping[str, Any], source: Path) -> Sizes:
-    """Read ``config.json``.
-
-    Raises:
-        ModelError: If it is not an InternVL config, or is inconsistent.
-    """
+    """Read ``config.json``."""
     for key in ("vision_config", "qllama_config"):
         if not isinstance(config.get(key), Mapping):
             raise ModelError(
@@ -170,9 +162,6 @@ def sizes_of_state(state: Mapping[str, torch.Tensor], llama: Mapping[str, Any], 
 
     ``llama`` is the ``config.json`` of LLaMA, if found next to the tokenizer, for heads and epsilon of the text tower;
     ``heads`` are ``vision_heads``, ``text_heads`` and ``pool_heads`` if given by the user.
-
-    Raises:
-        ModelError: If it is not an InternVL-C checkpoint.
     """
     try:
         width, channels, patch, _ = state["patch_embed.proj.weight"].shape

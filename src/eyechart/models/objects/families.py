@@ -267,11 +267,7 @@ class PythonGenerator:
         return build
 
     def check_chat(self) -> None:
-        """Refuse conversations that the class does not support.
-
-        Raises:
-            ModelError: If it lacks ``chat_inner``, or ``chat`` without a base class.
-        """
+        """Refuse conversations that the class does not support."""
         extends = hasattr(self.model, "generate_inner")
         if not callable(getattr(self.model, "chat_inner" if extends else "chat", None)):
             raise ModelError(

@@ -42,11 +42,7 @@ class ModelParts:
 
 
 def parts_of(thing: Any) -> ModelParts:
-    """Find the parts of an object.
-
-    Raises:
-        ModelError: If it is not a model, or a tuple without one.
-    """
+    """Find the parts of an object."""
     parts = thing if isinstance(thing, ModelParts) else None
     if parts is None:
         parts = _parts_of_tuple(thing) if isinstance(thing, tuple) else ModelParts(thing)
@@ -100,11 +96,7 @@ def check_parts(parts: ModelParts) -> None:
 
 
 def complete(parts: ModelParts) -> ModelParts:
-    """Add preprocessing and tokenizer from attributes of the module if they were not passed.
-
-    Raises:
-        ModelError: If a required one is missing.
-    """
+    """Add preprocessing and tokenizer from attributes of the module if they were not passed."""
     whole = replace(
         parts,
         preprocess=parts.preprocess or parts.processor or found_on(parts.model, PREPROCESS),

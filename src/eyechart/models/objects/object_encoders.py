@@ -181,9 +181,7 @@ class ModuleEncoder(ObjectEncoder):
     """Runs ``encode_image`` on prepared images and ``encode_text`` on tokens.
 
     A model made by a factory is moved to the device and precision of the settings, as in CLIP_benchmark; an in-memory
-    model stays as it is.
-
-    ``code`` is a digest of the code and state behind the object; empty for an in-memory object.
+    model stays as it is. ``code`` is a digest of the code and state behind the object; empty for an in-memory object.
     """
 
     def __init__(self, spec: ModelSpec, parts: ModelParts, code: str = "") -> None:

@@ -208,11 +208,7 @@ def unused_notes(names: Iterable[str]) -> list[str]:
 
 
 def read_state(path: Path) -> dict[str, torch.Tensor]:
-    """Read a state dict from .safetensors or a torch file, tensors only; training checkpoints are unwrapped.
-
-    Raises:
-        ModelError: If the file is damaged or contains anything but tensors and plain values.
-    """
+    """Read a state dict from .safetensors or a torch file, tensors only; training checkpoints are unwrapped."""
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file

@@ -77,11 +77,7 @@ class ComputeOptions:
         return self not in (USUAL, EXACT)
 
     def compiled(self, features: Callable[..., Any]) -> Callable[..., Any]:
-        """Compile a tower if selected.
-
-        Raises:
-            UsageError: If the backend is unknown.
-        """
+        """Compile a tower if selected."""
         if not self.compile:
             return features
         import torch

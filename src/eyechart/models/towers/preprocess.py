@@ -84,11 +84,7 @@ class Preprocess:
 
 
 def check_config(config: Mapping[str, Any], source: str) -> None:
-    """Refuse implausible sizes and factors, which would exhaust memory or produce empty images.
-
-    Raises:
-        ModelError: It names ``source`` and the key.
-    """
+    """Refuse implausible sizes and factors, which would exhaust memory or produce empty images."""
     for key, fits in _CHECKS.items():
         value = config.get(key)
         if value is not None and not fits(value):
