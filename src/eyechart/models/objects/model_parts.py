@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import FunctionType, ModuleType
 from typing import Any
 
-import numpy as np
 from PIL import Image
 
 from eyechart.errors import ModelError
@@ -161,23 +160,15 @@ def _role_of(thing: Any) -> str:
         return "tokenizer"
     if any(hasattr(thing, name) for name in ("transforms", "image_mean")):
         return "preprocess"
-    if _does(thing, ["a photo of a cat"]):
-        return "tokenizer"
-    if _does(thing, Image.fromarray(np.zeros((64, 64, 3), np.uint8))):
-        return "preprocess"
+    for role, item in (("tokenizer", ["a photo of a cat"]), ("preprocess", Image.new("RGB", (64, 64)))):
+        with suppress(Exception):  # user code may raise anything
+            thing(item)
+            return role
     raise ModelError(
         "{thing} takes neither a list of texts nor an image.",
         advice="Besides the model, a tuple contains the image preprocessing and the tokenizer.",
         thing=_label(thing),
     )
-
-
-def _does(thing: Callable[[Any], Any], item: Any) -> bool:
-    try:
-        thing(item)
-    except Exception:  # noqa: BLE001 - user code may raise anything
-        return False
-    return True
 
 
 def _label(thing: Any) -> str:
