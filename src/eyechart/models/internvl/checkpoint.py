@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from eyechart.errors import ModelError
 from eyechart.messages import UserMessage
-from eyechart.models.internvl.sizes import CONFIG, sizes_of_config, sizes_of_state
+from eyechart.models.internvl.sizes import CONFIG, checked, sizes_of_config, sizes_of_state
 from eyechart.models.towers.checkpoints import missing_weights, read_json, read_state, tokenizing, unused_notes
 from eyechart.models.towers.torch_tools import input_type
 from eyechart.types import ModelSpec
@@ -263,14 +263,15 @@ def load_network(spec: ModelSpec, place: Path, vocabulary: Path) -> tuple[Intern
 
     kind = input_type(spec.precision)
     if place.is_dir():
-        network = empty_network(sizes_of_config(read_json(place / CONFIG), place / CONFIG), kind)
+        config = place / CONFIG
+        network = empty_network(checked(sizes_of_config(read_json(config), config), config), kind)
         files = (path for path in weight_files(place) if path.suffix != ".json")
         return network, fill(network, ((path, unwrapped_state(path)) for path in files), {}, place)
     state = unwrapped_state(place)
-    config = _llama_config(place, vocabulary)
-    llama = read_json(config) if config else {}
+    found = _llama_config(place, vocabulary)
     heads = {name: int(spec.options[name]) for name in HEADS if name in spec.options}
-    network = empty_network(sizes_of_state(state, llama, place, **heads), kind)
+    sizes = sizes_of_state(state, read_json(found) if found else {}, place, **heads)
+    network = empty_network(checked(sizes, place), kind)
     return network, fill(network, [(place, state)], FILE_NAMES, place)
 
 

@@ -137,23 +137,20 @@ def sizes_of_config(config: Mapping[str, Any], source: Path) -> Sizes:
                 config=llama[key],
                 value=value,
             )
-    return checked(
-        Sizes(
-            vision=Tower(*(vision[key] for key in (*TOWER, "layer_norm_eps"))),
-            image_size=whole["force_image_size"] or vision["image_size"],
-            patch=vision["patch_size"],
-            channels=vision["num_channels"],
-            qkv_bias=vision["qkv_bias"],
-            qk_norm=vision["qk_normalization"],
-            text=Tower(*(text[key] for key in (*TOWER, "rms_norm_eps"))),
-            words=text["vocab_size"],
-            embedding=whole["clip_embed_dim"],
-            pool_heads=whole["attn_pool_num_heads"],
-            queries=whole["num_query_token"],
-            cross_every=whole["cross_attention_frequency"],
-            lora=tuple(part for key, part in LORA_PARTS.items() if whole[key]),
-        ),
-        source,
+    return Sizes(
+        vision=Tower(*(vision[key] for key in (*TOWER, "layer_norm_eps"))),
+        image_size=whole["force_image_size"] or vision["image_size"],
+        patch=vision["patch_size"],
+        channels=vision["num_channels"],
+        qkv_bias=vision["qkv_bias"],
+        qk_norm=vision["qk_normalization"],
+        text=Tower(*(text[key] for key in (*TOWER, "rms_norm_eps"))),
+        words=text["vocab_size"],
+        embedding=whole["clip_embed_dim"],
+        pool_heads=whole["attn_pool_num_heads"],
+        queries=whole["num_query_token"],
+        cross_every=whole["cross_attention_frequency"],
+        lora=tuple(part for key, part in LORA_PARTS.items() if whole[key]),
     )
 
 
@@ -179,39 +176,36 @@ def sizes_of_state(state: Mapping[str, torch.Tensor], llama: Mapping[str, Any], 
     fits = llama.get("hidden_size") == text_width
     text = _values(llama if fits else {}, TEXT, f"{source}, {CONFIG} of its tokenizer")
     text_heads = text["num_attention_heads"] if fits else text_width // HEAD_WIDTH
-    return checked(
-        Sizes(
-            vision=Tower(
-                width=width,
-                heads=heads.get("vision_heads", width // HEAD_WIDTH),
-                layers=_count(state, "blocks."),
-                hidden=hidden,
-                activation=VISION["hidden_act"],
-                eps=VISION["layer_norm_eps"],
-            ),
-            image_size=patch * math.isqrt(positions - 1),
-            patch=patch,
-            channels=channels,
-            qkv_bias="blocks.0.attn.qkv.bias" in state,
-            qk_norm="blocks.0.attn.q_norm.weight" in state,
-            text=Tower(
-                width=text_width,
-                heads=heads.get("text_heads", text_heads),
-                layers=_count(state, "transformer.layers."),
-                hidden=text_hidden,
-                activation=text["hidden_act"],
-                eps=text["rms_norm_eps"],
-            ),
-            words=words,
-            embedding=embedding,
-            pool_heads=heads.get("pool_heads", WHOLE["attn_pool_num_heads"]),
-            lora=tuple(
-                part
-                for part, name in (("vision_model.", "blocks."), ("qllama.", "transformer."))
-                if any(key.startswith(name) and ".lora_" in key for key in state)
-            ),
+    return Sizes(
+        vision=Tower(
+            width=width,
+            heads=heads.get("vision_heads", width // HEAD_WIDTH),
+            layers=_count(state, "blocks."),
+            hidden=hidden,
+            activation=VISION["hidden_act"],
+            eps=VISION["layer_norm_eps"],
         ),
-        source,
+        image_size=patch * math.isqrt(positions - 1),
+        patch=patch,
+        channels=channels,
+        qkv_bias="blocks.0.attn.qkv.bias" in state,
+        qk_norm="blocks.0.attn.q_norm.weight" in state,
+        text=Tower(
+            width=text_width,
+            heads=heads.get("text_heads", text_heads),
+            layers=_count(state, "transformer.layers."),
+            hidden=text_hidden,
+            activation=text["hidden_act"],
+            eps=text["rms_norm_eps"],
+        ),
+        words=words,
+        embedding=embedding,
+        pool_heads=heads.get("pool_heads", WHOLE["attn_pool_num_heads"]),
+        lora=tuple(
+            part
+            for part, name in (("vision_model.", "blocks."), ("qllama.", "transformer."))
+            if any(key.startswith(name) and ".lora_" in key for key in state)
+        ),
     )
 
 
