@@ -31,9 +31,9 @@ from eyechart.models.encoders.open_clip_files import (
     architecture,
     folder_of,
     own_place,
-    places,
     plain_name,
     registered,
+    tag_checkpoint,
     tags,
 )
 from eyechart.models.family import OPEN_CLIP, LocalFamily, check_path, open_clip_names
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 
 NLLB_CODE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
+TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 QUICK = "-quickgelu"
 NO_WEIGHTS = "No pretrained weights loaded"
 """Start of an open_clip warning that the card's own note replaces."""
@@ -163,7 +164,18 @@ class OpenClipFamily(LocalFamily):
 
     def places(self, spec: ModelSpec) -> list[Path | None]:
         """Return the local paths of architecture, weights and tokenizer; None for missing ones."""
-        return places(spec)
+        own, config = own_place(spec), architecture(spec)
+        if config is None:
+            return [None]
+        found: list[Path | None] = [own] if own is not None else []
+        if spec.pretrained and (own is None or own.is_file()):
+            found.append(Path(spec.pretrained) if Path(spec.pretrained).exists() else tag_checkpoint(spec))
+        text = config.get("text_cfg", {})
+        inner = [text.get("hf_model_name")]
+        if own is None or not any((own / name).is_file() for name in TOKENIZERS):
+            inner.append(text.get("hf_tokenizer_name"))
+        cache = spec.options.get("cache_dir")
+        return found + [Path(name) if Path(name).exists() else hub.cached_folder(name, cache) for name in inner if name]
 
     def identity(self, spec: ModelSpec) -> str | None:
         """Digest the local files, and an architecture without one."""

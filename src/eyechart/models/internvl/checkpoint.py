@@ -268,22 +268,14 @@ def load_network(spec: ModelSpec, place: Path, vocabulary: Path) -> tuple[Intern
         files = (path for path in weight_files(place) if path.suffix != ".json")
         return network, fill(network, ((path, unwrapped_state(path)) for path in files), {}, place)
     state = unwrapped_state(place)
-    found = _llama_config(place, vocabulary)
+    found = llama_config(place, vocabulary)
     heads = {name: int(spec.options[name]) for name in HEADS if name in spec.options}
     sizes = sizes_of_state(state, read_json(found) if found else {}, place, **heads)
     network = empty_network(checked(sizes, place), kind)
     return network, fill(network, [(place, state)], FILE_NAMES, place)
 
 
-def files_read(place: Path, vocabulary: Path) -> list[Path]:
-    """List every file that loading reads."""
-    if place.is_dir():
-        return [place / CONFIG, *weight_files(place), vocabulary]
-    config = _llama_config(place, vocabulary)
-    return [place, vocabulary, *([config] if config else [])]
-
-
-def _llama_config(place: Path, vocabulary: Path) -> Path | None:
+def llama_config(place: Path, vocabulary: Path) -> Path | None:
     """Find LLaMA's config, next to the vocabulary or the ``.pth`` file, for the number of text heads."""
     found = (folder / CONFIG for folder in (vocabulary.parent, *siblings(place)))
     return next((path for path in found if path.is_file() and "hidden_size" in read_json(path)), None)

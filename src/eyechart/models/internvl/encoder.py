@@ -25,8 +25,8 @@ from eyechart.models.internvl.checkpoint import (
     CONTEXT,
     HEADS,
     LlamaPieces,
-    files_read,
     find_vocabulary,
+    llama_config,
     load_network,
     weight_files,
 )
@@ -163,10 +163,14 @@ class InternVLFamily(LocalFamily):
         (_check_folder if VARIANTS[spec.name].folder else _check_file)(spec)
 
     def places(self, spec: ModelSpec) -> Iterable[Path | None]:
-        """Return the local files."""
+        """Return every file that loading reads."""
         here = Path(spec.pretrained)
         if here.exists():
-            return files_read(here, find_vocabulary(spec, here))
+            vocabulary = find_vocabulary(spec, here)
+            if here.is_dir():
+                return [here / CONFIG, *weight_files(here), vocabulary]
+            config = llama_config(here, vocabulary)
+            return [here, vocabulary, *([config] if config else [])]
         # A snapshot in a hub's cache may still be incomplete.
         given = spec.options.get("tokenizer")
         return [hub.cached_place(spec.pretrained, spec), *([Path(given)] if given else [])]
