@@ -121,7 +121,6 @@ def download(name: str, spec: ModelSpec) -> str:
     where: dict[str, Any] = {"revision": revision_of(spec), "cache_dir": spec.options.get("cache_dir")}
     where["ignore_patterns"] = list(OTHER_FORMATS)
     try:
-        # Both libraries read their variable only at import.
         if name_of(spec) == MODELSCOPE:
             from modelscope_hub import HubApi
 
@@ -129,6 +128,7 @@ def download(name: str, spec: ModelSpec) -> str:
             return str(api.download_repo(name, "model", **where))
         from huggingface_hub import snapshot_download
 
+        # The library reads the variable only at import.
         return str(snapshot_download(name, endpoint=os.environ.get("HF_ENDPOINT"), **where))
     except Exception as error:
         # Each client has its own exceptions for a missing network, model or permission.
