@@ -148,7 +148,6 @@ class Parts:
     """``config.json`` of the exported model next to the tokenizer, if present."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Tokenizer settings from the files next to it."""
-
     weights: tuple[Path, ...] = ()
     """The towers, each with its external weight files."""
     files: tuple[Path, ...] = ()
