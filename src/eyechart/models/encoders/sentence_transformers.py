@@ -104,7 +104,6 @@ def _part_notes(spec: ModelSpec, source: str, model: Any) -> list[str]:
 def _load(spec: ModelSpec, source: str) -> Any:
     """Load the modules as saved, or the transformer with another pooling; prompts and similarity are kept."""
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     options = dict(spec.options.get("model_kwargs") or {})
     dtype = options.pop("torch_dtype", None) or options.get("dtype")
@@ -115,6 +114,8 @@ def _load(spec: ModelSpec, source: str) -> Any:
         where = hub.loading(spec, cache="cache_folder")
         name = hub.source_for_library(source, spec)
         return SentenceTransformer(name, device="cpu", model_kwargs=options, config_kwargs=config, **where)
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
     trust = {"trust_remote_code": bool(spec.options.get("trust_remote_code"))}
     folder = hub.download(source, spec)
     transformer = Transformer(
