@@ -171,10 +171,11 @@ class TorchEncoder(BaseEncoder, ABC):
         """Encode texts."""
         if not len(texts):
             return self.no_vectors()
-        tokens = self.tokenize(list(texts), language)
-        if self.strips_padding:
-            tokens = {name: strip_padding(value) for name, value in tokens.items()}
-        return self._run("text", {"inputs": tokens})
+        return self._run("text", {"inputs": self.text_inputs(self.tokenize(list(texts), language))})
+
+    def text_inputs(self, tokens: Inputs) -> Inputs:
+        """Remove padding that the text tower ignores."""
+        return {name: strip_padding(value) for name, value in tokens.items()} if self.strips_padding else tokens
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Find the texts that exceed the context length."""
