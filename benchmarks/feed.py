@@ -55,7 +55,7 @@ DataLoader. The last column is where Python's lock would stop one process if the
 @cache
 def ways() -> dict[str, Callable[[ImageRef], Any]]:
     """Return each way from encoded bytes to pixels, with the transform of most CLIP models."""
-    from eyechart.models.speedups.fast_decoder import FastImages
+    from eyechart.models.speedups.transforms import FastImages
 
     transform, exact = library_transform(), exact_transform()
     fast = FastImages(transform)

@@ -10,7 +10,7 @@ import torch
 from eyechart.errors import OutOfMemoryError
 from eyechart.inference.pipeline import BatchBackoff
 from eyechart.io.images import to_rgb
-from eyechart.models.towers.torch_tools import forward_errors
+from eyechart.models.towers.torch_tools import forward_pass
 from support.data import noise_image
 from support.zoo import load
 
@@ -49,7 +49,7 @@ def test_the_activations_of_a_failed_pass_are_gone_before_the_next_one():
         seen.append(len(alive))
         activations = Activations()
         alive.add(activations)
-        with forward_errors("fp32"):
+        with forward_pass("fp32"):
             if len(batch) > 2:
                 raise RuntimeError("CUDA out of memory")
         return np.zeros((len(batch), 3), np.float32)
@@ -74,5 +74,5 @@ def test_the_activations_of_a_failed_pass_are_gone_before_the_next_one():
     ],
 )
 def test_failed_allocations_of_cuda_libraries_are_out_of_memory(message):
-    with pytest.raises(OutOfMemoryError), forward_errors("fp32"):
+    with pytest.raises(OutOfMemoryError), forward_pass("fp32"):
         raise RuntimeError(message)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from eyechart.models.speedups.autotune import PLAIN, CpuAutotuner, CpuPlan, calibration_path, candidates, twin
+from eyechart.models.speedups.autotune import PLAIN, CpuAutotuner, CpuPlan, candidates, twin
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_a_choice_that_is_none_is_made_again(network, content):
 
 
 def test_a_choice_of_another_version_is_made_again(network):
-    path = calibration_path(["a model", 2])
+    path = tuner(network).path
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"lanes": 3}))
 

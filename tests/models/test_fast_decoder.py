@@ -20,8 +20,7 @@ from eyechart.io.progress import NoProgress
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.models.encoders.transformers import TransformersFamily
 from eyechart.models.lazy_model import LazyModel
-from eyechart.models.speedups.fast_decoder import FastImages
-from eyechart.models.speedups.transforms import PixelTable
+from eyechart.models.speedups.transforms import FastImages, PixelTable
 from eyechart.store.vector_store import EmbeddingStore
 from eyechart.types import EncodeOptions, Sample
 from support.data import encoded, noise_image

@@ -10,7 +10,7 @@ from eyechart.errors import ModelError, OutOfMemoryError, UsageError
 from eyechart.inference.image_batches import stack
 from eyechart.inference.pipeline import BatchBackoff
 from eyechart.models.towers import torch_tools
-from eyechart.models.towers.torch_tools import choose_devices, forward_errors, precision_notes
+from eyechart.models.towers.torch_tools import choose_devices, forward_pass, precision_notes
 from support.zoo import load, photos
 
 
@@ -73,7 +73,7 @@ def test_a_cpu_without_the_instructions_is_reported(monkeypatch, precision, capa
 
 
 def test_a_precision_that_a_model_cannot_run_in():
-    with pytest.raises(ModelError, match="does not support fp16 on this device"), forward_errors("fp16"):
+    with pytest.raises(ModelError, match="does not support fp16 on this device"), forward_pass("fp16"):
         raise RuntimeError("\"upsample\" not implemented for 'Half'")
 
 
@@ -85,12 +85,12 @@ def test_a_precision_that_a_model_cannot_run_in():
     ],
 )
 def test_torchs_words_for_no_memory_are_understood(message):
-    with pytest.raises(OutOfMemoryError), forward_errors("fp32"):
+    with pytest.raises(OutOfMemoryError), forward_pass("fp32"):
         raise RuntimeError(message)
 
 
 def test_a_real_allocation_that_cannot_be_made_is_understood():
-    with pytest.raises(OutOfMemoryError), forward_errors("fp32"):
+    with pytest.raises(OutOfMemoryError), forward_pass("fp32"):
         torch.empty(1 << 60, dtype=torch.uint8)
 
 

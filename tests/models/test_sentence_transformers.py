@@ -99,7 +99,7 @@ def test_the_prompts_that_the_authors_saved_can_be_read_without_loading(with_pro
 
 
 def test_unknown_prompts_are_refused():
-    with pytest.raises(UsageError, match="own or given"):
+    with pytest.raises(UsageError, match="Known: given, own"):
         load(spec_of(prompts="mine"))
 
 

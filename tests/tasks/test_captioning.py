@@ -224,7 +224,7 @@ class TestCoca:
         generator = CocaGenerator(coca)
 
         seen, meant = (
-            generator._pixels(Prompt("", (Message("user", (ImageRef("x", data=encoded(image)),)),)))
+            generator.prepare(Prompt("", (Message("user", (ImageRef("x", data=encoded(image)),)),)))
             for image in (Image.fromarray(deep), flat)
         )
 
@@ -285,7 +285,7 @@ class TestCoca:
         CocaFamily().check(ModelSpec("open_clip", "coca_ViT-B-32"))
 
     def test_an_unknown_decoding_is_refused(self, coca):
-        with pytest.raises(UsageError, match="Unknown decoding 'magic'"):
+        with pytest.raises(UsageError, match="Unknown decoding: 'magic'"):
             CocaFamily().check(
                 ModelSpec(coca.family, coca.name, coca.pretrained, options={"settings": {"decoding": "magic"}})
             )

@@ -53,20 +53,16 @@ def used_by(spec: ModelSpec) -> dict[str, int]:
     return asdict(access_of(spec).budget.used)
 
 
-def has_address(spec: ModelSpec) -> bool:
-    """Whether an address is given."""
-    return bool(spec.options.get("api_base") or spec.pretrained)
-
-
 def address_of(spec: ModelSpec) -> str:
     """Return the server address: the option ``api_base``, or ``pretrained``."""
-    if not has_address(spec):
+    address = str(spec.options.get("api_base") or spec.pretrained)
+    if not address:
         raise UsageError(
             "The model {name!r} needs the address of its server (api_base).",
             advice="Set api_base or {--pretrained}, for example to http://localhost:8000/v1",
             name=spec.name,
         )
-    return check_api_base(str(spec.options.get("api_base") or spec.pretrained))
+    return check_api_base(address)
 
 
 def make_client(spec: ModelSpec) -> ApiClient:
@@ -86,6 +82,9 @@ def make_client(spec: ModelSpec) -> ApiClient:
 class ServedFamily:
     """A family of models served behind an address, selected by name."""
 
+    model: type[Any]
+    """Class of its models, created from the spec."""
+
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing or malformed address, without contacting the server."""
         address_of(spec)
@@ -93,6 +92,10 @@ class ServedFamily:
     def probe(self, spec: ModelSpec) -> None:
         """Check that the server is reachable and serves the model."""
         make_client(spec).check(spec.name)
+
+    def load(self, spec: ModelSpec) -> Any:
+        """Create the model; weights stay on the server."""
+        return self.model(spec)
 
 
 class ServedModel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -18,13 +18,13 @@ from eyechart import api
 from eyechart.api.endpoints import ImageForm, RerankForm
 from eyechart.api.errors import ServerBusyError
 from eyechart.api.requests import Json
-from eyechart.errors import DataError, EyechartError, ModelError, UsageError, unknown_name
+from eyechart.errors import DataError, ModelError, UsageError, unknown_name
 from eyechart.io.images import ImageRef
 from eyechart.metrics.answers import split_thinking
-from eyechart.models.access import ServedFamily, ServedModel, access_of, address_of, has_address, make_client
-from eyechart.models.family import check_options
-from eyechart.models.local_generators import BatchedGenerator, drop
-from eyechart.models.rerankers import Shortlist
+from eyechart.models.access import ServedFamily, ServedModel, access_of, address_of, make_client
+from eyechart.models.family import BaseEncoder, check_options
+from eyechart.models.local_generators import BatchedGenerator, Keep, drop
+from eyechart.models.rerankers import KeepScores, Shortlist
 from eyechart.types import UNREAD, Answer, ModelCard, ModelSpec, Prompt, digest_json
 
 FORMS: tuple[str, ...] = get_args(ImageForm)
@@ -35,37 +35,7 @@ REQUEST_SIZE = 32
 Vectors = NDArray[np.float32]
 
 
-class ApiFamily(ServedFamily):
-    """Models behind an address: ``--model NAME --pretrained http://host/v1``, or the option ``api_base``.
-
-    ``options``: api_base, image_form (the server's request format for images), max_edge, dimension (the expected vector
-    length). The spec's access settings configure the connection and the number of texts per request.
-    """
-
-    own_options = MappingProxyType({"api_base": str, "image_form": str, "max_edge": int, "dimension": int})
-
-    def check(self, spec: ModelSpec) -> None:
-        """Refuse a missing or malformed address, unknown options and formats; the server is contacted on load."""
-        super().check(spec)
-        check_options(self, spec.family, spec.options)
-        if spec.precision not in ("fp32", "amp"):
-            raise UsageError(
-                "{--precision={precision}} does not apply to a model behind an API.", precision=spec.precision
-            )
-        form = spec.options.get("image_form")
-        if form is not None and form not in FORMS:
-            raise unknown_name("image_form", str(form), FORMS)
-
-    def identity(self, spec: ModelSpec) -> str:
-        """Identify the address and the request settings; the weights behind an API are unknown."""
-        return digest_json([address_of(spec), spec.name, _request_options(spec), spec.options.get("dimension")])
-
-    def load(self, spec: ModelSpec) -> ApiEncoder:
-        """Check that the server serves the model, and request a vector unless its length is given."""
-        return ApiEncoder(spec)
-
-
-class ApiEncoder(ServedModel):
+class ApiEncoder(ServedModel, BaseEncoder):
     """Requests vectors from a server, several at a time, with retries."""
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -99,20 +69,43 @@ class ApiEncoder(ServedModel):
     def encode_images(self, batch: Sequence[NDArray[Any]]) -> Vectors:
         """Request the vectors of images in the server's format."""
         if not len(batch) or self.form is None:
-            return np.empty((0, self.dimension), np.float32)
+            return self.no_vectors()
         images = [api.EncodedImage("image/png", bytes(data)) for data in batch]
         return api.embed_images(self.client, self.spec.name, images, form=self.form, dimension=self.dimension)
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:  # noqa: ARG002 - detected by the server
         """Request the vectors of texts, many per request."""
-        return self._embed(texts, self.dimension) if len(texts) else np.empty((0, self.dimension), np.float32)
-
-    def truncated(self, texts: Sequence[str]) -> list[bool]:
-        """Return False for every text: truncation happens on the server and is not reported."""
-        return [False] * len(texts)
+        return self._embed(texts, self.dimension) if len(texts) else self.no_vectors()
 
     def _embed(self, texts: Sequence[str], dimension: int | None) -> Vectors:
         return api.embed_texts(self.client, self.spec.name, texts, batch_size=self.request_size, dimension=dimension)
+
+
+class ApiFamily(ServedFamily):
+    """Models behind an address: ``--model NAME --pretrained http://host/v1``, or the option ``api_base``.
+
+    ``options``: api_base, image_form (the server's request format for images), max_edge, dimension (the expected vector
+    length). The spec's access settings configure the connection and the number of texts per request.
+    """
+
+    own_options = MappingProxyType({"api_base": str, "image_form": str, "max_edge": int, "dimension": int})
+    model = ApiEncoder
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a missing or malformed address, unknown options and formats; the server is contacted on load."""
+        super().check(spec)
+        check_options(self, spec.family, spec.options)
+        if spec.precision not in ("fp32", "amp"):
+            raise UsageError(
+                "{--precision={precision}} does not apply to a model behind an API.", precision=spec.precision
+            )
+        form = spec.options.get("image_form")
+        if form is not None and form not in FORMS:
+            raise unknown_name("image_form", str(form), FORMS)
+
+    def identity(self, spec: ModelSpec) -> str:
+        """Identify the address and the request settings; the weights behind an API are unknown."""
+        return digest_json([address_of(spec), spec.name, _request_options(spec), spec.options.get("dimension")])
 
 
 def _request_options(spec: ModelSpec) -> dict[str, Any]:
@@ -127,35 +120,6 @@ CHAT_MAX_EDGE = 2048
 """Longer images are downscaled: servers use smaller inputs, and they cost upload time and tokens."""
 RECENT = 8
 """Encoded images kept for the next prompts: questions about the same image usually follow each other."""
-
-
-class ApiGeneratorFamily(ServedFamily):
-    """Generators by address and model name; ``options``: api_base, settings (request fields), max_edge."""
-
-    own_options = MappingProxyType({"api_base": str, "settings": dict, "max_edge": int})
-
-    def check(self, spec: ModelSpec) -> None:
-        """Refuse a malformed address and settings that collide with request fields."""
-        super().check(spec)
-        api.chat_body(spec.name, [], options=spec.options.get("settings"))
-
-    def probe(self, spec: ModelSpec) -> None:
-        """List the served models; if that fails with a server error, request a single token."""
-        try:
-            super().probe(spec)
-        except ServerBusyError:
-            body = api.chat_body(spec.name, [api.user("Hi")], options={"max_tokens": 1})
-            make_client(spec).call(api.Request("probe", "chat/completions", body, api.parse_chat))
-
-    def identity(self, spec: ModelSpec) -> str | None:
-        """Identify address, model and settings: the weights behind an API are unknown."""
-        if not has_address(spec):
-            return None  # existing answers are scored without a server
-        return digest_json([address_of(spec), spec.name, dict(spec.options)])
-
-    def load(self, spec: ModelSpec) -> ApiGenerator:
-        """Create the generator."""
-        return ApiGenerator(spec)
 
 
 class ApiGenerator(ServedModel, BatchedGenerator):
@@ -174,21 +138,24 @@ class ApiGenerator(ServedModel, BatchedGenerator):
             precision="unknown",
         )
 
-    def generate_many(
-        self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
-    ) -> Iterator[tuple[str, Answer]]:
+    def generate_many(self, prompts: Iterable[Prompt], keep: Keep = drop) -> Iterator[tuple[str, Answer]]:
         """Yield answers as they arrive; a prompt that fails after all retries gets an answer with an error."""
-        for reply in self.client.map(self._request(prompt, keep) for prompt in prompts):
-            yield reply.id, _failed(reply.error) if reply.error else reply.result()
-
-    def _request(self, prompt: Prompt, keep: Callable[[str, Answer], None]) -> api.Request[Answer]:
-        return api.Request(
-            prompt.id,
-            "chat/completions",
-            body=partial(self._body, prompt),
-            parse=lambda body: read_answer(api.parse_chat(body)),
-            keep=partial(keep, prompt.id),
+        requests = (
+            api.Request(
+                prompt.id,
+                "chat/completions",
+                body=partial(self._body, prompt),
+                parse=lambda body: read_answer(api.parse_chat(body)),
+                keep=partial(keep, prompt.id),
+            )
+            for prompt in prompts
         )
+        for reply in self.client.map(requests):
+            if reply.error is None:
+                yield reply.id, reply.result()
+            else:  # unread if an input image caused it
+                reason = UNREAD if isinstance(reply.error, DataError) else ""
+                yield reply.id, Answer("", error=reply.error.message, finish_reason=reason)
 
     def _body(self, prompt: Prompt) -> Json:
         """Build the request body; runs in a thread just before sending."""
@@ -206,6 +173,32 @@ class ApiGenerator(ServedModel, BatchedGenerator):
         return found
 
 
+class ApiGeneratorFamily(ServedFamily):
+    """Generators by address and model name; ``options``: api_base, settings (request fields), max_edge."""
+
+    own_options = MappingProxyType({"api_base": str, "settings": dict, "max_edge": int})
+    model = ApiGenerator
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a malformed address and settings that collide with request fields."""
+        super().check(spec)
+        api.chat_body(spec.name, [], options=spec.options.get("settings"))
+
+    def probe(self, spec: ModelSpec) -> None:
+        """List the served models; if that fails with a server error, request a single token."""
+        try:
+            super().probe(spec)
+        except ServerBusyError:
+            body = api.chat_body(spec.name, [api.user("Hi")], options={"max_tokens": 1})
+            make_client(spec).call(api.Request("probe", "chat/completions", body, api.parse_chat))
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Identify address, model and settings: the weights behind an API are unknown."""
+        if not (spec.options.get("api_base") or spec.pretrained):
+            return None  # existing answers are scored without a server
+        return digest_json([address_of(spec), spec.name, dict(spec.options)])
+
+
 def read_answer(answer: Answer) -> Answer:
     """Split off reasoning in the model's tags, in addition to what the server split off."""
     text, thinking = split_thinking(answer.text)
@@ -217,24 +210,7 @@ def read_answer(answer: Answer) -> Answer:
     )
 
 
-def _failed(error: EyechartError) -> Answer:
-    """Return an answer with an error, marked as unread if an input image caused it."""
-    return Answer("", error=error.message, finish_reason=UNREAD if isinstance(error, DataError) else "")
-
-
 # Rerankers behind ``POST /rerank``, in the format of Cohere, Jina and vLLM or of Text Embeddings Inference (TEI).
-
-
-class ApiRerankerFamily(ServedFamily):
-    """Rerankers by address and model name; ``options``: api_base, rerank_form (``jina`` or ``tei``)."""
-
-    def identity(self, spec: ModelSpec) -> str:
-        """Identify address and model: the weights behind an API are unknown."""
-        return _identity(spec)
-
-    def load(self, spec: ModelSpec) -> ApiReranker:
-        """Create the reranker."""
-        return ApiReranker(spec)
 
 
 class ApiReranker(ServedModel):
@@ -251,9 +227,7 @@ class ApiReranker(ServedModel):
             precision="unknown",
         )
 
-    def score(
-        self, shortlists: Iterable[Shortlist], keep: Callable[[str, list[float]], None]
-    ) -> Iterator[tuple[str, list[float]]]:
+    def score(self, shortlists: Iterable[Shortlist], keep: KeepScores) -> Iterator[tuple[str, list[float]]]:
         """Score several shortlists at a time, each in one request or in as many as the server's format needs."""
         found: dict[str, dict[int, list[float]]] = {}
         for reply in self.client.map(chain.from_iterable(self._requests(one, keep) for one in shortlists)):
@@ -265,9 +239,7 @@ class ApiReranker(ServedModel):
                     keep(name, scores)
                 yield name, scores
 
-    def _requests(
-        self, shortlist: Shortlist, keep: Callable[[str, list[float]], None]
-    ) -> Iterator[api.Request[list[float]]]:
+    def _requests(self, shortlist: Shortlist, keep: KeepScores) -> Iterator[api.Request[list[float]]]:
         # TEI limits the documents per request, by default to 32.
         whole = max(1, len(shortlist.documents))
         size = min(whole, access_of(self.spec).batch_size) if self.form == "tei" else whole
@@ -277,6 +249,16 @@ class ApiReranker(ServedModel):
             name = json.dumps([shortlist.id, start, len(starts)])
             request = api.rerank_request(name, self.spec.name, shortlist.query, documents, self.form)
             yield replace(request, keep=partial(keep, shortlist.id)) if len(starts) == 1 else request
+
+
+class ApiRerankerFamily(ServedFamily):
+    """Rerankers by address and model name; ``options``: api_base, rerank_form (``jina`` or ``tei``)."""
+
+    model = ApiReranker
+
+    def identity(self, spec: ModelSpec) -> str:
+        """Identify address and model: the weights behind an API are unknown."""
+        return _identity(spec)
 
 
 def _identity(spec: ModelSpec) -> str:

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from eyechart.errors import ModelError, UsageError, unknown_name
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.errors import ModelError, UsageError, missing_extra, unknown_name
 from eyechart.io.digests import file_digest, files_digest, remember_digests
 from eyechart.messages import UserMessage
 from eyechart.models.towers.checkpoints import read_json
-from eyechart.types import ModelSpec, Role, digest_json
+from eyechart.types import ModelCard, ModelSpec, Role, digest_json
 
 TOWERS = {
-    "image": ("image.onnx", "vision_model.onnx", "visual.onnx"),
-    "text": ("text.onnx", "text_model.onnx", "textual.onnx"),
+    "image": tuple(f"{place}{name}.onnx" for place in ("", "onnx/") for name in ("image", "vision_model", "visual")),
+    "text": tuple(f"{place}{name}.onnx" for place in ("", "onnx/") for name in ("text", "text_model", "textual")),
 }
-"""File names that ONNX exporters use for the two towers, also in a subfolder ``onnx``."""
+"""File names that ONNX exporters use for the two towers, also in a subfolder."""
 CONFIG, OPEN_CLIP, MODULES = "config.json", "open_clip_config.json", "modules.json"
 
 FOLDERS: dict[Role, dict[str, tuple[str, ...]]] = {
     "encoder": {
-        "onnx": tuple(place + name for place in ("", "onnx/") for name in TOWERS["image"]),
+        "onnx": TOWERS["image"],
         "open_clip": (OPEN_CLIP,),
         "sentence-transformers": (MODULES,),
         "transformers": (CONFIG,),
@@ -48,7 +54,7 @@ def families_in(folder: Path, role: Role) -> list[str]:
     """
     found = {family for family, files in FOLDERS[role].items() if any((folder / file).is_file() for file in files)}
     if role == "encoder" and "transformers" in found:
-        if "sentence-transformers" in found or ("onnx" in found and not _any(folder, WEIGHTS)):
+        if "sentence-transformers" in found or ("onnx" in found and not _has_any(folder, WEIGHTS)):
             found.discard("transformers")
         elif found == {"transformers"} and not sees(folder):
             found = {"sentence-transformers"}
@@ -63,13 +69,29 @@ def is_internvl(folder: Path) -> bool:
 def sees(folder: Path) -> bool:
     """Whether the model in a folder takes images, judging by its files."""
     seen = any((folder / file).is_file() for file in (*FOLDERS["encoder"]["onnx"], OPEN_CLIP))
-    if seen or _any(folder, PROCESSORS):
+    if seen or _has_any(folder, PROCESSORS):
         return True
     return (folder / CONFIG).is_file() and "vision_config" in read_json(folder / CONFIG)
 
 
-def _any(folder: Path, patterns: tuple[str, ...]) -> bool:
+def _has_any(folder: Path, patterns: tuple[str, ...]) -> bool:
     return any(True for pattern in patterns for _ in folder.glob(pattern))
+
+
+def open_clip_names() -> frozenset[str]:
+    """Return the architectures of the installed open_clip, without importing it.
+
+    If it is imported, architectures added with ``open_clip.add_model_config`` are included.
+    """
+    library, loaded = find_spec("open_clip"), sys.modules.get("open_clip")
+    if library is None or library.origin is None:
+        return frozenset()
+    return _architectures(Path(library.origin)) | frozenset(loaded.list_models() if loaded else ())
+
+
+@cache
+def _architectures(library: Path) -> frozenset[str]:
+    return frozenset(path.stem for path in (library.parent / "model_configs").glob("*.json"))
 
 
 # Identity of a local model: the content of its files and the versions of the libraries that read them.
@@ -89,8 +111,8 @@ def content_identity(places: Iterable[Path | None], *libraries: str) -> str | No
     known = list(places)
     if None in known:
         return None
-    digests = [place_digest(place) for place in known if place is not None]
-    return digest_json([digests, ", ".join(f"{library} {_version(library)}" for library in libraries)])
+    digests = list(map(place_digest, filter(None, known)))
+    return digest_json([digests, ", ".join(map(_version, libraries))])
 
 
 def place_digest(place: Path) -> str:
@@ -108,21 +130,17 @@ def model_files(folder: Path) -> Iterator[Path]:
         folders[:] = [] if real in seen else sorted(name for name in folders if not name.startswith("."))
         if real not in seen:
             seen.add(real)
-            inside = Path(here).relative_to(folder)
-            yield from (
-                path for name in sorted(files) if _is_read(inside / name) and (path := Path(here, name)).is_file()
-            )
-
-
-def _is_read(path: Path) -> bool:
-    return not path.name.startswith(".") and not any(fnmatch(path.as_posix(), pattern) for pattern in OTHER_FORMATS)
+            for path in (Path(here, name) for name in sorted(files) if not name.startswith(".")):
+                inside = path.relative_to(folder).as_posix()
+                if path.is_file() and not any(fnmatch(inside, pattern) for pattern in OTHER_FORMATS):
+                    yield path
 
 
 def _version(package: str) -> str:
     try:
-        return version(package)
+        return f"{package} {version(package)}"
     except PackageNotFoundError:
-        return "-"
+        return f"{package} -"
 
 
 # The interface of a model family: encoders, generators or rerankers.
@@ -151,13 +169,58 @@ class Family(Protocol):
         """Load the model: an `Encoder`, a `Generator` or a `Reranker`."""
 
 
+class LocalFamily:
+    """Base of families whose models are files: a family declares what it needs and reads, and the class of its models.
+
+    A family with a special case overrides `check` (and calls the base) or `places`.
+    """
+
+    needs: tuple[str, ...] = ()
+    """Modules that it imports."""
+    extra = ""
+    """The extra that installs them."""
+    read_by: tuple[str, ...]
+    """Packages whose transforms or tokenizers affect the vectors or answers."""
+    model: type[Any]
+    """Class of its models: an `Encoder`, a `Generator` or a `Reranker`, created from the spec."""
+
+    def check(self, spec: ModelSpec) -> None:  # noqa: ARG002 - for families that override it
+        """Refuse a missing library."""
+        missing = next((name for name in self.needs if find_spec(name) is None), None)
+        if missing:
+            raise missing_extra(missing, self.extra)
+
+    def places(self, spec: ModelSpec) -> Iterable[Path | None]:
+        """Return the files and folders that a model is read from; None for those that are not on this machine."""
+        raise NotImplementedError
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Digest the local files and the versions of the libraries that read them."""
+        return content_identity(self.places(spec), *self.read_by)
+
+    def load(self, spec: ModelSpec) -> Any:
+        """Load the model."""
+        return self.model(spec)
+
+
+class BaseEncoder:
+    """Base of encoders: vectors of an empty batch, and no truncation unless the encoder knows better."""
+
+    card: ModelCard
+
+    def no_vectors(self) -> NDArray[np.float32]:
+        """Return the vectors of an empty batch."""
+        return np.empty((0, self.card.embedding_dim or 0), np.float32)
+
+    def truncated(self, texts: Sequence[str]) -> list[bool]:
+        """Return False for every text: truncation, if any, is not reported."""
+        return [False] * len(texts)
+
+
 def check_options(family: object, name: str, options: Mapping[str, Any]) -> None:
     """Refuse unknown options of a family and values of the wrong type.
 
     The family lists its options in ``own_options``; without that attribute it accepts any.
-
-    Raises:
-        UsageError: If an option is unknown or has a wrong value.
     """
     known: Mapping[str, Any] | None = getattr(family, "own_options", None)
     if known is None:
@@ -186,8 +249,6 @@ class Remote(Protocol):
 
 def check_path(text: str) -> None:
     """Refuse a text that looks like a path but does not exist."""
-    looks_like_path = text.startswith((".", "/", "~")) or text.endswith(
-        (".pt", ".pth", ".bin", ".safetensors", ".onnx")
-    )
-    if looks_like_path and not Path(text).expanduser().exists():
+    is_path = text.startswith((".", "/", "~")) or text.endswith((".pt", ".pth", ".bin", ".safetensors", ".onnx"))
+    if is_path and not Path(text).expanduser().exists():
         raise ModelError("Checkpoint not found: {path}.", advice="Check the path in {--pretrained}.", path=text)

@@ -18,7 +18,7 @@ from eyechart.errors import (
     unreachable,
 )
 from eyechart.io.files import cached_snapshot
-from eyechart.models.family import OTHER_FORMATS, check_path, content_identity
+from eyechart.models.family import OTHER_FORMATS, LocalFamily, check_path
 from eyechart.types import ModelSpec
 
 HUGGINGFACE, MODELSCOPE = "huggingface", "modelscope"
@@ -27,36 +27,32 @@ _CODE = re.compile(rb'"([\w.-]+/[\w.-]+)--[\w.]+"')
 """A config's reference to a class in another repository: ``org/name--module.Class``."""
 
 
-class HubFamily:
-    """Base of families whose library loads a folder or a hub name."""
+def source_of(spec: ModelSpec) -> str:
+    """Return the folder or hub id: ``pretrained`` if given, else the name of the model."""
+    return spec.pretrained or spec.name
 
-    needs: tuple[str, ...]
-    """Modules that it imports."""
-    extra: str
-    """The extra that installs them."""
-    read_by: tuple[str, ...]
-    """Packages whose transforms or tokenizers affect the vectors or answers."""
+
+class HubFamily(LocalFamily):
+    """Base of families whose library loads a folder or a hub name."""
 
     def source(self, spec: ModelSpec) -> str:
         """Return the folder or hub id."""
-        return spec.name
+        return source_of(spec)
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library, folder or hub."""
-        missing = [name for name in self.needs if find_spec(name) is None]
-        if missing:
-            raise missing_extra(missing[0], self.extra)
+        super().check(spec)
         check_path(self.source(spec))
         if not Path(self.source(spec)).exists():
             check(spec)
 
     def places(self, spec: ModelSpec) -> list[Path | None]:
-        """Return the local paths of the model; None for missing ones."""
-        return places_of(self.source(spec), spec)
-
-    def identity(self, spec: ModelSpec) -> str | None:
-        """Digest the folder, or the snapshot in the hub's cache."""
-        return content_identity(self.places(spec), *self.read_by)
+        """Return the local path of the model, or None, and of the repositories that its configs load code from."""
+        place = place_of(self.source(spec), spec)
+        if place is None or not place.is_dir() or not spec.options.get("trust_remote_code"):
+            return [place]
+        others = {found.decode() for file in place.glob("*.json") for found in _CODE.findall(file.read_bytes())}
+        return [place, *(cached_folder(repository, spec.options.get("cache_dir")) for repository in sorted(others))]
 
 
 def name_of(spec: ModelSpec) -> str:
@@ -96,20 +92,20 @@ def place_of(name: str, spec: ModelSpec) -> Path | None:
     return Path(name) if Path(name).exists() else cached_place(name, spec)
 
 
-def places_of(name: str, spec: ModelSpec) -> list[Path | None]:
-    """Return the local path of a model and of the repositories that its configs load code from."""
-    place = place_of(name, spec)
-    if place is None or not place.is_dir() or not spec.options.get("trust_remote_code"):
-        return [place]
-    others = {found.decode() for file in place.glob("*.json") for found in _CODE.findall(file.read_bytes())}
-    return [place, *(cached_folder(repository, spec.options.get("cache_dir")) for repository in sorted(others))]
-
-
 def cached_place(name: str, spec: ModelSpec) -> Path | None:
     """Return the folder of a model in the cache of its hub, offline."""
-    if name_of(spec) == MODELSCOPE:
-        return _in_modelscope_cache(name, spec)
-    return cached_folder(name, spec.options.get("cache_dir"), revision_of(spec))
+    cache, revision = spec.options.get("cache_dir"), revision_of(spec)
+    if name_of(spec) == HUGGINGFACE:
+        return cached_folder(name, cache, revision)
+    if find_spec("modelscope_hub") is None:
+        return None
+    from modelscope_hub import HubApi
+    from modelscope_hub.errors import HubError
+
+    try:
+        return Path(HubApi().download_repo(name, "model", revision=revision, cache_dir=cache, local_files_only=True))
+    except (HubError, OSError):
+        return None  # not in the cache
 
 
 def source_for_library(name: str, spec: ModelSpec) -> str:
@@ -122,9 +118,18 @@ def download(name: str, spec: ModelSpec) -> str:
     if Path(name).is_dir():
         return name
     check(spec)
-    fetch = {HUGGINGFACE: _huggingface, MODELSCOPE: _modelscope}[name_of(spec)]
+    where: dict[str, Any] = {"revision": revision_of(spec), "cache_dir": spec.options.get("cache_dir")}
+    where["ignore_patterns"] = list(OTHER_FORMATS)
     try:
-        return fetch(name, spec)
+        if name_of(spec) == MODELSCOPE:
+            from modelscope_hub import HubApi
+
+            api = HubApi(endpoint=os.environ.get("MODELSCOPE_ENDPOINT"))
+            return str(api.download_repo(name, "model", **where))
+        from huggingface_hub import snapshot_download
+
+        # The library reads the variable only at import.
+        return str(snapshot_download(name, endpoint=os.environ.get("HF_ENDPOINT"), **where))
     except Exception as error:
         # Each client has its own exceptions for a missing network, model or permission.
         if is_unreachable(error):
@@ -145,45 +150,3 @@ def cached_folder(repository: str, cache: str | None = None, revision: str | Non
     from huggingface_hub.constants import HF_HUB_CACHE
 
     return cached_snapshot("models", repository, cache or HF_HUB_CACHE, revision)
-
-
-def _in_modelscope_cache(name: str, spec: ModelSpec) -> Path | None:
-    if find_spec("modelscope_hub") is None:
-        return None
-    from modelscope_hub import HubApi
-    from modelscope_hub.errors import HubError
-
-    where = {"revision": revision_of(spec), "cache_dir": spec.options.get("cache_dir")}
-    try:
-        return Path(HubApi().download_repo(name, "model", local_files_only=True, **where))
-    except (HubError, OSError):
-        return None  # not in the cache
-
-
-def _huggingface(name: str, spec: ModelSpec) -> str:
-    from huggingface_hub import snapshot_download
-
-    return str(
-        snapshot_download(
-            name,
-            revision=revision_of(spec),
-            cache_dir=spec.options.get("cache_dir"),
-            # The library reads the variable only at import.
-            endpoint=os.environ.get("HF_ENDPOINT"),
-            ignore_patterns=list(OTHER_FORMATS),
-        )
-    )
-
-
-def _modelscope(name: str, spec: ModelSpec) -> str:
-    from modelscope_hub import HubApi
-
-    api = HubApi(endpoint=os.environ.get("MODELSCOPE_ENDPOINT"))
-    folder = api.download_repo(
-        name,
-        "model",
-        revision=revision_of(spec),
-        cache_dir=spec.options.get("cache_dir"),
-        ignore_patterns=list(OTHER_FORMATS),
-    )
-    return str(folder)

@@ -117,15 +117,21 @@ class LazyModel:
     def load(self, expected: str | None = None) -> Any:
         """Return the loaded model. Concurrent calls load it once.
 
-        Args:
-            expected: The fingerprint under which its results will be stored.
-
-        Raises:
-            ModelError: If the loaded model has another fingerprint.
+        ``expected`` is the fingerprint under which its results will be stored; another one is an error.
         """
         with self._loading:
             if self._model is None:
-                self._load()
+                start = time.perf_counter()
+                before = self.family.identity(self.spec)
+                model = self.family.load(self.spec)
+                after = self.family.identity(self.spec)
+                # If files changed during loading, the identity of the loaded model is unknown.
+                self._identity = after if before in (None, after) else None
+                self._card = model.card
+                if self._identity is not None:
+                    write_card(self.spec, self._identity, model.card)
+                self._model = model
+                self.load_seconds = time.perf_counter() - start
         if expected is not None and self._model.card.fingerprint != expected:
             raise ModelError(
                 "{label} has changed since its card was cached.",
@@ -133,16 +139,3 @@ class LazyModel:
                 label=self.spec.label,
             )
         return self._model
-
-    def _load(self) -> None:
-        start = time.perf_counter()
-        before = self.family.identity(self.spec)
-        model = self.family.load(self.spec)
-        after = self.family.identity(self.spec)
-        # If files changed during loading, the identity of the loaded model is unknown.
-        self._identity = after if before in (None, after) else None
-        self._card = model.card
-        if self._identity is not None:
-            write_card(self.spec, self._identity, model.card)
-        self._model = model
-        self.load_seconds = time.perf_counter() - start

@@ -9,13 +9,13 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.api.image_payloads import plain_image
-from eyechart.errors import DataError, ModelError, UsageError, first_line
+from eyechart.errors import DataError, ModelError, UsageError, first_line, unknown_name
 from eyechart.metrics.answers import split_thinking
 from eyechart.models import hub
 from eyechart.models.access import access_of
@@ -23,14 +23,12 @@ from eyechart.models.encoders import open_clip as encoders
 from eyechart.models.encoders.open_clip_files import architecture
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, read_json, whole_weights
 from eyechart.models.towers.torch_tools import (
-    autocast,
     choose_device,
-    count_parameters,
-    forward_errors,
+    forward_pass,
     input_type,
+    model_facts,
     structure_digest,
     tokenizer_digest,
-    weights_digest,
 )
 from eyechart.types import UNREAD, Answer, Message, ModelCard, ModelSpec, Part, Prompt, digest_json
 
@@ -38,7 +36,8 @@ if TYPE_CHECKING:
     import torch
 
 
-T = TypeVar("T")
+Keep = Callable[[str, Answer], None]
+"""Called with the id of a prompt and its answer, as soon as it is known."""
 
 
 class BatchedGenerator(ABC):
@@ -58,72 +57,43 @@ def drop(name: str, answer: Answer) -> None:
     """Discard an answer: default of ``keep``."""
 
 
-def answer_in_batches(
-    prompts: Iterable[Prompt],
-    size: int,
-    prepare: Callable[[Prompt], T],
-    answer: Callable[[list[T]], Iterable[Answer]],
-    keep: Callable[[str, Answer], None],
-) -> Iterator[tuple[str, Answer]]:
-    """Answer prompts batch by batch; a prompt with an unreadable image gets an answer with an error.
+class LocalGenerator(BatchedGenerator):
+    """Base of generators on this machine, which answer batch by batch."""
 
-    Args:
-        prompts: Prompts, consumed one batch at a time.
-        size: Prompts per forward pass.
-        prepare: Converts a prompt to the model's input.
-        answer: Runs the model on a non-empty list of inputs; returns their answers in order.
-        keep: Called with each answer before it is yielded.
-    """
-    stream = iter(prompts)
-    while batch := list(islice(stream, size)):
-        inputs: dict[str, T] = {}
-        for prompt in batch:
-            try:
-                inputs[prompt.id] = prepare(prompt)
-            except DataError as error:
-                yield prompt.id, Answer("", error=error.message, finish_reason=UNREAD)
-        answers = answer(list(inputs.values())) if inputs else ()
-        for name, found in zip(inputs, answers, strict=True):
-            keep(name, found)
-            yield name, found
+    batch_size: int
+    """Prompts per forward pass."""
 
+    @abstractmethod
+    def prepare(self, prompt: Prompt) -> Any:
+        """Convert a prompt to the model's input; a `DataError` becomes the error of this prompt."""
 
-# Prompts of models trained on images and one text, without a chat template (PaliGemma).
+    @abstractmethod
+    def answer(self, inputs: list[Any]) -> list[Answer]:
+        """Run the model on a non-empty list of inputs, and return their answers in order."""
 
-
-Chat = list[dict[str, Any]]
-PLAIN = frozenset({"paligemma"})
-"""Model types whose processors take images and a text that starts with one image token per image."""
-
-
-def check_plain(chat: Chat) -> Chat:
-    """Refuse a conversation that cannot be a plain prompt: one user turn with an image.
-
-    Raises:
-        DataError: As the error of this prompt.
-    """
-    if any(turn["role"] == "assistant" for turn in chat):
-        raise DataError("The model supports single questions only, not conversations.")
-    if not _of(chat, "image"):
-        raise DataError("The model needs an image; text-only prompts are not supported.")
-    return chat
-
-
-def plain_inputs(processor: Any, chats: Sequence[Chat]) -> Any:
-    """Build the model input: the images of each prompt, and its texts, one per line, after the image tokens."""
-    images = [_of(chat, "image") for chat in chats]
-    lines = ["\n".join(_of(chat, "text")) for chat in chats]
-    texts = [processor.image_token * len(shown) + line for shown, line in zip(images, lines, strict=True)]
-    return processor(images=images, text=texts, padding=True, return_tensors="pt")
-
-
-def _of(chat: Chat, kind: str) -> list[Any]:
-    return [part[kind] for turn in chat for part in turn["content"] if part["type"] == kind]
+    def generate_many(self, prompts: Iterable[Prompt], keep: Keep = drop) -> Iterator[tuple[str, Answer]]:
+        """Answer prompts batch by batch; one with an unreadable image gets an answer with an error."""
+        stream = iter(prompts)
+        while batch := list(islice(stream, self.batch_size)):
+            inputs: dict[str, Any] = {}
+            for prompt in batch:
+                try:
+                    inputs[prompt.id] = self.prepare(prompt)
+                except DataError as error:
+                    yield prompt.id, Answer("", error=error.message, finish_reason=UNREAD)
+            answers = self.answer(list(inputs.values())) if inputs else ()
+            for name, found in zip(inputs, answers, strict=True):
+                keep(name, found)
+                yield name, found
 
 
 # The ``transformers`` family of generators: image-text-to-text models, most with a chat template, on this machine.
 
 
+Chat = list[dict[str, Any]]
+PLAIN = frozenset({"paligemma"})
+"""Model types without a chat template, whose processors take images and a text that starts with one image token per
+image."""
 MAX_TOKENS = 512
 """Default limit of new tokens."""
 ONE = {"num_return_sequences": 1, "return_dict_in_generate": False}
@@ -132,38 +102,7 @@ RENAMED = {"max_tokens": "max_new_tokens"}
 """Settings whose names differ between chat servers and transformers' ``generate``."""
 
 
-class TransformersGeneratorFamily(hub.HubFamily):
-    """Generators from a local folder or a hub id; ``options``: settings (of ``generate``), max_edge, hub, revision."""
-
-    own_options = MappingProxyType({"settings": dict, "max_edge": int})
-
-    needs, extra = ("transformers", "torch"), "transformers"
-    read_by = ("transformers", "torchvision", "tokenizers")
-
-    def check(self, spec: ModelSpec) -> None:
-        """Refuse a missing library or folder, and a local model that does not generate text about images."""
-        super().check(spec)
-        config = Path(spec.name) / "config.json"
-        if not config.is_file():
-            return
-        from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as ABLE
-
-        kind = read_json(config).get("model_type")
-        if kind not in ABLE and not spec.options.get("trust_remote_code"):
-            raise UsageError(
-                "{name} is a {kind} model, which does not generate text about images.",
-                advice="image_caption needs an image-text-to-text model (Qwen-VL, LLaVA, SmolVLM, ...), "
-                "local or behind an API (api_base).",
-                name=spec.name,
-                kind=kind,
-            )
-
-    def load(self, spec: ModelSpec) -> TransformersGenerator:
-        """Load model and processor."""
-        return TransformersGenerator(spec)
-
-
-class TransformersGenerator(BatchedGenerator):
+class TransformersGenerator(LocalGenerator):
     """An image-text-to-text model in evaluation mode, answering in batches."""
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -184,40 +123,38 @@ class TransformersGenerator(BatchedGenerator):
                 )
         except LOAD_ERRORS as error:
             raise load_error(f"transformers {spec.name}", error) from error
-        self.plain = model.config.model_type in PLAIN and not getattr(self.processor, "chat_template", None)
-        if not self.plain and not getattr(self.processor, "chat_template", None):
+        template = getattr(self.processor, "chat_template", None)
+        self.plain = model.config.model_type in PLAIN and not template
+        if not self.plain and not template:
             raise ModelError("{name} has no chat template.", advice="Use an instruction-tuned model.", name=spec.name)
         self.model = model.to(self.device).eval()
         self.tokenizer = self.processor.tokenizer
         self.tokenizer.padding_side = "left"  # generated tokens must follow the prompt directly
+        structure = [
+            structure_digest(self.model),
+            tokenizer_digest(self.tokenizer),
+            self.model.generation_config.to_json_string(ignore_metadata=True),
+            self.processor.image_processor.to_json_string(),
+            str(self.processor.chat_template),
+        ]
         self.card = ModelCard(
             family="transformers",
             name=spec.name,
-            weights_digest=weights_digest(self.model),
-            transform=digest_json([self.settings, self.max_edge, self._structure()]),
+            transform=digest_json([self.settings, self.max_edge, structure]),
             precision=spec.precision,
-            parameters=count_parameters(self.model),
             notes=tuple(notes),
+            **model_facts(self.model),
         )
 
-    def _structure(self) -> list[str]:
-        """Return everything that affects the answers besides weights and settings."""
-        generation = self.model.generation_config.to_json_string(ignore_metadata=True)
-        pixels = self.processor.image_processor.to_json_string()
-        parts = [structure_digest(self.model), tokenizer_digest(self.tokenizer), generation, pixels]
-        return [*map(str, parts), str(self.processor.chat_template)]
-
-    def generate_many(
-        self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
-    ) -> Iterator[tuple[str, Answer]]:
-        """Answer prompts batch by batch; a broken image gets an answer with an error."""
-        return answer_in_batches(
-            prompts, self.batch_size, lambda prompt: self._chat(prompt.messages), self._answers, keep
-        )
-
-    def _chat(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        chat = [{"role": turn.role, "content": [self._part(part) for part in turn.parts]} for turn in messages]
-        return check_plain(chat) if self.plain else chat
+    def prepare(self, prompt: Prompt) -> Chat:
+        """Convert a conversation to the form of chat templates."""
+        turns = prompt.messages
+        chat = [{"role": turn.role, "content": [self._part(part) for part in turn.parts]} for turn in turns]
+        if self.plain and any(turn["role"] == "assistant" for turn in chat):
+            raise DataError("The model supports single questions only, not conversations.")
+        if self.plain and not _of(chat, "image"):
+            raise DataError("The model needs an image; text-only prompts are not supported.")
+        return chat
 
     def _part(self, part: Part) -> dict[str, Any]:
         if isinstance(part, str):
@@ -227,13 +164,14 @@ class TransformersGenerator(BatchedGenerator):
             return {"type": "text", "text": part}
         return {"type": "image", "image": plain_image(part.decode(), self.max_edge).convert("RGB")}
 
-    def _answers(self, chats: list[list[dict[str, Any]]]) -> list[Answer]:
+    def answer(self, inputs: list[Chat]) -> list[Answer]:
+        """Generate, and decode the new tokens."""
         import torch
 
-        inputs = self._inputs(chats).to(self.device, dtype=input_type(self.precision))
-        with torch.inference_mode(), autocast(self.precision, self.device), forward_errors(self.precision):
+        fed = self._tokenize(inputs).to(self.device, dtype=input_type(self.precision))
+        with torch.inference_mode(), forward_pass(self.precision, self.device):
             try:
-                rows = self.model.generate(**inputs, **(self.settings | ONE))[:, inputs["input_ids"].shape[1] :]
+                rows = self.model.generate(**fed, **(self.settings | ONE))[:, fed["input_ids"].shape[1] :]
             except (TypeError, ValueError) as error:
                 raise ModelError(
                     "{name} cannot generate ({reason}).",
@@ -241,26 +179,29 @@ class TransformersGenerator(BatchedGenerator):
                     name=self.card.name,
                     reason=first_line(error),
                 ) from error
-        prompt_tokens = inputs["attention_mask"].sum(dim=1).tolist()
-        return [self._answer(row, int(count)) for row, count in zip(rows, prompt_tokens, strict=True)]
+        prompt_tokens = fed["attention_mask"].sum(dim=1).tolist()
+        return [self._decode(row, int(count)) for row, count in zip(rows.tolist(), prompt_tokens, strict=True)]
 
-    def _inputs(self, chats: list[list[dict[str, Any]]]) -> Any:
+    def _tokenize(self, chats: list[Chat]) -> Any:
         if self.plain:
-            return plain_inputs(self.processor, chats)
+            # The texts of a prompt, one per line, after its image tokens.
+            images = [_of(chat, "image") for chat in chats]
+            lines = ["\n".join(_of(chat, "text")) for chat in chats]
+            mark = self.processor.image_token
+            texts = [mark * len(shown) + line for shown, line in zip(images, lines, strict=True)]
+            return self.processor(images=images, text=texts, padding=True, return_tensors="pt")
+        options: dict[str, Any] = {"padding": True, "return_tensors": "pt"}
+        # The argument depends on the version of transformers.
+        if "processor_kwargs" in inspect.signature(self.processor.apply_chat_template).parameters:
+            options = {"processor_kwargs": options}
         return self.processor.apply_chat_template(
-            chats, add_generation_prompt=True, tokenize=True, return_dict=True, **self._tensors()
+            chats, add_generation_prompt=True, tokenize=True, return_dict=True, **options
         )
 
-    def _tensors(self) -> dict[str, Any]:
-        """Request padded tensors; the argument depends on the version of transformers."""
-        options = {"padding": True, "return_tensors": "pt"}
-        names = inspect.signature(self.processor.apply_chat_template).parameters
-        return {"processor_kwargs": options} if "processor_kwargs" in names else options
-
-    def _answer(self, row: Any, prompt_tokens: int) -> Answer:
+    def _decode(self, tokens: list[int], prompt_tokens: int) -> Answer:
         """Decode new tokens up to the end token; a truncated answer has none."""
-        ends = self._end_marks()
-        tokens = row.tolist()
+        ends = self.model.generation_config.eos_token_id
+        ends = ends if isinstance(ends, list) else [ends, self.tokenizer.eos_token_id]
         stop = next((i for i, token in enumerate(tokens) if token in ends), None)
         text = self.tokenizer.decode(tokens[:stop], skip_special_tokens=True).strip()
         answer, thinking = split_thinking(text)
@@ -271,19 +212,50 @@ class TransformersGenerator(BatchedGenerator):
             usage={"prompt_tokens": prompt_tokens, "completion_tokens": len(tokens) if stop is None else stop + 1},
         )
 
-    def _end_marks(self) -> set[int]:
-        marks = self.model.generation_config.eos_token_id
-        listed = marks if isinstance(marks, list) else [marks, self.tokenizer.eos_token_id]
-        return {int(mark) for mark in listed if mark is not None}
+
+def _of(chat: Chat, kind: str) -> list[Any]:
+    """List the images or the texts of a conversation."""
+    return [part[kind] for turn in chat for part in turn["content"] if part["type"] == kind]
+
+
+class TransformersGeneratorFamily(hub.HubFamily):
+    """Generators from a local folder or a hub id; ``options``: settings (of ``generate``), max_edge, hub, revision."""
+
+    own_options = MappingProxyType({"settings": dict, "max_edge": int})
+    needs, extra = ("transformers", "torch"), "transformers"
+    read_by = ("transformers", "torchvision", "tokenizers")
+    model = TransformersGenerator
+
+    def source(self, spec: ModelSpec) -> str:
+        """Return the name: these models have no separate weights."""
+        return spec.name
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a missing library or folder, and a local model that does not generate text about images."""
+        super().check(spec)
+        config = Path(spec.name) / "config.json"
+        if not config.is_file():
+            return
+        from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as ABLE
+
+        kind = read_json(config).get("model_type")
+        if kind not in ABLE and not spec.options.get("trust_remote_code"):
+            raise UsageError(
+                "{name} is a {kind} model, which does not generate text about images.",
+                advice="image_caption needs an image-text-to-text model (Qwen-VL, LLaVA, SmolVLM, ...), "
+                "local or behind an API (api_base).",
+                name=spec.name,
+                kind=kind,
+            )
 
 
 def generation_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Translate chat server settings to those of ``generate``: temperature 0 is greedy."""
     named = {RENAMED.get(key, key): value for key, value in settings.items()}
-    if not named.get("temperature"):
+    sampled = bool(named.get("temperature"))
+    if not sampled:
         named.pop("temperature", None)
-        return {"max_new_tokens": MAX_TOKENS, "do_sample": False, **named}
-    return {"max_new_tokens": MAX_TOKENS, "do_sample": True, **named}
+    return {"max_new_tokens": MAX_TOKENS, "do_sample": sampled, **named}
 
 
 # The ``open_clip`` family of generators: CoCa, which captions images.
@@ -296,59 +268,28 @@ START, END = 49406, 49407
 DECODINGS = ("beam_search", "greedy")
 
 
-class CocaFamily:
-    """CoCa models.
-
-    ``options["settings"]["decoding"]`` is beam_search (open_clip's, needs transformers 4) or greedy.
-    """
-
-    only_describes = True
-    """These models caption images and ignore questions."""
-
-    own_options = MappingProxyType({"settings": dict, "decoder": str})
-
-    def check(self, spec: ModelSpec) -> None:
-        """Refuse models unknown to open_clip, and architectures other than CoCa."""
-        encoders.OpenClipFamily().check(spec)
-        known = architecture(spec)
-        if known is not None and "multimodal_cfg" not in known:
-            raise _no_decoder(spec)
-        decoding = _settings(spec).get("decoding", "greedy")
-        if decoding not in DECODINGS:
-            raise UsageError(
-                "Unknown decoding {decoding!r}.",
-                advice="Known: {names}.",
-                decoding=decoding,
-                names=", ".join(DECODINGS),
-            )
-
-    def places(self, spec: ModelSpec) -> list[Path | None]:
-        """Return the local paths, as for the encoder."""
-        return encoders.OpenClipFamily().places(spec)
-
-    def identity(self, spec: ModelSpec) -> str | None:
-        """Digest the local files, as for the encoder."""
-        return encoders.OpenClipFamily().identity(spec)
-
-    def load(self, spec: ModelSpec) -> CocaGenerator:
-        """Load the model."""
-        return CocaGenerator(spec)
-
-
-class CocaGenerator(BatchedGenerator):
+class CocaGenerator(LocalGenerator):
     """A CoCa model that captions images; the texts of a prompt are ignored."""
 
     def __init__(self, spec: ModelSpec) -> None:
+        from open_clip import coca_model
+
         encoder_spec = replace(spec, options={k: v for k, v in spec.options.items() if k != "settings"})
         self.encoder = encoders.OpenClipEncoder(encoder_spec)
         self.encoder.precision_check = None  # there are no vectors to compare
         self.batch_size = access_of(spec).batch_size
         if not hasattr(self.encoder.model, "text_decoder"):
             raise _no_decoder(spec)
-        if _special_tokens(self.encoder.tokenizer) != (START, END):
+        tokenizer = self.encoder.tokenizer
+        if hasattr(tokenizer, "tokenizer"):
+            marks = tokenizer.tokenizer.bos_token_id, tokenizer.tokenizer.eos_token_id
+        else:
+            marks = tokenizer.sot_token_id, tokenizer.eot_token_id
+        if marks != (START, END):
             raise ModelError("{label} does not use CLIP's tokenizer; its captions cannot be decoded.", label=spec.label)
-        able = _library_decodes()
-        self.decoding = _settings(spec).get("decoding") or ("beam_search" if able else "greedy")
+        # Whether open_clip found the classes its beam search needs, which transformers 5 removed.
+        able = bool(coca_model._has_transformers)
+        self.decoding = (spec.options.get("settings") or {}).get("decoding") or ("beam_search" if able else "greedy")
         if self.decoding == "beam_search" and not able:
             raise ModelError(
                 "open_clip's beam search does not work with the installed transformers.",
@@ -360,28 +301,51 @@ class CocaGenerator(BatchedGenerator):
             card, transform=f"{card.transform} | {self.decoding} {SHORTEST}-{LONGEST}", notes=(*card.notes, *note)
         )
 
-    def generate_many(
-        self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
-    ) -> Iterator[tuple[str, Answer]]:
-        """Caption images batch by batch; a broken image gets an answer with an error."""
-        return answer_in_batches(prompts, self.batch_size, self._pixels, self._captions, keep)
+    def prepare(self, prompt: Prompt) -> NDArray[np.float32]:
+        """Prepare the first image."""
+        images = (part for message in prompt.messages for part in message.parts if not isinstance(part, str))
+        image = next(images, None)
+        if image is None:
+            raise DataError("The prompt has no image.")
+        return self.encoder.prepare_image(self.encoder.decode(image))
 
-    def _pixels(self, prompt: Prompt) -> NDArray[np.float32]:
-        return self.encoder.prepare_image(self.encoder.decode(_image(prompt)))
-
-    def _captions(self, pixels: list[NDArray[np.float32]]) -> list[Answer]:
+    def answer(self, inputs: list[NDArray[np.float32]]) -> list[Answer]:
+        """Caption images."""
         import torch
 
         encoder, device = self.encoder, self.encoder.devices[0]
-        with torch.inference_mode(), autocast(encoder.precision, device), forward_errors(encoder.precision):
-            images = torch.from_numpy(np.stack(pixels)).to(device, input_type(encoder.precision))
+        with torch.inference_mode(), forward_pass(encoder.precision, device):
+            images = torch.from_numpy(np.stack(inputs)).to(device, input_type(encoder.precision))
             model: Any = encoder.model
             rows = model.generate(images) if self.decoding == "beam_search" else greedy(model, images)
-        return [Answer(self._words(row)) for row in rows.cpu().tolist()]
+        answers = []
+        for tokens in rows.cpu().tolist():
+            kept = tokens[: tokens.index(END)] if END in tokens else tokens
+            text = encoder.tokenizer.decode([token for token in kept if token not in (START, 0)])
+            answers.append(Answer(str(text).strip()))
+        return answers
 
-    def _words(self, tokens: list[int]) -> str:
-        kept = tokens[: tokens.index(END)] if END in tokens else tokens
-        return str(self.encoder.tokenizer.decode([token for token in kept if token not in (START, 0)])).strip()
+
+class CocaFamily(encoders.OpenClipFamily):
+    """CoCa models.
+
+    ``options["settings"]["decoding"]`` is beam_search (open_clip's, needs transformers 4) or greedy.
+    """
+
+    only_describes = True
+    """These models caption images and ignore questions."""
+    own_options = MappingProxyType({"settings": dict, "decoder": str})
+    model = CocaGenerator
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse models unknown to open_clip, and architectures other than CoCa."""
+        super().check(spec)
+        known = architecture(spec)
+        if known is not None and "multimodal_cfg" not in known:
+            raise _no_decoder(spec)
+        decoding = (spec.options.get("settings") or {}).get("decoding", "greedy")
+        if decoding not in DECODINGS:
+            raise unknown_name("decoding", str(decoding), DECODINGS)
 
 
 def greedy(model: Any, images: torch.Tensor) -> torch.Tensor:
@@ -403,31 +367,5 @@ def greedy(model: Any, images: torch.Tensor) -> torch.Tensor:
     return tokens
 
 
-def _image(prompt: Prompt) -> Any:
-    for message in prompt.messages:
-        for part in message.parts:
-            if not isinstance(part, str):
-                return part
-    raise DataError("The prompt has no image.")
-
-
 def _no_decoder(spec: ModelSpec) -> UsageError:
     return UsageError("{label} has no text decoder.", advice="Use a CoCa model of open_clip.", label=spec.label)
-
-
-def _special_tokens(tokenizer: Any) -> tuple[int | None, int | None]:
-    inner = getattr(tokenizer, "tokenizer", None)
-    if inner is not None:
-        return inner.bos_token_id, inner.eos_token_id
-    return tokenizer.sot_token_id, tokenizer.eot_token_id
-
-
-def _settings(spec: ModelSpec) -> dict[str, Any]:
-    return dict(spec.options.get("settings") or {})
-
-
-def _library_decodes() -> bool:
-    """Whether open_clip found the classes its beam search needs, which transformers 5 removed."""
-    from open_clip import coca_model
-
-    return bool(coca_model._has_transformers)

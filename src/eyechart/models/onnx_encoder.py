@@ -7,6 +7,7 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +18,7 @@ from PIL import Image
 from eyechart.errors import ModelError, OutOfMemoryError, UsageError, first_line
 from eyechart.io.safe_parse import is_number
 from eyechart.models.encoders.transformers import KINDS, TextSettings
-from eyechart.models.family import content_identity
+from eyechart.models.family import BaseEncoder, LocalFamily
 from eyechart.models.onnx_files import Parts, find_parts
 from eyechart.models.towers.checkpoints import load_tokenizer, read_json, tokenizing
 from eyechart.models.towers.preprocess import Preprocess
@@ -69,18 +70,16 @@ def read_texts(
 ) -> TextPreparation:
     """Determine how texts are prepared.
 
-    Args:
-        parts: The files.
-        options: Model options, of which ``context_length`` is used.
-        tokenizer: The tokenizer as saved.
-        inputs: Names of the tower's inputs.
-        axis: Fixed sequence length of the exported tower, if any.
+    ``inputs`` are the names of the tower's inputs, ``axis`` its fixed sequence length, if any.
     """
     architecture = str(parts.config.get("model_type", ""))
     kind = KINDS.get(architecture)
     masked = "attention_mask" in inputs
+    saved = tokenizer.padding or {}
     length = _length(parts, options, tokenizer, kind, axis)
-    padded = _padding_length(tokenizer, kind, axis, length)
+    padded: int | None = axis or saved.get("length")
+    if axis is None and kind is not None:
+        padded = length if kind.padding == "max_length" else None
     if padded is None and not masked and architecture not in READS_AT_END:
         raise ModelError(
             "{text} has no attention mask, and the padding length is unknown.",
@@ -95,18 +94,25 @@ def read_texts(
             padded=padded,
             length=length,
         )
-    pad = _padding_token(parts, tokenizer)
+    pad = saved.get("pad_id")
+    if pad is None:
+        named = parts.settings.get("pad_token")
+        text = named.get("content") if isinstance(named, dict) else named
+        pad = tokenizer.token_to_id(text) if isinstance(text, str) else None
+    if pad is None:
+        config = parts.config.get("text_config") or {}
+        pad = config.get("pad_token_id", parts.config.get("pad_token_id"))
     if pad is None and not masked:
         raise ModelError(
             "{text} has no attention mask, and the padding token is unknown.",
             advice="Put the tokenizer_config.json of the exported model next to the tokenizer.",
             text=parts.text,
         )
-    side = (tokenizer.padding or {}).get("direction") or parts.settings.get("padding_side") or "right"
+    side = saved.get("direction") or parts.settings.get("padding_side") or "right"
     return TextPreparation(
         length=length,
         padded=padded,
-        pad=pad or 0,
+        pad=int(pad or 0),
         left=str(side).lower() == "left",
         lower=bool(parts.settings.get("do_lower_case") or (kind is not None and kind.lower)),
         canonical=parts.settings.get("tokenizer_class") in CANONICAL,
@@ -141,30 +147,6 @@ def _length(
     return min(length, axis) if axis else length
 
 
-def _padding_length(tokenizer: Any, kind: TextSettings | None, axis: int | None, length: int) -> int | None:
-    if axis is not None:
-        return axis
-    if kind is not None:
-        return length if kind.padding == "max_length" else None
-    saved: int | None = (tokenizer.padding or {}).get("length")
-    return saved
-
-
-def _padding_token(parts: Parts, tokenizer: Any) -> int | None:
-    if tokenizer.padding:
-        return int(tokenizer.padding["pad_id"])
-    named = parts.settings.get("pad_token")
-    text = named.get("content") if isinstance(named, dict) else named
-    found: int | None = tokenizer.token_to_id(text) if isinstance(text, str) else None
-    config = parts.config.get("text_config") or {}
-    return found if found is not None else config.get("pad_token_id", parts.config.get("pad_token_id"))
-
-
-# The ``onnx`` family: two towers, ``tokenizer.json`` and ``preprocessor_config.json``.
-#
-# Needs neither torch nor a network connection. ``eyechart-tiny`` ships with the package.
-
-
 VECTORS = ("image_embeds", "text_embeds", "sentence_embedding", "pooler_output")
 """Output names with one vector per input, by preference; otherwise the first output is used."""
 TYPES = {"tensor(int32)": np.int32, "tensor(int64)": np.int64, "tensor(float16)": np.float16}
@@ -172,40 +154,20 @@ TYPES = {"tensor(int32)": np.int32, "tensor(int64)": np.int64, "tensor(float16)"
 Vectors = NDArray[np.float32]
 
 
-class OnnxFamily:
-    """Loads the embedded model, a folder, or two files."""
-
-    own_options = MappingProxyType({"context_length": int, "tokenizer": str, "preprocessor": str})
-
-    def check(self, spec: ModelSpec) -> None:
-        """Refuse missing files, and a precision other than that of the graph."""
-        find_parts(spec).files()
-        if spec.precision not in ("fp32", "amp"):
-            raise UsageError(
-                "An ONNX model runs in the precision it was exported with, not in {precision}.",
-                advice="Omit {--precision}.",
-                precision=spec.precision,
-            )
-
-    def identity(self, spec: ModelSpec) -> str | None:
-        """Digest all files."""
-        return content_identity(find_parts(spec).files(), "tokenizers")
-
-    def load(self, spec: ModelSpec) -> OnnxEncoder:
-        """Start a session for each tower."""
-        return OnnxEncoder(spec, find_parts(spec))
-
-
-class OnnxEncoder:
+class OnnxEncoder(BaseEncoder):
     """Two ONNX towers and a tokenizer."""
 
-    def __init__(self, spec: ModelSpec, parts: Parts) -> None:
+    def __init__(self, spec: ModelSpec) -> None:
+        parts = find_parts(spec)
         digest = parts.digest()
         self.path = parts.tokenizer
-        self.towers = {side: _Tower(path, spec) for side, path in (("image", parts.image), ("text", parts.text))}
+        self.image, self.text = _Tower(parts.image, spec), _Tower(parts.text, spec)
         self.tokenizer = load_tokenizer(parts.tokenizer)
-        inputs = [node.name for node in self.towers["text"].inputs]
-        self.reading = read_texts(parts, spec.options, self.tokenizer, inputs, self.towers["text"].length)
+        inputs = [node.name for node in self.text.inputs]
+        # A graph may have a fixed sequence length, which every text must be padded to.
+        shape = self.text.inputs[0].shape
+        length = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
+        self.reading = read_texts(parts, spec.options, self.tokenizer, inputs, length)
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
         self.cutting = load_tokenizer(parts.tokenizer)
@@ -239,13 +201,13 @@ class OnnxEncoder:
 
     def encode_images(self, batch: NDArray[np.float32]) -> Vectors:
         """Run the image tower."""
-        return self.towers["image"].run({"pixel_values": np.asarray(batch)}) if len(batch) else self._nothing()
+        return self.image.run({"pixel_values": np.asarray(batch)}) if len(batch) else self.no_vectors()
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:  # noqa: ARG002 - one tokenizer
         """Clean, tokenize, truncate with the end token kept, pad, and run the text tower."""
         if not texts:
-            return self._nothing()
-        return self.towers["text"].run(self.reading.pad_rows(self._tokenize(self.cutting, texts)))
+            return self.no_vectors()
+        return self.text.run(self.reading.pad_rows(self._tokenize(self.cutting, texts)))
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Find texts that exceed the context length."""
@@ -254,9 +216,6 @@ class OnnxEncoder:
     def _tokenize(self, tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
         with tokenizing(str(self.path)):
             return [encoding.ids for encoding in tokenizer.encode_batch(self.reading.clean(texts))]
-
-    def _nothing(self) -> Vectors:
-        return np.empty((0, self.card.embedding_dim or 0), np.float32)
 
 
 class _Tower:
@@ -278,24 +237,16 @@ class _Tower:
         names = [node.name for node in self.session.get_outputs()]
         self.output = next((name for name in VECTORS if name in names), names[0])
 
-    @property
-    def length(self) -> int | None:
-        """Sequence length that every text must be padded to, if the graph has a fixed one."""
-        shape = self.inputs[0].shape
-        return shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
-
     def run(self, known: dict[str, NDArray[Any]]) -> Vectors:
         """Run the graph on its inputs by name; a graph with one input takes the first array, whatever its name."""
-        if len(self.inputs) == 1:
-            fed = {self.inputs[0].name: next(iter(known.values()))}
-        else:
-            unknown = [node.name for node in self.inputs if node.name not in known]
-            if unknown:
-                raise ModelError("{path} has an unsupported input {first!r}.", path=self.path, first=unknown[0])
-            fed = {node.name: known[node.name] for node in self.inputs}
-        typed = {node.name: fed[node.name].astype(TYPES.get(node.type, fed[node.name].dtype)) for node in self.inputs}
+        fed = {}
+        for node in self.inputs:
+            array = known.get(node.name) if len(self.inputs) > 1 else next(iter(known.values()))
+            if array is None:
+                raise ModelError("{path} has an unsupported input {first!r}.", path=self.path, first=node.name)
+            fed[node.name] = array.astype(TYPES.get(node.type, array.dtype), copy=False)
         try:
-            (vectors,) = self.session.run([self.output], typed)
+            (vectors,) = self.session.run([self.output], fed)
         except Exception as error:
             # onnxruntime does not export its exception classes; only the message tells them apart.
             if "memory" in str(error).lower():
@@ -316,16 +267,37 @@ class _Tower:
         return np.asarray(vectors, np.float32)
 
 
+class OnnxFamily(LocalFamily):
+    """Loads the embedded model, a folder, or two files. Needs neither torch nor a network connection."""
+
+    own_options = MappingProxyType({"context_length": int, "tokenizer": str, "preprocessor": str})
+    read_by = ("tokenizers",)
+    model = OnnxEncoder
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse missing files, and a precision other than that of the graph."""
+        self.places(spec)
+        if spec.precision not in ("fp32", "amp"):
+            raise UsageError(
+                "An ONNX model runs in the precision it was exported with, not in {precision}.",
+                advice="Omit {--precision}.",
+                precision=spec.precision,
+            )
+
+    def places(self, spec: ModelSpec) -> tuple[Path, ...]:
+        """Return all files."""
+        return find_parts(spec).files
+
+
 def providers(spec: ModelSpec, available: list[str]) -> list[str]:
     """Choose the execution provider: CUDA if requested or available, else the CPU."""
     wanted = ["CPUExecutionProvider"]
     if spec.device.startswith("cuda") or (spec.device == "auto" and "CUDAExecutionProvider" in available):
         wanted.insert(0, "CUDAExecutionProvider")
-    missing = [name for name in wanted if name not in available]
-    if missing:
+    if wanted[0] not in available:
         raise ModelError(
             "{first} is not available in onnxruntime.",
             advice="Use {--device=cpu}, or install onnxruntime-gpu.",
-            first=missing[0],
+            first=wanted[0],
         )
     return wanted

@@ -31,15 +31,13 @@ INSIDE: dict[str, dict[int, str]] = {
 }
 """Fields that lead to tensors, by message, with the numbers of onnx.proto."""
 EXTERNAL_DATA, LOCATION_KIND, EXTERNAL = 13, 14, 1
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+VARINT, BYTES = 0, 2
+FIXED = {1: 8, 5: 4}
+"""Sizes of fixed-width values by wire type."""
 
 
 def external_files(path: Path) -> list[Path]:
-    """Return the external weight files of a model.
-
-    Raises:
-        ModelError: If the file is not an ONNX model, or refers to a file that is missing or outside its folder.
-    """
+    """Return the external weight files of a model."""
     try:
         state = path.stat()
         names = _names_in(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
@@ -47,56 +45,49 @@ def external_files(path: Path) -> list[Path]:
         raise ModelError(
             "Cannot load the ONNX model {path}: the file is damaged or not an ONNX model.", path=path
         ) from error
-    return [_referenced_file(path, name) for name in sorted(names)]
-
-
-@lru_cache(maxsize=64)
-def _names_in(path: Path, *state: int) -> frozenset[str]:  # noqa: ARG001 - invalidates the cache
-    """Walk the graph once per state of the file: planning, identity and loading all need the result."""
-    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return frozenset(_locations(data, "model", (0, len(data))))
-
-
-def _referenced_file(path: Path, name: str) -> Path:
-    relative = Path(name)
-    if relative.is_absolute() or ".." in relative.parts or not name:
-        raise ModelError(
-            "{path} refers to weights in {name!r}, outside its folder.",
-            advice="Export the model with its weights in the same folder.",
-            path=path,
-            name=name,
-        )
-    found = path.parent / relative
-    if not found.is_file():
-        raise ModelError(
-            "{path} refers to weights in {name!r}, which is missing.",
-            advice="Copy that file as well.",
-            path=path,
-            name=name,
-        )
+    found = []
+    for name in names:
+        file = path.parent / name
+        if not name or Path(name).is_absolute() or ".." in Path(name).parts:
+            raise ModelError(
+                "{path} refers to weights in {name!r}, outside its folder.",
+                advice="Export the model with its weights in the same folder.",
+                path=path,
+                name=name,
+            )
+        if not file.is_file():
+            raise ModelError(
+                "{path} refers to weights in {name!r}, which is missing.",
+                advice="Copy that file as well.",
+                path=path,
+                name=name,
+            )
+        found.append(file)
     return found
 
 
+@lru_cache(maxsize=64)
+def _names_in(path: Path, *state: int) -> list[str]:  # noqa: ARG001 - invalidates the cache
+    """Walk the graph once per state of the file: planning, identity and loading all need the result."""
+    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return sorted(set(_locations(data, "model", (0, len(data)))))
+
+
 def _locations(data: Any, kind: str, span: Span) -> Iterator[str]:
-    """Yield the file names in a message."""
-    if kind == "tensor":
-        yield from _locations_of_tensor(data, span)
+    """Yield the names of external files in a message."""
+    if kind != "tensor":
+        inside = INSIDE[kind]
+        for number, value in _fields(data, span):
+            if number in inside and isinstance(value, tuple):
+                yield from _locations(data, inside[number], value)
         return
-    inside = INSIDE[kind]
-    for number, value in _fields(data, span):
-        if number in inside and isinstance(value, tuple):
-            yield from _locations(data, inside[number], value)
-
-
-def _locations_of_tensor(data: Any, span: Span) -> Iterator[str]:
     fields = list(_fields(data, span))
-    if not any(number == LOCATION_KIND and value == EXTERNAL for number, value in fields):
-        return
-    for number, value in fields:
-        if number == EXTERNAL_DATA and isinstance(value, tuple):
-            entry = {key: data[part[0] : part[1]] for key, part in _fields(data, value) if isinstance(part, tuple)}
-            if entry.get(1) == b"location":
-                yield entry.get(2, b"").decode()
+    if (LOCATION_KIND, EXTERNAL) in fields:
+        for number, value in fields:
+            if number == EXTERNAL_DATA and isinstance(value, tuple):
+                entry = {key: data[part[0] : part[1]] for key, part in _fields(data, value) if isinstance(part, tuple)}
+                if entry.get(1) == b"location":
+                    yield entry.get(2, b"").decode()
 
 
 def _fields(data: Any, span: Span) -> Iterator[tuple[int, int | Span]]:
@@ -111,9 +102,8 @@ def _fields(data: Any, span: Span) -> Iterator[tuple[int, int | Span]]:
         elif wire == BYTES:
             length, place = _varint(data, place, end)
             value, place = (place, place + length), place + length
-        elif wire in (FIXED64, FIXED32):
-            size = 8 if wire == FIXED64 else 4
-            value, place = (place, place + size), place + size
+        elif wire in FIXED:
+            value, place = (place, place + FIXED[wire]), place + FIXED[wire]
         else:
             raise ValueError(f"wire type {wire}")
         if place > end:
@@ -140,6 +130,8 @@ TRANSFORM = "preprocessor_config.json"
 CARD = "eyechart.json"
 SETTINGS = ("tokenizer_config.json", "special_tokens_map.json")
 """Settings of the tokenizer, as written by transformers."""
+OPTIONAL = (CARD, CONFIG, *SETTINGS)
+"""Files next to the tokenizer that are read if present."""
 
 
 @dataclass(frozen=True)
@@ -156,57 +148,67 @@ class Parts:
     """``config.json`` of the exported model next to the tokenizer, if present."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Tokenizer settings from the files next to it."""
-
-    @property
-    def weights(self) -> list[Path]:
-        """List the towers, each with its external weight files."""
-        return [self.image, *external_files(self.image), self.text, *external_files(self.text)]
+    weights: tuple[Path, ...] = ()
+    """The towers, each with its external weight files."""
+    files: tuple[Path, ...] = ()
+    """All files that are read."""
 
     def digest(self) -> str:
         """Digest weights and tokenizer."""
         return digest_json([file_digest(path).hex() for path in (*self.weights, self.tokenizer)])
 
-    def files(self) -> list[Path]:
-        """List all files that are read."""
-        optional = [self.tokenizer.parent / name for name in (CARD, CONFIG, *SETTINGS)]
-        return [*self.weights, self.tokenizer, self.transform, *(path for path in optional if path.is_file())]
-
 
 def find_parts(spec: ModelSpec) -> Parts:
     """Find the files: the embedded model, a folder, or the two towers as ``--model`` and ``--pretrained``."""
-    for embedded in MODELS:
-        if embedded in (spec.name, spec.pretrained):
-            return _from_folder(model_folder(embedded), spec)
-    towers = [Path(text) for text in (spec.name, spec.pretrained) if text.endswith(".onnx")]
-    if towers:
-        return _from_towers(towers, spec)
-    for text in (spec.pretrained, spec.name):
-        if text and Path(text).is_dir():
-            return _from_folder(Path(text), spec)
-    advice = UserMessage(
-        "Pass a folder with image.onnx and text.onnx, or the two files as {--model} and {--pretrained}."
+    texts = (spec.pretrained, spec.name)
+    embedded = next((name for name in MODELS if name in texts), None)
+    towers = [Path(text) for text in reversed(texts) if text.endswith(".onnx")]
+    folder = next((Path(text) for text in texts if text and Path(text).is_dir()), None)
+    if embedded is not None:
+        found = _in_folder(model_folder(embedded))
+    elif towers:
+        found = _of_towers(towers, spec)
+    elif folder is not None:
+        found = _in_folder(folder)
+    else:
+        advice = UserMessage(
+            "Pass a folder with image.onnx and text.onnx, or the two files as {--model} and {--pretrained}."
+        )
+        raise unknown_name("ONNX model", spec.pretrained or spec.name, list(MODELS), advice=advice)
+    image, text, tokenizer, transform = found
+    weights = (image, *external_files(image), text, *external_files(text))
+    optional = {name: path for name in OPTIONAL if (path := tokenizer.parent / name).is_file()}
+    known = {name: read_json(path) for name, path in optional.items()}
+    return Parts(
+        image,
+        text,
+        tokenizer,
+        transform,
+        card=known.get(CARD) or {"name": spec.label},
+        config=known.get(CONFIG, {}),
+        settings={**known.get(SETTINGS[1], {}), **known.get(SETTINGS[0], {})},
+        weights=weights,
+        files=(*weights, tokenizer, transform, *optional.values()),
     )
-    raise unknown_name("ONNX model", spec.pretrained or spec.name, list(MODELS), advice=advice)
 
 
-def _from_folder(folder: Path, spec: ModelSpec) -> Parts:
-    found = {side: _first(folder, names) for side, names in TOWERS.items()}
-    missing = [names[0] for side, names in TOWERS.items() if found[side] is None]
-    missing += [name for name in (TOKENIZER, TRANSFORM) if not (folder / name).is_file()]
+def _in_folder(folder: Path) -> tuple[Path, ...]:
+    """Find image tower, text tower, tokenizer and transform."""
+    needed = (*TOWERS.values(), (TOKENIZER,), (TRANSFORM,))
+    found = [next((path for name in names if (path := folder / name).is_file()), None) for names in needed]
+    missing = [names[0] for names, path in zip(needed, found, strict=True) if path is None]
     if missing:
-        needed = ", ".join([names[0] for names in TOWERS.values()] + [TOKENIZER, TRANSFORM])
         raise ModelError(
             "Missing files in the ONNX folder {path}: {list}.",
             advice="It must contain {needed}.",
             path=folder,
             list=", ".join(missing),
-            needed=needed,
+            needed=", ".join(names[0] for names in needed),
         )
-    image, text = found["image"], found["text"]
-    return _complete(image or folder, text or folder, folder / TOKENIZER, folder / TRANSFORM, spec)
+    return tuple(filter(None, found))
 
 
-def _from_towers(towers: list[Path], spec: ModelSpec) -> Parts:
+def _of_towers(towers: list[Path], spec: ModelSpec) -> tuple[Path, ...]:
     if len(towers) != 2:
         raise ModelError(
             "Two ONNX files are required: the image tower and the text tower.",
@@ -225,16 +227,4 @@ def _from_towers(towers: list[Path], spec: ModelSpec) -> Parts:
                 tokenizer=TOKENIZER,
                 transform=TRANSFORM,
             )
-    return _complete(image, text, tokenizer, transform, spec)
-
-
-def _complete(image: Path, text: Path, tokenizer: Path, transform: Path, spec: ModelSpec) -> Parts:
-    optional = {name: tokenizer.parent / name for name in (CARD, CONFIG, *SETTINGS)}
-    known = {name: read_json(path) if path.is_file() else {} for name, path in optional.items()}
-    settings = {key: value for name in reversed(SETTINGS) for key, value in known[name].items()}
-    return Parts(image, text, tokenizer, transform, known[CARD] or {"name": spec.label}, known[CONFIG], settings)
-
-
-def _first(folder: Path, names: tuple[str, ...]) -> Path | None:
-    places = [place / name for place in (folder, folder / "onnx") for name in names]
-    return next((place for place in places if place.is_file()), None)
+    return image, text, tokenizer, transform

@@ -13,17 +13,17 @@ from eyechart.models import hub
 from eyechart.models.access import access_of
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
 from eyechart.models.towers.torch_tools import (
-    autocast,
     choose_device,
-    count_parameters,
-    forward_errors,
+    forward_pass,
     input_type,
+    model_facts,
     structure_digest,
     tokenizer_digest,
-    weights_digest,
 )
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
+KeepScores = Callable[[str, list[float]], None]
+"""Called with the id of a shortlist and its scores, as soon as they are known."""
 SIGMOID = "sigmoid"
 """`ModelCard.similarity` of a reranker whose library applies a sigmoid to the raw score."""
 
@@ -45,12 +45,8 @@ class Reranker(Protocol):
     def card(self) -> ModelCard:
         """Card of the model."""
 
-    def score(
-        self, shortlists: Iterable[Shortlist], keep: Callable[[str, list[float]], None]
-    ) -> Iterator[tuple[str, list[float]]]:
+    def score(self, shortlists: Iterable[Shortlist], keep: KeepScores) -> Iterator[tuple[str, list[float]]]:
         """Yield the id of each shortlist with the scores of its documents, in any order of shortlists.
-
-        ``keep`` is called with the scores of each shortlist as soon as they are known.
 
         Raises:
             EyechartError: If a shortlist cannot be scored; skipping it would bias the metric.
@@ -61,17 +57,6 @@ class Reranker(Protocol):
 
 
 BATCH = 32
-
-
-class CrossEncoderFamily(hub.HubFamily):
-    """Cross-encoders from a folder or a hub id; ``options``: max_seq_length, hub, revision, trust_remote_code."""
-
-    needs, extra = ("sentence_transformers",), "sentence-transformers"
-    read_by = ("sentence-transformers", "transformers", "tokenizers")
-
-    def load(self, spec: ModelSpec) -> CrossEncoderReranker:
-        """Load the model."""
-        return CrossEncoderReranker(spec)
 
 
 class CrossEncoderReranker:
@@ -106,31 +91,22 @@ class CrossEncoderReranker:
         bounded = isinstance(own, torch.nn.Sigmoid)
         self.activation = torch.nn.Identity() if bounded else own
         self.device = choose_device(spec.device)
+        structure = structure_digest(self.model), tokenizer_digest(self.model.tokenizer)
         self.card = ModelCard(
             family="cross-encoder",
             name=spec.name,
-            weights_digest=weights_digest(self.model.model),
-            transform=digest_json(
-                [
-                    self.model.max_seq_length,
-                    str(self.activation),
-                    structure_digest(self.model),
-                    tokenizer_digest(self.model.tokenizer),
-                ]
-            ),
+            transform=digest_json([self.model.max_seq_length, str(self.activation), *structure]),
             precision=spec.precision,
-            parameters=count_parameters(self.model.model),
             similarity=SIGMOID if bounded else "raw",
             notes=tuple(notes),
+            **model_facts(self.model.model),
         )
 
-    def score(
-        self, shortlists: Iterable[Shortlist], keep: Callable[[str, list[float]], None]
-    ) -> Iterator[tuple[str, list[float]]]:
+    def score(self, shortlists: Iterable[Shortlist], keep: KeepScores) -> Iterator[tuple[str, list[float]]]:
         """Score the documents of one shortlist after the other."""
         for shortlist in shortlists:
             pairs = [(shortlist.query, document) for document in shortlist.documents]
-            with autocast(self.card.precision, self.device), forward_errors(self.card.precision):
+            with forward_pass(self.card.precision, self.device):
                 scores = self.model.predict(
                     pairs, batch_size=self.batch_size, activation_fn=self.activation, show_progress_bar=False
                 )
@@ -139,3 +115,15 @@ class CrossEncoderReranker:
             found = [float(score) for score in scores]
             keep(shortlist.id, found)
             yield shortlist.id, found
+
+
+class CrossEncoderFamily(hub.HubFamily):
+    """Cross-encoders from a folder or a hub id; ``options``: max_seq_length, hub, revision, trust_remote_code."""
+
+    needs, extra = ("sentence_transformers",), "sentence-transformers"
+    read_by = ("sentence-transformers", "transformers", "tokenizers")
+    model = CrossEncoderReranker
+
+    def source(self, spec: ModelSpec) -> str:
+        """Return the name: these models have no separate weights."""
+        return spec.name

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from eyechart.demo import MODELS
 from eyechart.errors import ModelError, UsageError, import_extra, unknown_name
 from eyechart.messages import UserMessage, join
-from eyechart.models.family import families_in, is_internvl, sees
+from eyechart.models.family import families_in, is_internvl, open_clip_names, sees
 from eyechart.models.registry import FAMILIES, OWN_GENERATORS
 from eyechart.plugins import PYTHON
 from eyechart.types import Role
@@ -36,15 +34,11 @@ def known_models() -> Iterator[Row]:
 
     by_name = tags()
     for name in sorted(open_clip_names()):
-        yield from (
-            (f"{name}:{tag}", "open_clip", _download_location(source)) for tag, source in by_name.get(name, {}).items()
-        )
+        for tag, source in by_name.get(name, {}).items():
+            place = source.get("hf_hub", "").rstrip("/") or source.get("url", "").partition("?")[0]
+            yield f"{name}:{tag}", "open_clip", place
         if name not in by_name:
             yield name, "open_clip", UserMessage("architecture only: pass a checkpoint with {--pretrained}")
-
-
-def _download_location(source: dict[str, str]) -> str:
-    return source.get("hf_hub", "").rstrip("/") or source.get("url", "").partition("?")[0]
 
 
 COLLECTIONS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -138,16 +132,14 @@ def resolve_model(
     for text in (name, family or ""):
         if text.startswith(PYTHON):
             return ResolvedModel("python", name, pretrained, factory=text.removeprefix(PYTHON))
-    known = FAMILIES[role].names()
     if family is not None:
         check_family(family, role)
         return ResolvedModel(family, name, pretrained)
-    request = _Request(
-        name, pretrained, role, address or (pretrained if pretrained.startswith(("http://", "https://")) else "")
-    )
-    found = next((found for rule in RULES for found in rule(request)), None)
+    address = address or (pretrained if pretrained.startswith(("http://", "https://")) else "")
+    found = next(_candidates(name, pretrained, role, address), None)
     if found is None:
-        raise _unknown(request)
+        raise _unknown(name, role)
+    known = FAMILIES[role].names()
     if found not in known:
         raise UsageError(
             "{name} belongs to the family {found}, which has no {role}s.",
@@ -157,7 +149,16 @@ def resolve_model(
             role=role,
             known=", ".join(known),
         )
-    return ResolvedModel(found, name, pretrained, notice=_notice(request, found))
+    notice = ""
+    if found == HUB_FAMILIES[role] and not Path(name).exists():
+        notice = UserMessage(
+            "{name} is loaded from the hub with {family}. Other families can be selected with {--model_type}: "
+            "{others}.",
+            name=name,
+            family=found,
+            others=", ".join(other for other in known if other != found),
+        )
+    return ResolvedModel(found, name, pretrained, notice=notice)
 
 
 def split_tag(name: str, pretrained: str = "", *, family: str | None = None, address: str = "") -> tuple[str, str]:
@@ -210,129 +211,76 @@ def holds_weights(name: str) -> bool:
     return name.startswith(("hf-hub:", "local-dir:")) or Path(name).is_dir()
 
 
-def open_clip_names() -> frozenset[str]:
-    """Return the architectures of the installed open_clip, without importing it.
-
-    If it is imported, architectures added with ``open_clip.add_model_config`` are included.
-    """
-    library, loaded = find_spec("open_clip"), sys.modules.get("open_clip")
-    if library is None or library.origin is None:
-        return frozenset()
-    return _architectures(Path(library.origin)) | frozenset(loaded.list_models() if loaded else ())
-
-
-@dataclass(frozen=True)
-class _Request:
-    name: str
-    pretrained: str
-    role: Role
-    address: str
-
-
-def _by_prefix(request: _Request) -> Iterator[str]:
-    yield from (family for prefix, family in PREFIXES.items() if request.name.startswith(prefix))
-    if MODELS.keys() & {request.name, request.pretrained} or request.name.endswith(".onnx"):
+def _candidates(name: str, pretrained: str, role: Role, address: str) -> Iterator[str]:
+    """Yield the families that may load a model, in order of precedence."""
+    yield from (family for prefix, family in PREFIXES.items() if name.startswith(prefix))
+    if MODELS.keys() & {name, pretrained} or name.endswith(".onnx"):
         yield "onnx"
+    yield from _families_of_file(name, role, address)
+    if name.replace("/", "-") in open_clip_names() and role != "reranker":
+        yield "open_clip"
+    registry = FAMILIES[role]
+    if name in registry.names() and name not in registry.built_in:
+        yield name
+    if role == "generator" and name in OWN_GENERATORS.names():
+        yield "python"
+    if address:
+        yield "api"
+    if name.startswith((".", "/", "~")):
+        raise ModelError("File or folder not found: {path}.", advice="Check the path.", path=name)
+    if HUB_ID.fullmatch(name):
+        yield HUB_FAMILIES[role]
+    if pretrained and role != "reranker":
+        # A tag or a checkpoint belongs to an architecture; open_clip reports unknown ones.
+        yield "open_clip"
 
 
-def _by_folder(request: _Request) -> Iterator[str]:
-    folder = Path(request.name)
-    if not folder.is_dir():
-        return
-    if request.role == "encoder" and is_internvl(folder):
+def _families_of_file(name: str, role: Role, address: str) -> list[str]:
+    """Return the family that loads a file or folder, if it is one."""
+    path = Path(name)
+    if not path.is_dir():
+        if path.suffix == ".json" and path.is_file():
+            return ["open_clip"]
+        if path.is_file() or name.endswith(CHECKPOINTS):
+            raise UsageError(
+                "{path} is a checkpoint file of unknown architecture.",
+                advice="Pass the architecture as {--model}, the file as {--pretrained}, and {--model_type=open_clip}.",
+                path=path,
+            )
+        return []
+    if role == "encoder" and is_internvl(path):
         raise UsageError(
             "{path} contains InternVL-C and InternVL-G, for classification and for retrieval.",
             advice="Choose one: {--model} internvl_g_retrieval_hf {--pretrained={path}} (or c, or classification).",
-            path=folder,
+            path=path,
         )
-    families = [*families_in(folder, request.role), *(["api"] if request.address else [])]
+    families = [*families_in(path, role), *(["api"] if address else [])]
     if not families:
         raise UsageError(
             "Unknown kind of model folder: {path}.",
             advice="Set its family with {--model_type}: {list}.",
-            path=folder,
-            list=", ".join(FAMILIES[request.role].names()),
+            path=path,
+            list=", ".join(FAMILIES[role].names()),
         )
     if len(families) > 1:
         raise UsageError(
             "Several families can load {path}: {list}.",
             advice="Choose one with {--model_type}.",
-            path=folder,
+            path=path,
             list=", ".join(families),
         )
-    yield families[0]
+    return families
 
 
-def _by_file(request: _Request) -> Iterator[str]:
-    path = Path(request.name)
-    if path.suffix == ".json" and path.is_file():
-        yield "open_clip"
-    elif path.is_file() or request.name.endswith(CHECKPOINTS):
-        raise UsageError(
-            "{path} is a checkpoint file of unknown architecture.",
-            advice="Pass the architecture as {--model}, the file as {--pretrained}, and {--model_type=open_clip}.",
-            path=path,
-        )
-
-
-def _by_registered_name(request: _Request) -> Iterator[str]:
-    if request.name.replace("/", "-") in open_clip_names() and request.role != "reranker":
-        yield "open_clip"
-    registry = FAMILIES[request.role]
-    if request.name in registry.names() and request.name not in registry.built_in:
-        yield request.name
-    if request.role == "generator" and request.name in OWN_GENERATORS.names():
-        yield "python"
-
-
-def _by_place(request: _Request) -> Iterator[str]:
-    if request.address:
-        yield "api"
-    if request.name.startswith((".", "/", "~")):
-        raise ModelError("File or folder not found: {path}.", advice="Check the path.", path=request.name)
-    if HUB_ID.fullmatch(request.name):
-        yield HUB_FAMILIES[request.role]
-    if request.pretrained and request.role != "reranker":
-        # A tag or a checkpoint belongs to an architecture; open_clip reports unknown ones.
-        yield "open_clip"
-
-
-RULES: tuple[Callable[[_Request], Iterator[str]], ...] = (
-    _by_prefix,
-    _by_folder,
-    _by_file,
-    _by_registered_name,
-    _by_place,
-)
-"""Rules in order of precedence; the first family found is used."""
-
-
-def _unknown(request: _Request) -> UsageError:
-    known = FAMILIES[request.role]
-    names = [*MODELS, *open_clip_names()] if request.role == "encoder" else OWN_GENERATORS.names()
+def _unknown(name: str, role: Role) -> UsageError:
+    names = [*MODELS, *open_clip_names()] if role == "encoder" else OWN_GENERATORS.names()
     advice = UserMessage(
-        "If a library can load it, select the library with {--model_type}: {names}.", names=", ".join(known.names())
+        "If a library can load it, select the library with {--model_type}: {names}.",
+        names=", ".join(FAMILIES[role].names()),
     )
-    if find_spec("open_clip") is None:
+    if not has_open_clip():
         advice = join((advice, "For models of open_clip: pip install 'eyechart[open-clip]'"))
-    name = request.name.partition(":")[0] if request.role == "encoder" else request.name
-    if name in MODELS and name != request.name:
-        return UsageError("{name} has no selectable weights.", advice="Use {name} without a colon.", name=name)
-    return unknown_name("model", name, names, advice=advice)
-
-
-def _notice(request: _Request, family: str) -> str:
-    if family != HUB_FAMILIES[request.role] or Path(request.name).exists():
-        return ""
-    others = ", ".join(other for other in FAMILIES[request.role].names() if other != family)
-    return UserMessage(
-        "{name} is loaded from the hub with {family}. Other families can be selected with {--model_type}: {others}.",
-        name=request.name,
-        family=family,
-        others=others,
-    )
-
-
-@cache
-def _architectures(library: Path) -> frozenset[str]:
-    return frozenset(path.stem for path in (library.parent / "model_configs").glob("*.json"))
+    plain = name.partition(":")[0] if role == "encoder" else name
+    if plain in MODELS and plain != name:
+        return UsageError("{name} has no selectable weights.", advice="Use {name} without a colon.", name=plain)
+    return unknown_name("model", plain, names, advice=advice)

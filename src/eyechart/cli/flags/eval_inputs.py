@@ -16,9 +16,9 @@ from eyechart.demo import MODELS
 from eyechart.errors import UnknownNameError, UsageError, nearest, unknown_name
 from eyechart.io.config_files import PARSERS, read_file
 from eyechart.messages import UserMessage, join
-from eyechart.models.family import families_in
+from eyechart.models.family import families_in, open_clip_names
 from eyechart.models.registry import FAMILIES, OWN_GENERATORS
-from eyechart.models.resolve import CHECKPOINTS, HUB_ID, PREFIXES, collection_names, expand_collection, open_clip_names
+from eyechart.models.resolve import CHECKPOINTS, HUB_ID, PREFIXES, collection_names, expand_collection
 from eyechart.plugins import PYTHON
 from eyechart.settings.declare import Setting
 from eyechart.settings.evaluation import PAIRS

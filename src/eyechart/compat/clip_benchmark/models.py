@@ -11,7 +11,8 @@ from typing import Any
 from eyechart.errors import import_extra, unknown_name
 from eyechart.models.encoders.ja_clip import JaClipEncoder, JaClipFamily
 from eyechart.models.encoders.open_clip import OpenClipFamily, load_parts
-from eyechart.models.resolve import collection_names, expand_collection, open_clip_names
+from eyechart.models.family import open_clip_names
+from eyechart.models.resolve import collection_names, expand_collection
 from eyechart.types import ModelSpec
 
 __all__ = [

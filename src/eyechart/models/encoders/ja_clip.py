@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from PIL import Image
 
 from eyechart.errors import MissingExtraError
 from eyechart.models import hub
-from eyechart.models.encoders.transformers import LIBRARIES, source_of
-from eyechart.models.family import check_path, content_identity
+from eyechart.models.encoders.transformers import LIBRARIES
+from eyechart.models.hub import source_of
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
@@ -27,30 +28,6 @@ TOKENIZER = "rinna/japanese-roberta-base"
 """Loaded by the library under this name for every model."""
 CONTEXT = 77
 """Context length of the library, without the start token."""
-
-
-class JaClipFamily:
-    """Loads ``rinna/japanese-clip-vit-b-16``, ``rinna/japanese-cloob-vit-b-16``, or a folder of either."""
-
-    own_options = DEVICE_OPTIONS
-
-    def check(self, spec: ModelSpec) -> None:
-        """Refuse a missing library or folder."""
-        if find_spec("japanese_clip") is None:
-            raise MissingExtraError(
-                "This model needs the library 'japanese_clip', which is not on PyPI.",
-                advice="Install it with: pip install git+https://github.com/rinnakk/japanese-clip.git",
-            )
-        check_path(source_of(spec))
-
-    def identity(self, spec: ModelSpec) -> str | None:
-        """Digest the local files of weights and tokenizer."""
-        places = [hub.place_of(source_of(spec), spec), hub.cached_folder(TOKENIZER, spec.options.get("cache_dir"))]
-        return content_identity(places, "japanese_clip", *LIBRARIES)
-
-    def load(self, spec: ModelSpec) -> JaClipEncoder:
-        """Load model, transform and tokenizer."""
-        return JaClipEncoder(spec)
 
 
 class JaClipEncoder(TorchEncoder):
@@ -100,3 +77,24 @@ class JaClipEncoder(TorchEncoder):
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower."""
         return model.get_text_features(**inputs)
+
+
+class JaClipFamily(hub.HubFamily):
+    """Loads ``rinna/japanese-clip-vit-b-16``, ``rinna/japanese-cloob-vit-b-16``, or a folder of either."""
+
+    own_options = DEVICE_OPTIONS
+    read_by = ("japanese_clip", *LIBRARIES)
+    model = JaClipEncoder
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a missing library or folder."""
+        if find_spec("japanese_clip") is None:
+            raise MissingExtraError(
+                "This model needs the library 'japanese_clip', which is not on PyPI.",
+                advice="Install it with: pip install git+https://github.com/rinnakk/japanese-clip.git",
+            )
+        super().check(spec)
+
+    def places(self, spec: ModelSpec) -> list[Path | None]:
+        """Return the local paths of weights and tokenizer; None for missing ones."""
+        return [*super().places(spec), hub.cached_folder(TOKENIZER, spec.options.get("cache_dir"))]

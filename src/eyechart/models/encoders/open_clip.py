@@ -1,4 +1,14 @@
-"""Tokenizers of open_clip: settings, token counts, languages."""
+"""The ``open_clip`` family: an architecture with a tag or a checkpoint file, a hub name, or a folder.
+
+===============================  =====================================================================================
+``--model``                      ``--pretrained``
+===============================  =====================================================================================
+``ViT-B-32``                     a tag (``openai``), a checkpoint file, or ``""`` for random weights
+``path/to/architecture.json``    a checkpoint file: a custom architecture in open_clip's format
+``hf-hub:org/name``              ignored; ``--revision`` and ``--hub`` apply
+``folder``, ``local-dir:...``    ignored; a folder saved by open_clip
+===============================  =====================================================================================
+"""
 
 from __future__ import annotations
 
@@ -7,16 +17,11 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-from PIL import Image
-
-from eyechart.errors import ModelError, missing_extra, unknown_name
+from eyechart.errors import ModelError, unknown_name
 from eyechart.languages import find_same
 from eyechart.messages import UserMessage
 from eyechart.models import hub, speedups
@@ -26,16 +31,14 @@ from eyechart.models.encoders.open_clip_files import (
     architecture,
     folder_of,
     own_place,
-    places,
     plain_name,
     registered,
+    tag_checkpoint,
     tags,
 )
-from eyechart.models.family import OPEN_CLIP, check_path, content_identity
-from eyechart.models.resolve import open_clip_names
-from eyechart.models.speedups.fast_decoder import NOTE, FastImages, is_fast
-from eyechart.models.speedups.open_clip_towers import TowerSpeedups, encode_stripped, speed_up, strip_padding
-from eyechart.models.speedups.transforms import PixelTable
+from eyechart.models.family import OPEN_CLIP, LocalFamily, check_path, open_clip_names
+from eyechart.models.speedups.open_clip_towers import TowerSpeedups, encode_stripped, speed_up
+from eyechart.models.speedups.transforms import DECODERS, FAST_NOTE, FastImages, PixelTable
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, read_json
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.sentencepieces import exact_tokenizer
@@ -47,23 +50,137 @@ if TYPE_CHECKING:
     import torch
 
 
-def nllb_code(language: str, tokenizer: Any) -> str:
-    """Return NLLB's code of a language; an unknown language is an error."""
-    known = [token for token in tokenizer.get_vocab() if re.fullmatch(r"[a-z]{3}_[A-Z][a-z]{3}", token)]
-    code = find_same(language, known)
-    if code is None:
-        raise ModelError(
-            "The tokenizer of this model does not support the language {language!r}.",
-            advice="Use a FLORES-200 code such as zho_Hans, or a short code such as zh.",
-            language=language,
+NLLB_CODE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
+TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
+QUICK = "-quickgelu"
+NO_WEIGHTS = "No pretrained weights loaded"
+"""Start of an open_clip warning that the card's own note replaces."""
+NAMES = ("hf_tokenizer_name", "hf_model_name")
+"""Sources of an architecture's tokenizer and text tower; their content is digested when they are loaded."""
+
+
+class OpenClipEncoder(TorchEncoder):
+    """An open_clip model in evaluation mode."""
+
+    family = "open_clip"
+
+    def __init__(self, spec: ModelSpec) -> None:
+        cache = spec.options.get("cache_dir")
+        model, self.transform, self.tokenizer, notes = load_parts(spec)
+        if hasattr(self.tokenizer, "tokenizer"):
+            self.tokenizer.tokenizer, other = exact_tokenizer(self.tokenizer.tokenizer, cache)
+            notes += other
+        decoder = spec.options.get("decoder", "exact")
+        if decoder not in DECODERS:
+            raise unknown_name("decoder", str(decoder), DECODERS)
+        fast = decoder == "fast"
+        self.pixels = FastImages(self.transform) if fast else PixelTable(self.transform)
+        self.decode = self.pixels.decode
+        notes += [FAST_NOTE] if fast else []
+        super().__init__(spec, model)
+        # oneDNN weights are only supported for float32 on a CPU.
+        onednn = self.device == "cpu" and self.precision == "fp32" and not self.compute.text
+        self.applied = speed_up(self.model, self.tokenizer, onednn=onednn) if speedups.enabled() else TowerSpeedups()
+        self.speedups, self.strips_padding = self.applied.image, self.applied.strip_padding
+        size = getattr(self.model.visual, "image_size", None)
+        context = getattr(self.tokenizer, "context_length", None)
+        # Cleaning, activation, heads, pooling etc. are not weights but determine the vectors.
+        clean = getattr(getattr(self.tokenizer, "clean_fn", None), "__name__", "")
+        quick = any(type(module).__name__ == "QuickGELU" for module in self.model.modules())
+        config = architecture(spec) or {}
+        text = {key: value for key, value in config.get("text_cfg", {}).items() if key not in NAMES}
+        described = (
+            f"{'fast on bytes ' if fast else ''}{describe(self.transform)}",
+            f"{type(self.tokenizer).__name__}({context}{clean})",
+            "QuickGELU" if quick else "GELU",
+            digest_json({**config, "text_cfg": text}),
         )
-    return code
+        self.card = self.make_card(
+            transform=" | ".join(described),
+            image_size=int(size[0]) if isinstance(size, tuple | list) else size,
+            context_length=context,
+            notes=notes,
+        )
+
+    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
+        """Run open_clip's tokenizer, with the language set for NLLB."""
+        if hasattr(self.tokenizer, "set_lang_fn"):
+            inner = self.tokenizer.tokenizer
+            code = find_same(language, [token for token in inner.get_vocab() if NLLB_CODE.fullmatch(token)])
+            if code is None:
+                raise ModelError(
+                    "The tokenizer of this model does not support the language {language!r}.",
+                    advice="Use a FLORES-200 code such as zho_Hans, or a short code such as zh.",
+                    language=language,
+                )
+            # Not open_clip's `set_language`: transformers 5 resets to `src_lang` with every call.
+            inner.src_lang = code
+        return {"tokens": self.tokenizer(list(texts))}
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Count tokens, including the start and end tokens."""
+        return [count_tokens(self.tokenizer, text) for text in texts]
+
+    def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
+        """Run the image tower."""
+        return model.encode_image(pixels)
+
+    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
+        """Run the text tower."""
+        encode = encode_stripped if self.strips_padding else type(model).encode_text
+        return encode(model, inputs["tokens"])
 
 
-def describe_tokenizer(tokenizer: Any) -> str:
-    """Describe the settings that affect tokenization: class, context length, cleaning."""
-    clean = getattr(getattr(tokenizer, "clean_fn", None), "__name__", "")
-    return f"{type(tokenizer).__name__}({getattr(tokenizer, 'context_length', None)}{clean})"
+class OpenClipFamily(LocalFamily):
+    """Loads models through the open_clip library."""
+
+    own_options = MappingProxyType({"decoder": str, **DEVICE_OPTIONS})
+    needs, extra = ("open_clip",), "open-clip"
+    read_by = ("open_clip_torch", "torchvision", "transformers", "tokenizers")
+    model: type[Any] = OpenClipEncoder
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse an unknown architecture or tag and a missing checkpoint."""
+        super().check(spec)
+        if spec.name.startswith(HUB):
+            return
+        folder = folder_of(spec.name)
+        if folder is not None:
+            if not (folder / OPEN_CLIP).is_file():
+                raise ModelError(
+                    "{path} does not contain {config}.", advice="Check the path.", path=spec.name, config=OPEN_CLIP
+                )
+            return
+        check_path(spec.pretrained)
+        name, tag = plain_name(spec.name), spec.pretrained
+        if not Path(spec.name).is_file() and name not in open_clip_names():
+            raise unknown_name("open_clip model", spec.name, open_clip_names())
+        if not tag or Path(tag).exists():
+            return
+        known = tags().get(name, {})
+        if tag.lower().replace("-", "_") not in known:
+            hint = "" if known else "This architecture has no tags; pass a checkpoint file."
+            raise unknown_name(UserMessage("pretrained tag of {name}", name=spec.name), tag, known, advice=hint)
+
+    def places(self, spec: ModelSpec) -> list[Path | None]:
+        """Return the local paths of architecture, weights and tokenizer; None for missing ones."""
+        own, config = own_place(spec), architecture(spec)
+        if config is None:
+            return [None]
+        found: list[Path | None] = [own] if own is not None else []
+        if spec.pretrained and (own is None or own.is_file()):
+            found.append(Path(spec.pretrained) if Path(spec.pretrained).exists() else tag_checkpoint(spec))
+        text = config.get("text_cfg", {})
+        inner = [text.get("hf_model_name")]
+        if own is None or not any((own / name).is_file() for name in TOKENIZERS):
+            inner.append(text.get("hf_tokenizer_name"))
+        cache = spec.options.get("cache_dir")
+        return found + [Path(name) if Path(name).exists() else hub.cached_folder(name, cache) for name in inner if name]
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Digest the local files, and an architecture without one."""
+        files, added = super().identity(spec), registered(spec)
+        return digest_json([files, added]) if files and added else files
 
 
 def count_tokens(tokenizer: Any, text: str) -> int:
@@ -78,132 +195,16 @@ def count_tokens(tokenizer: Any, text: str) -> int:
     return len(inner(cleaned, verbose=False)["input_ids"])
 
 
-# The ``open_clip`` family: an architecture with a tag or a checkpoint file, a hub name, or a folder.
-#
-# ============================ =========================================================================== ``--model``
-# ``--pretrained`` ============================
-# =========================================================================== ``ViT-B-32`` a tag (``openai``), a
-# checkpoint file, or ``""`` for random weights ``path/to/architecture.json`` a checkpoint file: a custom architecture
-# in open_clip's format ``hf-hub:org/name`` ignored; ``--revision`` and ``--hub`` apply ``folder``, ``local-dir:...``
-# ignored; a folder saved by open_clip ============================
-# ===========================================================================
-
-
-QUICK = "-quickgelu"
-NO_WEIGHTS = "No pretrained weights loaded"
-"""Start of an open_clip warning that the card's own note replaces."""
-NAMES = ("hf_tokenizer_name", "hf_model_name")
-"""Sources of an architecture's tokenizer and text tower; their content is digested when they are loaded."""
-
-
-class OpenClipFamily:
-    """Loads models through the open_clip library."""
-
-    own_options = MappingProxyType({"decoder": str, **DEVICE_OPTIONS})
-
-    def check(self, spec: ModelSpec) -> None:
-        """Refuse an unknown architecture or tag and a missing checkpoint."""
-        if find_spec("open_clip") is None:
-            raise missing_extra("open_clip", "open-clip")
-        if spec.name.startswith(HUB):
-            return
-        folder = folder_of(spec.name)
-        if folder is not None:
-            if not (folder / OPEN_CLIP).is_file():
-                raise ModelError(
-                    "{name} does not contain {open_clip}.",
-                    advice="Check the path.",
-                    name=spec.name,
-                    open_clip=OPEN_CLIP,
-                )
-            return
-        check_path(spec.pretrained)
-        if not Path(spec.name).is_file() and plain_name(spec.name) not in open_clip_names():
-            raise unknown_name("open_clip model", spec.name, open_clip_names())
-        _check_tag(spec)
-
-    def places(self, spec: ModelSpec) -> list[Path | None]:
-        """Return the local paths of architecture, weights and tokenizer; None for missing ones."""
-        return places(spec)
-
-    def identity(self, spec: ModelSpec) -> str | None:
-        """Digest the local files of architecture, weights and tokenizer."""
-        files = content_identity(self.places(spec), "open_clip_torch", "torchvision", "transformers", "tokenizers")
-        added = registered(spec)
-        return digest_json([files, added]) if files and added else files
-
-    def load(self, spec: ModelSpec) -> OpenClipEncoder:
-        """Load model, transform and tokenizer."""
-        return OpenClipEncoder(spec)
-
-
-class OpenClipEncoder(TorchEncoder):
-    """An open_clip model in evaluation mode."""
-
-    family = "open_clip"
-
-    def __init__(self, spec: ModelSpec) -> None:
-        cache = spec.options.get("cache_dir")
-        model, self.transform, self.tokenizer, notes = load_parts(spec)
-        if hasattr(self.tokenizer, "tokenizer"):
-            self.tokenizer.tokenizer, other = exact_tokenizer(self.tokenizer.tokenizer, cache)
-            notes += other
-        fast = is_fast(spec.options)
-        self.pixels: PixelTable | FastImages = FastImages(self.transform) if fast else PixelTable(self.transform)
-        self.decode = self.pixels.decode
-        notes += [NOTE] if fast else []
-        super().__init__(spec, model)
-        # oneDNN weights are only supported for float32 on a CPU.
-        onednn = self.device == "cpu" and self.precision == "fp32" and not self.compute.text
-        self.applied = speed_up(self.model, self.tokenizer, onednn=onednn) if speedups.enabled() else TowerSpeedups()
-        self.speedups = self.applied.image
-        size = getattr(self.model.visual, "image_size", None)
-        context = getattr(self.tokenizer, "context_length", None)
-        seeing = f"{'fast on bytes ' if fast else ''}{describe(self.transform)}"
-        self.card = self.make_card(
-            transform=f"{seeing} | {describe_tokenizer(self.tokenizer)} | {_activation(self.model)} | {_shape(spec)}",
-            image_size=int(size[0]) if isinstance(size, tuple | list) else size,
-            context_length=context,
-            notes=notes,
-        )
-
-    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Apply the model's evaluation transform."""
-        return self.pixels.prepare(image)
-
-    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
-        """Run open_clip's tokenizer, with the language set for NLLB."""
-        if hasattr(self.tokenizer, "set_lang_fn"):
-            # Not open_clip's `set_language`: transformers 5 resets to `src_lang` with every call.
-            self.tokenizer.tokenizer.src_lang = nllb_code(language, self.tokenizer.tokenizer)
-        return {"tokens": self.tokenizer(list(texts))}
-
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Count tokens, including the start and end tokens."""
-        return [count_tokens(self.tokenizer, text) for text in texts]
-
-    def text_inputs(self, tokens: Inputs) -> Inputs:
-        """Strip padding that the tower ignores."""
-        return {"tokens": strip_padding(tokens["tokens"])} if self.applied.strip_padding else tokens
-
-    def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
-        """Run the image tower."""
-        return model.encode_image(pixels)
-
-    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
-        """Run the text tower."""
-        encode = encode_stripped if self.applied.strip_padding else type(model).encode_text
-        return encode(model, inputs["tokens"])
-
-
 def load_parts(spec: ModelSpec) -> tuple[Any, Any, Any, list[str]]:
     """Load an open_clip model with its evaluation transform, tokenizer and notes."""
     import open_clip
 
     name = _library_name(spec)
+    saved = name.startswith((HUB, FOLDER))  # with its activation and preprocessing
+    trained = saved or bool(spec.pretrained)
     cache = spec.options.get("cache_dir")
-    quick, notes = _quick_gelu(name, spec)
-    start = no_random_start() if _has_weights(name, spec) else nullcontext()
+    quick, notes = (False, []) if saved else _quick_gelu(name, spec)
+    start = no_random_start() if trained else nullcontext()
     try:
         with warnings.catch_warnings(), quiet_transformers(), start, _library_warnings() as warned:
             # The first warning becomes a note on the card, the second repeats the error that follows it.
@@ -216,15 +217,17 @@ def load_parts(spec: ModelSpec) -> tuple[Any, Any, Any, list[str]]:
                 cache_dir=cache,
                 weights_only=True,
                 pretrained_text=False,
-                require_pretrained=_has_weights(name, spec),
+                require_pretrained=trained,
             )
             tokenizer = open_clip.get_tokenizer(name, cache_dir=cache)
     except LOAD_ERRORS as error:
         raise load_error(f"open_clip {spec.label}", error) from error
-    notes += [*warned, *_preprocessing_notes(name, spec, model.visual.preprocess_cfg)]
+    notes += warned
+    if not saved:
+        notes += _preprocessing_notes(name, spec, model.visual.preprocess_cfg)
     if spec.options.get("revision") and not spec.name.startswith(HUB):
         notes.append(UserMessage("The revision was ignored: it only applies to names that start with {hub}.", hub=HUB))
-    if not _has_weights(name, spec):
+    if not trained:
         notes.append("The weights are random: neither a tag nor a checkpoint is given.")
     return model, transform, tokenizer, notes
 
@@ -233,33 +236,18 @@ def _library_name(spec: ModelSpec) -> str:
     """Return open_clip's name of the model: pinned and ModelScope names become folders, files are registered."""
     import open_clip
 
-    if spec.name.startswith(HUB) and (spec.options.get("revision") or hub.name_of(spec) != hub.HUGGINGFACE):
-        return f"{FOLDER}{hub.download(spec.name.removeprefix(HUB), spec)}"
-    folder = folder_of(spec.name)
-    if folder is not None:
-        return f"{FOLDER}{folder}"
     if spec.name.startswith(HUB):
-        return spec.name
+        plain = not spec.options.get("revision") and hub.name_of(spec) == hub.HUGGINGFACE
+        return spec.name if plain else f"{FOLDER}{hub.download(spec.name.removeprefix(HUB), spec)}"
     file = own_place(spec)
-    name = file.stem if file is not None else plain_name(spec.name)
+    if file is None:
+        return plain_name(spec.name)
+    if folder_of(spec.name) is not None:
+        return f"{FOLDER}{file}"
     # open_clip names architectures by file stem: a file of another folder may have taken this name.
-    if file is not None and open_clip.get_model_config(name) != read_json(file):
+    if open_clip.get_model_config(file.stem) != read_json(file):
         open_clip.add_model_config(file)
-    return name
-
-
-def _has_weights(name: str, spec: ModelSpec) -> bool:
-    return bool(spec.pretrained) or name.startswith((HUB, FOLDER))
-
-
-def _check_tag(spec: ModelSpec) -> None:
-    """Refuse a tag that the architecture does not have."""
-    if not spec.pretrained or Path(spec.pretrained).exists():
-        return
-    known = tags().get(plain_name(spec.name), {})
-    if spec.pretrained.lower().replace("-", "_") not in known:
-        hint = "" if known else "This architecture has no tags; pass a checkpoint file."
-        raise unknown_name(UserMessage("pretrained tag of {name}", name=spec.name), spec.pretrained, known, advice=hint)
+    return file.stem
 
 
 def _quick_gelu(name: str, spec: ModelSpec) -> tuple[bool, list[str]]:
@@ -269,7 +257,7 @@ def _quick_gelu(name: str, spec: ModelSpec) -> tuple[bool, list[str]]:
     """
     import open_clip
 
-    config = open_clip.get_model_config(name) if not name.startswith((HUB, FOLDER)) else None
+    config = open_clip.get_model_config(name)
     if config is None or config.get("quick_gelu") or not spec.pretrained:
         return False, []
     if open_clip.get_pretrained_cfg(name, spec.pretrained).get("quick_gelu"):
@@ -314,14 +302,15 @@ def _library_warnings() -> Iterator[list[str]]:
 def _preprocessing_notes(name: str, spec: ModelSpec, used: dict[str, Any]) -> list[str]:
     """Note if a checkpoint file is used with other preprocessing than every tag of its architecture.
 
-    Tags and folders record their preprocessing. For a file, open_clip falls back to that of OpenAI's models.
+    Tags record their preprocessing. For a file, open_clip falls back to that of OpenAI's models.
     """
     import open_clip
 
-    if name.startswith((HUB, FOLDER)) or not spec.pretrained or open_clip.get_pretrained_cfg(name, spec.pretrained):
+    if not spec.pretrained or open_clip.get_pretrained_cfg(name, spec.pretrained):
         return []
-    known = [open_clip.get_pretrained_cfg(name, tag) for tag in open_clip.list_pretrained_tags_by_model(name)]
-    if not known or any(_same_pixels(used, tag) for tag in known):
+    tagged = [open_clip.get_pretrained_cfg(name, tag) for tag in open_clip.list_pretrained_tags_by_model(name)]
+    keys = ("mean", "std", "interpolation", "resize_mode")
+    if not tagged or any(all(list(used[key]) == list(tag[key]) for key in keys if tag.get(key)) for tag in tagged):
         return []
     note = UserMessage(
         "Images are normalised with mean {mean} and std {std}, unlike for any tag of {name}. "
@@ -333,21 +322,3 @@ def _preprocessing_notes(name: str, spec: ModelSpec, used: dict[str, Any]) -> li
         open_clip=OPEN_CLIP,
     )
     return [note]
-
-
-def _same_pixels(used: dict[str, Any], tag: dict[str, Any]) -> bool:
-    keys = ("mean", "std", "interpolation", "resize_mode")
-    return all(list(used[key]) == list(tag[key]) for key in keys if tag.get(key))
-
-
-def _shape(spec: ModelSpec) -> str:
-    """Digest the architecture: heads, pooling etc. are not weights but determine the vectors."""
-    config = architecture(spec) or {}
-    text = {key: value for key, value in config.get("text_cfg", {}).items() if key not in NAMES}
-    return digest_json({**config, "text_cfg": text})
-
-
-def _activation(model: Any) -> str:
-    """Name the activation: QuickGELU or GELU is not a weight but determines the vectors."""
-    kinds = {type(module).__name__ for module in model.modules()}
-    return "QuickGELU" if "QuickGELU" in kinds else "GELU"

@@ -16,7 +16,6 @@ from eyechart.models.towers.checkpoints import read_json
 from eyechart.types import ModelSpec
 
 HUB, FOLDER = "hf-hub:", "local-dir:"
-TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 DEFAULT_WEIGHTS = "open_clip_pytorch_model.bin"
 """Weights file of a repository that is given without a file name."""
 
@@ -33,22 +32,6 @@ def folder_of(name: str) -> Path | None:
     """Return the folder that a name refers to: ``local-dir:folder`` or the folder itself; else None."""
     path = Path(name.removeprefix(FOLDER))
     return path if name.startswith(FOLDER) or path.is_dir() else None
-
-
-def places(spec: ModelSpec) -> list[Path | None]:
-    """Return the files and folders that a model is read from; None for those that are not on this machine."""
-    own, config = own_place(spec), architecture(spec)
-    if config is None:
-        return [None]
-    found: list[Path | None] = [own] if own is not None else []
-    if spec.pretrained and (own is None or own.is_file()):
-        found.append(Path(spec.pretrained) if Path(spec.pretrained).exists() else _tag_checkpoint(spec))
-    text = config.get("text_cfg", {})
-    inner = [text.get("hf_model_name")]
-    if own is None or not any((own / name).is_file() for name in TOKENIZERS):
-        inner.append(text.get("hf_tokenizer_name"))
-    cache = spec.options.get("cache_dir")
-    return found + [Path(name) if Path(name).exists() else hub.cached_folder(name, cache) for name in inner if name]
 
 
 def own_place(spec: ModelSpec) -> Path | None:
@@ -69,7 +52,10 @@ def own_place(spec: ModelSpec) -> Path | None:
 
 def architecture(spec: ModelSpec) -> dict[str, Any] | None:
     """Read an architecture that is available offline: built into the library, a file, or a saved folder."""
-    return _config(own_place(spec)) or registered(spec)
+    own = own_place(spec)
+    path = own / OPEN_CLIP if own is not None and own.is_dir() else own
+    content = read_json(path) if path is not None and path.is_file() else {}
+    return dict(content.get("model_cfg", content)) or registered(spec)
 
 
 def registered(spec: ModelSpec) -> dict[str, Any] | None:
@@ -81,15 +67,7 @@ def registered(spec: ModelSpec) -> dict[str, Any] | None:
     return config
 
 
-def _config(own: Path | None) -> dict[str, Any] | None:
-    path = own / OPEN_CLIP if own is not None and own.is_dir() else own
-    if path is None or not path.is_file():
-        return None
-    content = read_json(path)
-    return dict(content.get("model_cfg", content))
-
-
-def _tag_checkpoint(spec: ModelSpec) -> Path | None:
+def tag_checkpoint(spec: ModelSpec) -> Path | None:
     """Return the checkpoint of a tag in the cache of the hub or of open_clip."""
     source = tags().get(plain_name(spec.name), {}).get(spec.pretrained.lower().replace("-", "_"), {})
     cache = spec.options.get("cache_dir")

@@ -1,9 +1,9 @@
-"""Loading of sentence-transformers models: modules, prompts, context length."""
+"""The ``sentence-transformers`` family: CLIP-style models for images and texts, and text-only models."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.errors import ModelError, UsageError
+from eyechart.errors import ModelError, unknown_name
 from eyechart.messages import UserMessage
 from eyechart.models import hub
-from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT, source_of
+from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT
 from eyechart.models.family import MODULES
+from eyechart.models.hub import source_of
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, read_json, whole_weights
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.sentencepieces import disagreements
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 PROMPTS = ("own", "given")
 CONFIG = "config_sentence_transformers.json"
 DEFAULT_LENGTH = 512
+PROMPT = "prompt_length"
+"""Number of prompt tokens: some models exclude them from the mean."""
 DOCUMENT = ("document", "passage")
 """Common names of the document prompt; the first non-empty one is used."""
 POOLER = "pooler."
@@ -38,35 +41,24 @@ POOLER = "pooler."
 
 def own_prompts(spec: ModelSpec) -> dict[str, str]:
     """Return the prompts saved with a model by role, if its files are on this machine."""
-    saved = _saved(hub.place_of(spec.pretrained or spec.name, spec)).get("prompts") or {}
+    saved = _saved(hub.place_of(source_of(spec), spec)).get("prompts") or {}
     prompts = {str(role): text for role, text in saved.items() if isinstance(text, str)}
     document = next((prompts[name] for name in DOCUMENT if prompts.get(name)), "")
     return prompts | {"document": document} if document else prompts
 
 
-def prompt_of(model: Any, spec: ModelSpec) -> str:
-    """Return the prompt that is prepended to every text."""
-    if spec.options.get("prompts") == "given":
-        return ""
-    return (model.prompts or {}).get(model.default_prompt_name or "") or ""
-
-
-def prompt_notes(model: Any, spec: ModelSpec) -> list[str]:
-    """Note if prompts within the texts enter the mean although the model was trained to exclude them."""
-    leaves_out = any(not getattr(module, "include_prompt", True) for module in model)
-    if spec.options.get("prompts") != "given" or not leaves_out:
-        return []
-    return ["Prompts are part of the texts and enter the mean, but this model was trained to exclude them."]
+def sees(model: Any) -> bool:
+    """Whether a SentenceTransformer encodes images."""
+    return "image" in (getattr(model, "modalities", None) or ["text"])
 
 
 def load_pipeline(spec: ModelSpec, source: str) -> tuple[Any, list[str]]:
     """Load the modules with the requested context length; also return notes on the weights."""
     try:
         with whole_weights(source, unused=POOLER) as notes:
-            model = (_with_pooling if spec.options.get("pooling_mode") else _as_saved)(spec, source)
+            model = _load(spec, source)
     except LOAD_ERRORS as error:
         raise load_error(f"sentence-transformers {source}", error) from error
-    notes += _part_notes(spec, source, model)
     if any({"query", "document"} <= set(getattr(module, "sub_modules", ())) for module in model):
         raise ModelError(
             "{source} encodes queries and documents with different modules, which is not supported.",
@@ -81,74 +73,60 @@ def load_pipeline(spec: ModelSpec, source: str) -> tuple[Any, list[str]]:
             source=source,
             first=other[0],
         )
-    if spec.options.get("max_seq_length") or (model.max_seq_length is None and _is_text_only(model)):
-        model.max_seq_length = _length(model, spec.options.get("max_seq_length"))
-    return model, notes
+    wanted = spec.options.get("max_seq_length")
+    if wanted or (model.max_seq_length is None and not sees(model)):
+        config = getattr(model.transformers_model, "config", None)
+        positions = getattr(config, "max_position_embeddings", None)
+        length = int(wanted or DEFAULT_LENGTH)
+        model.max_seq_length = min(length, positions) if positions else length
+    return model, notes + _part_notes(spec, source, model)
 
 
-def _part_notes(spec: ModelSpec, source: str, model: Any) -> Iterator[str]:
-    """Note modules dropped by another pooling, and a precision chosen by ``model_kwargs``."""
+def _part_notes(spec: ModelSpec, source: str, model: Any) -> list[str]:
+    """Note modules dropped by another pooling, prompts in the mean, and a precision chosen by ``model_kwargs``."""
+    notes: list[str] = []
     path = Path(hub.place_of(source, spec) or source) / MODULES
     if spec.options.get("pooling_mode") and path.is_file():
         kinds = [str(module["type"]).rpartition(".")[2] for module in json.loads(path.read_bytes())]
         out = [kind for kind in kinds if kind not in ("Transformer", "Pooling")]
         if out:
-            yield UserMessage("The changed pooling drops these modules: {out}.", out=", ".join(out))
+            notes.append(UserMessage("The changed pooling drops these modules: {out}.", out=", ".join(out)))
     types = {str(weight.dtype) for weight in model.parameters()} - {"torch.float32"}
     if types:
-        yield UserMessage("The weights were loaded as {types}, as set by model_kwargs.", types=", ".join(sorted(types)))
+        listed = ", ".join(sorted(types))
+        notes.append(UserMessage("The weights were loaded as {types}, as set by model_kwargs.", types=listed))
+    leaves_out = any(not getattr(module, "include_prompt", True) for module in model)
+    if spec.options.get("prompts") == "given" and leaves_out:
+        notes.append("Prompts are part of the texts and enter the mean, but this model was trained to exclude them.")
+    return notes
 
 
-def _as_saved(spec: ModelSpec, source: str) -> Any:
+def _load(spec: ModelSpec, source: str) -> Any:
+    """Load the modules as saved, or the transformer with another pooling; prompts and similarity are kept."""
     from sentence_transformers import SentenceTransformer
 
-    return SentenceTransformer(
-        hub.source_for_library(source, spec),
-        device="cpu",
-        **hub.loading(spec, cache="cache_folder"),
-        **_options(spec),
-    )
-
-
-def _with_pooling(spec: ModelSpec, source: str) -> Any:
-    """Replace the pooling of the transformer; prompts and similarity are kept."""
-    from sentence_transformers import SentenceTransformer
+    options = dict(spec.options.get("model_kwargs") or {})
+    dtype = options.pop("torch_dtype", None) or options.get("dtype")
+    options["dtype"] = "float32" if dtype in (None, "auto") else dtype  # auto means float32 here
+    config = dict(spec.options.get("config_kwargs") or {})
+    pooling = spec.options.get("pooling_mode")
+    if not pooling:
+        where = hub.loading(spec, cache="cache_folder")
+        name = hub.source_for_library(source, spec)
+        return SentenceTransformer(name, device="cpu", model_kwargs=options, config_kwargs=config, **where)
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     trust = {"trust_remote_code": bool(spec.options.get("trust_remote_code"))}
-    options = {part: wished | trust for part, wished in _options(spec).items()}
     folder = hub.download(source, spec)
-    transformer = Transformer(folder, processor_kwargs=trust, **options)
-    pooling = Pooling(transformer.get_embedding_dimension(), str(spec.options["pooling_mode"]))
+    transformer = Transformer(
+        folder, processor_kwargs=trust, model_kwargs=options | trust, config_kwargs=config | trust
+    )
     saved = _saved(Path(folder))
-    kept = {name: saved.get(name) for name in ("prompts", "default_prompt_name", "similarity_fn_name")}
-    return SentenceTransformer(modules=[transformer, pooling], device="cpu", **kept)
-
-
-def _options(spec: ModelSpec) -> dict[str, dict[str, Any]]:
-    """Return the keyword arguments of model and config; ``torch_dtype: auto`` means float32 here."""
-    wished = {
-        ("dtype" if key == "torch_dtype" else key): value for key, value in _dict_option(spec, "model_kwargs").items()
-    }
-    if wished.get("dtype") in (None, "auto"):
-        wished["dtype"] = "float32"
-    return {"model_kwargs": wished, "config_kwargs": _dict_option(spec, "config_kwargs")}
-
-
-def _dict_option(spec: ModelSpec, option: str) -> dict[str, Any]:
-    return dict(spec.options.get(option) or {})
-
-
-def _length(model: Any, wanted: int | None) -> int:
-    """Return the context length, limited to the number of positions."""
-    config = getattr(model.transformers_model, "config", None)
-    positions = getattr(config, "max_position_embeddings", None)
-    length = int(wanted or DEFAULT_LENGTH)
-    return min(length, positions) if positions else length
-
-
-def _is_text_only(model: Any) -> bool:
-    return "image" not in (getattr(model, "modalities", None) or ["text"])
+    return SentenceTransformer(
+        modules=[transformer, Pooling(transformer.get_embedding_dimension(), str(pooling))],
+        device="cpu",
+        **{name: saved.get(name) for name in ("prompts", "default_prompt_name", "similarity_fn_name")},
+    )
 
 
 def _saved(folder: Path | None) -> dict[str, Any]:
@@ -156,11 +134,82 @@ def _saved(folder: Path | None) -> dict[str, Any]:
     return read_json(path) if path is not None and path.is_file() else {}
 
 
-# The ``sentence-transformers`` family: CLIP-style models for images and texts, and text-only models.
+class SentenceTransformersEncoder(TorchEncoder):
+    """A SentenceTransformer: its preprocessing, then its modules in order."""
 
+    family = "sentence-transformers"
 
-PROMPT = "prompt_length"
-"""Number of prompt tokens: some models exclude them from the mean."""
+    def __init__(self, spec: ModelSpec) -> None:
+        model, notes = load_pipeline(spec, source_of(spec))
+        self.pipeline, self.tokenizer = model, model.tokenizer
+        self.sees = sees(model)
+        default = "" if spec.options.get("prompts") == "given" else model.default_prompt_name
+        self.prefix = (model.prompts or {}).get(default or "") or ""
+        super().__init__(spec, model)
+        if not self.sees:
+            notes.append("This model encodes texts only.")
+        elif model.similarity_fn_name != "cosine":
+            notes.append(
+                UserMessage(
+                    "This model was trained with {similarity} similarity; images and texts are compared by cosine.",
+                    similarity=model.similarity_fn_name,
+                )
+            )
+        parts = []
+        for module in model:
+            settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()
+            processor = getattr(getattr(module, "processor", None), "image_processor", None)
+            parts.append(f"{type(module).__name__} {settings} {processor.to_dict() if processor is not None else ''}")
+        length = model.max_seq_length
+        self.card = self.make_card(
+            transform=f"{' > '.join(parts)} | prompt {self.prefix!r} | {length}",
+            context_length=length if length and length < NO_LIMIT else None,
+            similarity=model.similarity_fn_name,
+            prompts=own_prompts(spec),
+            notes=notes,
+        )
+
+    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
+        """Preprocess an image with the first module."""
+        self._require_images()
+        prepared = self.pipeline.preprocess([image.convert("RGB")])
+        pixels: NDArray[np.float32] = np.asarray(prepared["pixel_values"][0].cpu().numpy(), np.float32)
+        return pixels
+
+    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
+        """Preprocess texts with the first module, prepending the prompt."""
+        import torch
+
+        prepared = self.pipeline.preprocess(list(texts), prompt=self.prefix or None)
+        inputs = {name: value for name, value in prepared.items() if hasattr(value, "shape") and value.dim() > 0}
+        if PROMPT in prepared:
+            # One number for the batch; as a column it can be split by rows like every other input.
+            inputs[PROMPT] = torch.full((len(texts),), int(prepared[PROMPT]))
+        return inputs
+
+    def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
+        """Run all modules on images."""
+        self._require_images()
+        return model({"pixel_values": pixels, "modality": "image"})["sentence_embedding"]
+
+    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
+        """Run all modules on texts."""
+        fed = {**inputs, "modality": "text"}
+        if PROMPT in fed:
+            fed[PROMPT] = int(inputs[PROMPT][0])
+        return model(fed)["sentence_embedding"]
+
+    def logit_scale(self, model: Any) -> float | None:
+        """Return the logit scale of an inner CLIP."""
+        return super().logit_scale(getattr(model[0], "auto_model", None))
+
+    def _require_images(self) -> None:
+        if not self.sees:
+            raise ModelError(
+                "{name} encodes texts only, not images.",
+                advice="Use a CLIP-style model for tasks with images.",
+                name=self.spec.label,
+            )
 
 
 class SentenceTransformersFamily(hub.HubFamily):
@@ -184,110 +233,10 @@ class SentenceTransformersFamily(hub.HubFamily):
 
     needs, extra = ("sentence_transformers",), "sentence-transformers"
     read_by = ("sentence-transformers", *LIBRARIES)
-
-    def source(self, spec: ModelSpec) -> str:
-        """Return ``pretrained`` if it is given, else the model's name."""
-        return source_of(spec)
+    model = SentenceTransformersEncoder
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library, folder or hub, and unknown prompts."""
         super().check(spec)
         if spec.options.get("prompts", "own") not in PROMPTS:
-            raise UsageError(
-                "Unknown prompts: {prompts!r}.",
-                advice="Use {names}.",
-                prompts=spec.options["prompts"],
-                names=" or ".join(PROMPTS),
-            )
-
-    def load(self, spec: ModelSpec) -> SentenceTransformersEncoder:
-        """Load the pipeline of modules."""
-        return SentenceTransformersEncoder(spec)
-
-
-class SentenceTransformersEncoder(TorchEncoder):
-    """A SentenceTransformer: its preprocessing, then its modules in order."""
-
-    family = "sentence-transformers"
-
-    def __init__(self, spec: ModelSpec) -> None:
-        model, notes = load_pipeline(spec, source_of(spec))
-        self.pipeline, self.tokenizer = model, model.tokenizer
-        self.sees = "image" in (getattr(model, "modalities", None) or ["text"])
-        self.prompt = prompt_of(model, spec)
-        super().__init__(spec, model)
-        length = model.max_seq_length
-        self.card = self.make_card(
-            transform=f"{_describe(model)} | prompt {self.prompt!r} | {length}",
-            context_length=length if length and length < NO_LIMIT else None,
-            similarity=model.similarity_fn_name,
-            prompts=own_prompts(spec),
-            notes=[*notes, *prompt_notes(model, spec), *self._kind_notes(model.similarity_fn_name)],
-        )
-
-    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Preprocess an image with the first module."""
-        self._require_images()
-        prepared = self.pipeline.preprocess([image.convert("RGB")])
-        pixels: NDArray[np.float32] = np.asarray(prepared["pixel_values"][0].cpu().numpy(), np.float32)
-        return pixels
-
-    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
-        """Preprocess texts with the first module, prepending the prompt."""
-        import torch
-
-        prepared = self.pipeline.preprocess(list(texts), prompt=self.prompt or None)
-        inputs = {name: value for name, value in prepared.items() if hasattr(value, "shape") and value.dim() > 0}
-        if PROMPT in prepared:
-            # One number for the batch; as a column it can be split by rows like every other input.
-            inputs[PROMPT] = torch.full((len(texts),), int(prepared[PROMPT]))
-        return inputs
-
-    def written(self, texts: Sequence[str]) -> list[str]:
-        """Prepend the prompt to every text."""
-        return [self.prompt + text for text in texts]
-
-    def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
-        """Run all modules on images."""
-        self._require_images()
-        return model({"pixel_values": pixels, "modality": "image"})["sentence_embedding"]
-
-    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
-        """Run all modules on texts."""
-        fed = {**inputs, "modality": "text"}
-        if PROMPT in fed:
-            fed[PROMPT] = int(inputs[PROMPT][0])
-        return model(fed)["sentence_embedding"]
-
-    def logit_scale(self, model: Any) -> float | None:
-        """Return the logit scale of an inner CLIP."""
-        return super().logit_scale(getattr(model[0], "auto_model", None))
-
-    def _kind_notes(self, similarity: str) -> list[str]:
-        if not self.sees:
-            return ["This model encodes texts only."]
-        if similarity == "cosine":
-            return []
-        return [
-            UserMessage(
-                "This model was trained with {similarity} similarity; images and texts are compared by cosine.",
-                similarity=similarity,
-            )
-        ]
-
-    def _require_images(self) -> None:
-        if not self.sees:
-            raise ModelError(
-                "{name} encodes texts only, not images.",
-                advice="Use a CLIP-style model for tasks with images.",
-                name=self.spec.label,
-            )
-
-
-def _describe(model: Any) -> str:
-    parts = []
-    for module in model:
-        settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()
-        processor = getattr(getattr(module, "processor", None), "image_processor", None)
-        parts.append(f"{type(module).__name__} {settings} {processor.to_dict() if processor is not None else ''}")
-    return " > ".join(parts)
+            raise unknown_name("prompts", str(spec.options["prompts"]), PROMPTS)

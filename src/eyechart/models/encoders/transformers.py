@@ -1,7 +1,7 @@
-"""Text settings and output heads of transformers architectures.
+"""The ``transformers`` family: dual encoders from a local folder, the Hugging Face hub or ModelScope.
 
-One row per architecture. Others use the settings of their tokenizer and must have ``get_image_features`` and
-``get_text_features``.
+`KINDS` and `HEADS` have one row per architecture that needs one. Others use the settings of their tokenizer and must
+have ``get_image_features`` and ``get_text_features``.
 """
 
 from __future__ import annotations
@@ -50,14 +50,6 @@ class TextSettings:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class FeatureHead:
-    """Functions that compute the image and text vectors of a model class."""
-
-    image: Tower
-    text: Tower
-
-
 def features(output: Any) -> Any:
     """Return the projected vectors: transformers 5 wraps them in an output object, earlier versions do not."""
     return getattr(output, "pooler_output", output)
@@ -103,12 +95,11 @@ def _unit(vectors: Any) -> Any:
     return torch.nn.functional.normalize(vectors, dim=-1)
 
 
-PLAIN = FeatureHead(_plain_image, _plain_text)
-HEADS: dict[str, FeatureHead] = {
-    "BlipForImageTextRetrieval": FeatureHead(_blip_image, _blip_text),
-    "Blip2ForImageTextRetrieval": FeatureHead(_blip2_image, _blip2_text),
+HEADS: dict[str, tuple[Tower, Tower]] = {
+    "BlipForImageTextRetrieval": (_blip_image, _blip_text),
+    "Blip2ForImageTextRetrieval": (_blip2_image, _blip2_text),
 }
-"""Classes loaded by name because AutoModel loads another class, without these projections."""
+"""Image and text towers of classes that are loaded by name: AutoModel loads others, without these projections."""
 
 KINDS: dict[str, TextSettings] = {
     "align": TextSettings(padding="max_length", length=64),
@@ -127,11 +118,6 @@ KINDS: dict[str, TextSettings] = {
 """By ``model_type`` of the config."""
 
 
-# The ``transformers`` family: dual encoders from a local folder, the Hugging Face hub or ModelScope.
-#
-# `eyechart.models.encoders.transformers` lists the text settings of each architecture.
-
-
 LIBRARIES = ("transformers", "torchvision", "tokenizers", "sentencepiece")
 """Libraries that produce tokens and pixels."""
 NO_LIMIT = 100_000
@@ -141,35 +127,17 @@ PATCHES = "spatial_shapes"
 """Extra output of the processor of a model for images of any aspect ratio (NaFlex)."""
 
 
-class TransformersFamily(hub.HubFamily):
-    """Loads models through transformers' AutoModel and AutoProcessor."""
-
-    own_options = MappingProxyType({"context_length": int, **DEVICE_OPTIONS})
-
-    needs, extra, read_by = ("transformers", "torch"), "transformers", LIBRARIES
-
-    def source(self, spec: ModelSpec) -> str:
-        """Return ``pretrained`` if given, else the name of the model."""
-        return source_of(spec)
-
-    def load(self, spec: ModelSpec) -> TransformersEncoder:
-        """Load model and processor."""
-        return TransformersEncoder(spec)
-
-
-def source_of(spec: ModelSpec) -> str:
-    """Return the folder or hub id: ``pretrained`` if given, else the name of the model."""
-    return spec.pretrained or spec.name
-
-
 class ProcessorImages:
     """An image processor as the transform of one image; NaFlex patches get their grid shape as a last row."""
+
+    levels = None
+    """It returns floats, not bytes and a table."""
 
     def __init__(self, processor: Any) -> None:
         self.processor = processor
         self.edge = shorter_edge(processor.to_dict())
 
-    def __call__(self, image: Image.Image) -> NDArray[np.float32]:
+    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
         """Apply the processor."""
         if self.edge:
             check_scaled(image, self.edge)
@@ -183,27 +151,28 @@ class ProcessorImages:
 
 
 class TransformersEncoder(TorchEncoder):
-    """A transformers dual encoder in evaluation mode.
-
-    Args:
-        spec: The model.
-        pair: Model, processor and notes, if loaded already.
-    """
+    """A transformers dual encoder in evaluation mode; ``pair`` is model, processor and notes, if loaded already."""
 
     family = "transformers"
 
     def __init__(self, spec: ModelSpec, pair: tuple[Any, Any, list[str]] | None = None) -> None:
         model, self.processor, unused = pair or load_pair(spec)
         kind = KINDS.get(model.config.model_type, TextSettings())
-        self.head = HEADS.get(type(model).__name__, PLAIN)
+        self.image_head, self.text_head = HEADS.get(type(model).__name__, (_plain_image, _plain_text))
         self.tokenizer, notes = exact_tokenizer(
             self.processor.tokenizer, spec.options.get("cache_dir"), hub.revision_of(spec)
         )
         self.padding = kind.padding
         self.context = context_length(model.config, self.tokenizer, kind, spec.options.get("context_length"))
-        self.lower = kind.lower and _keeps_case(self.tokenizer)
-        self.accepted = _parameters(model)
-        self._prepare = ProcessorImages(self.processor.image_processor)
+        keeps_case = self.tokenizer("A")["input_ids"] != self.tokenizer("a")["input_ids"]
+        self.lower = kind.lower and keeps_case
+        # Input names of the text tower; None if it accepts any.
+        self.accepted: frozenset[str] | None = frozenset({"input_ids", "attention_mask"})
+        if type(model).__name__ not in HEADS:
+            parameters = inspect.signature(model.get_text_features).parameters
+            takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+            self.accepted = None if takes_any else frozenset(parameters)
+        self.pixels = ProcessorImages(self.processor.image_processor)
         super().__init__(spec, model)
         vision = getattr(model.config, "vision_config", model.config)
         seeing = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
@@ -214,15 +183,6 @@ class TransformersEncoder(TorchEncoder):
             context_length=self.context,
             notes=[*unused, *notes, *([kind.note] if kind.note else [])],
         )
-
-    @property
-    def image_transform(self) -> ProcessorImages:
-        """The image processor, which can be pickled without the model."""
-        return self._prepare
-
-    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Apply the model's image processor."""
-        return self._prepare(image)
 
     def image_inputs(self, pixels: torch.Tensor) -> Inputs:
         """Build the inputs of the image tower: plain pixels, or patches with their mask and shape.
@@ -240,11 +200,11 @@ class TransformersEncoder(TorchEncoder):
 
     def image_features(self, model: Any, pixels: Inputs) -> torch.Tensor:
         """Run the image tower and its projection."""
-        return self.head.image(model, pixels)
+        return self.image_head(model, pixels)
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower and its projection."""
-        return self.head.text(model, inputs)
+        return self.text_head(model, inputs)
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
         """Tokenize with the truncation and padding of the original authors."""
@@ -267,6 +227,14 @@ class TransformersEncoder(TorchEncoder):
         return 1 / number(temperature) if temperature is not None else super().logit_scale(model)
 
 
+class TransformersFamily(hub.HubFamily):
+    """Loads models through transformers' AutoModel and AutoProcessor."""
+
+    own_options = MappingProxyType({"context_length": int, **DEVICE_OPTIONS})
+    needs, extra, read_by = ("transformers", "torch"), "transformers", LIBRARIES
+    model = TransformersEncoder
+
+
 def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
     """Load the model as the class it was saved as, its processor, and notes on unused weights.
 
@@ -274,7 +242,7 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
     """
     import transformers
 
-    source = hub.source_for_library(source_of(spec), spec)
+    source = hub.source_for_library(hub.source_of(spec), spec)
     options = hub.loading(spec)
     try:
         with whole_weights(source) as notes:
@@ -285,9 +253,17 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
             model = loader.from_pretrained(source, dtype="float32", **options)
             processor = transformers.AutoProcessor.from_pretrained(source, **options)
     except LOAD_ERRORS as error:
-        raise _explain(source, error) from error
+        if "trust_remote_code" in str(error):
+            raise ModelError(
+                "{path} contains custom code, which would run with your permissions.",
+                advice="If you have reviewed and trust it, pass {--trust_remote_code}, ideally with a pinned "
+                "{--revision}.",
+                path=source,
+            ) from error
+        raise (broken_file(Path(source)) or load_error(f"transformers {source}", error)) from error
     check_pair(source, model, processor)
-    check_config(processor.image_processor.to_dict(), _transform_file(source))
+    files = (Path(source, name) for name in ("preprocessor_config.json", "processor_config.json"))
+    check_config(processor.image_processor.to_dict(), next((str(file) for file in files if file.is_file()), source))
     return model, processor, notes
 
 
@@ -300,22 +276,6 @@ def context_length(config: Any, tokenizer: Any, kind: TextSettings, wanted: Any 
     limits.append(wanted or kind.length or getattr(tokenizer, "model_max_length", None))
     known = [int(limit) for limit in limits if limit is not None and limit < NO_LIMIT]
     return min(known) if known else DEFAULT_LENGTH
-
-
-def _explain(source: str, error: Exception) -> ModelError:
-    if "trust_remote_code" in str(error):
-        return ModelError(
-            "{path} contains custom code, which would run with your permissions.",
-            advice="If you have reviewed and trust it, pass {--trust_remote_code}, ideally with a pinned {--revision}.",
-            path=source,
-        )
-    return broken_file(Path(source)) or load_error(f"transformers {source}", error)
-
-
-def _transform_file(source: str) -> str:
-    """Return the file that configures the image processor; on a hub, the name of the model."""
-    names = ("preprocessor_config.json", "processor_config.json")
-    return next((str(Path(source) / name) for name in names if (Path(source) / name).is_file()), source)
 
 
 def check_pair(source: str, model: Any, processor: Any) -> None:
@@ -338,18 +298,3 @@ def check_pair(source: str, model: Any, processor: Any) -> None:
                 source=source,
                 part=part.replace("_", " "),
             )
-
-
-def _keeps_case(tokenizer: Any) -> bool:
-    return bool(tokenizer("A")["input_ids"] != tokenizer("a")["input_ids"])
-
-
-def _parameters(model: Any) -> frozenset[str] | None:
-    """Return the input names of the text tower, or None if it accepts any."""
-    method = getattr(model, "get_text_features", None)
-    if method is None or type(model).__name__ in HEADS:
-        return frozenset({"input_ids", "attention_mask"})
-    parameters = inspect.signature(method).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return None
-    return frozenset(parameters)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.errors import ModelError
 from eyechart.messages import UserMessage
-from eyechart.models.internvl.sizes import CONFIG, sizes_of_config, sizes_of_state
-from eyechart.models.towers.checkpoints import read_json, read_state, some, tokenizing
+from eyechart.models.internvl.sizes import CONFIG, checked, sizes_of_config, sizes_of_state
+from eyechart.models.towers.checkpoints import missing_weights, read_json, read_state, tokenizing, unused_notes
 from eyechart.models.towers.torch_tools import input_type
 from eyechart.types import ModelSpec
 
@@ -46,22 +46,10 @@ LORA_ALPHA = 256
 """Published LoRA scale, to be divided by the rank."""
 
 
-def in_folder(name: str) -> str:
-    """Return the name of a parameter in the folder, which our network shares."""
-    return name
-
-
-def in_file(name: str) -> str:
-    """Return the name of a parameter in the ``.pth`` file."""
-    for ours, theirs in FILE_NAMES.items():
-        name = name.replace(ours, theirs)
-    return name
-
-
-def unwrapped(name: str) -> str:
-    """Return the name of a parameter without peft's additions."""
-    for theirs, plain in WRAPPERS.items():
-        name = name.replace(theirs, plain)
+def renamed(name: str, table: Mapping[str, str]) -> str:
+    """Replace parts of a parameter's name."""
+    for part, other in table.items():
+        name = name.replace(part, other)
     return name
 
 
@@ -97,7 +85,10 @@ class LlamaPieces:
 
     def encode(self, text: str, limit: int | None = None) -> list[int]:
         """Return the ids of a text with begin and end tokens, at most ``limit`` in all; the end token is kept."""
-        body = [number for part in self._split.split(text) for number in self._part(part)]
+        # Text between special tokens is encoded separately; a special token written in a text becomes that token.
+        body: list[int] = []
+        for part in self._split.split(text):
+            body += [self.marks[part]] if part in self.marks else self.sp_model.encode(part)
         room = None if limit is None else limit - 2
         return [self.sp_model.bos_id(), *body[:room], self.sp_model.eos_id()]
 
@@ -106,41 +97,24 @@ class LlamaPieces:
         rows = [self.encode(text, CONTEXT) for text in texts]
         return [row + [0] * (CONTEXT - len(row)) for row in rows]
 
-    def _part(self, part: str) -> list[int]:
-        """Encode the text between special tokens separately; a special token written in a text becomes that token."""
-        if part in self.marks:
-            return [self.marks[part]]
-        ids: list[int] = self.sp_model.encode(part)
-        return ids
-
 
 def find_vocabulary(spec: ModelSpec, checkpoint: Path) -> Path:
-    """Find the vocabulary: the given path, in the checkpoint's folder, or in a folder next to it.
-
-    Raises:
-        ModelError: If it is in none of these places.
-    """
-    places = list(_places(spec, checkpoint))
+    """Find the vocabulary: the given path, in the checkpoint's folder, or in a folder next to it."""
+    given = spec.options.get("tokenizer")
+    if given:
+        places = [Path(given) / FILE if Path(given).is_dir() else Path(given)]
+    else:
+        home = checkpoint if checkpoint.is_dir() else checkpoint.parent
+        places = [folder / FILE for folder in (home, *siblings(checkpoint))]
     found = next((path for path in places if path.is_file()), None)
     if found is None:
-        looked = ", ".join(str(path) for path in places)
         raise ModelError(
             "No tokenizer found for {checkpoint}. Searched: {looked}.",
             advice=ADVICE,
             checkpoint=checkpoint,
-            looked=looked,
+            looked=", ".join(map(str, places)),
         )
     return found
-
-
-def _places(spec: ModelSpec, checkpoint: Path) -> Iterator[Path]:
-    given = spec.options.get("tokenizer")
-    if given:
-        yield Path(given) / FILE if Path(given).is_dir() else Path(given)
-        return
-    home = checkpoint if checkpoint.is_dir() else checkpoint.parent
-    yield home / FILE
-    yield from (folder / FILE for folder in siblings(checkpoint))
 
 
 def siblings(checkpoint: Path) -> list[Path]:
@@ -167,11 +141,7 @@ State = dict[str, "torch.Tensor"]
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """List the weight files of a folder, including the index.
-
-    Raises:
-        ModelError: If there are none, or one listed in the index is missing.
-    """
+    """List the weight files of a folder, including the index."""
     for whole, shards in FORMS:
         index = folder / f"{whole}.index.json"
         if index.is_file():
@@ -183,76 +153,57 @@ def weight_files(folder: Path) -> list[Path]:
         "{folder} does not contain weights.",
         advice="Download the whole folder: {forms}, with the index.",
         folder=folder,
-        forms=" or ".join((shards for _, shards in FORMS)),
+        forms=" or ".join(shards for _, shards in FORMS),
     )
-
-
-def read_shards(files: Iterable[Path]) -> Iterator[tuple[Path, State]]:
-    """Read one shard at a time; the caller empties each state before requesting the next."""
-    for path in files:
-        if path.suffix != ".json":
-            yield path, unwrapped_state(path)
 
 
 def unwrapped_state(path: Path) -> State:
     """Read the tensors of a file, under their names without peft."""
-    return {unwrapped(name): tensor for name, tensor in read_state(path).items()}
+    return {renamed(name, WRAPPERS): tensor for name, tensor in read_state(path).items()}
 
 
 def fill(
-    network: InternVLNetwork, shards: Iterable[tuple[Path, State]], called: Callable[[str], str], source: Path
+    network: InternVLNetwork, shards: Iterable[tuple[Path, State]], names: Mapping[str, str], source: Path
 ) -> list[str]:
-    """Load all weights into the network and merge LoRA weights.
+    """Load all weights into the network, merge LoRA weights, and return notes on unused weights.
 
-    Args:
-        network: A network with uninitialised weights.
-        shards: Files with their tensors, which are removed one by one.
-        called: Maps a parameter name of the network to that of this checkpoint format.
-        source: The checkpoint, for messages.
-
-    Returns:
-        Notes on unused weights.
-
-    Raises:
-        ModelError: If a weight is missing, has another shape, or is not finite.
+    ``names`` are name parts of the network and of this checkpoint format, if they differ. The tensors of the shards are
+    removed one by one.
     """
-    places = {called(name): parameter for name, parameter in network.named_parameters()}
-    layers = [called(layer) for layer in _lora_layers(network)]
+    places = {renamed(name, names): parameter for name, parameter in network.named_parameters()}
+    targets = {part: LORA_TARGETS[part] for part in network.sizes.lora}
+    layers = [
+        renamed(name, names)
+        for name, _ in network.named_modules()
+        if any(name.startswith(part) and name.endswith(ends) for part, ends in targets.items())
+    ]
     pairs = {f"{layer}.lora_{letter}.weight" for layer in layers for letter in "AB"}
     missing, spare, added = {*places, *pairs}, [], {}
-
-    def take(path: Path, name: str, tensor: torch.Tensor) -> None:
-        if name in places:
-            _put(tensor, places[name], f"{path}: {name}")
-        elif name in pairs:
-            added[name] = tensor
-        elif not UNUSED.search(name):
-            spare.append(name)
-        missing.discard(name)
-
     for path, state in shards:
         while state:
-            take(path, *state.popitem())
+            name, tensor = state.popitem()
+            missing.discard(name)
+            if name in places:
+                _check_shape(tensor, places[name].shape, f"{path}: {name}")
+                places[name].copy_(tensor)  # in the precision of the parameter
+                _check_finite(places[name], f"{path}: {name}")
+            elif name in pairs:
+                added[name] = tensor
+            elif not UNUSED.search(name):
+                spare.append(name)
+            del tensor
     if missing:
-        raise ModelError(
-            "{source} lacks the weights of {n} parts of InternVL ({missing}).",
-            advice="They would be random. Check that all shards are there and that config.json belongs to them.",
-            source=source,
-            n=len(missing),
-            missing=some(sorted(missing)),
-        )
+        raise missing_weights(source, "InternVL", missing)
     for layer in layers:
+        # Add the product of the two LoRA matrices to a weight, in float32.
+        weight = places[f"{layer}.weight"]
         down, up = added.pop(f"{layer}.lora_A.weight"), added.pop(f"{layer}.lora_B.weight")
-        _merge(places[f"{layer}.weight"], down, up, f"{source}: {layer}")
-    if not spare:
-        return []
-    return [
-        UserMessage(
-            "{n} weights of the checkpoint are not used by the model ({spare}).",
-            n=len(spare),
-            spare=some(sorted(spare)),
-        )
-    ]
+        rank = down.shape[0]
+        _check_shape(down, (rank, weight.shape[1]), f"{source}: {layer}.lora_A.weight")
+        _check_shape(up, (weight.shape[0], rank), f"{source}: {layer}.lora_B.weight")
+        weight.copy_(weight.float() + up.float() @ down.float() * (LORA_ALPHA / rank))
+        _check_finite(weight, f"{source}: {layer}")
+    return unused_notes(spare)
 
 
 def _indexed(index: Path) -> list[Path]:
@@ -275,14 +226,7 @@ def _indexed(index: Path) -> list[Path]:
     return files
 
 
-def _put(tensor: torch.Tensor, place: torch.Tensor, what: str) -> None:
-    """Copy a weight into a parameter, in the precision of the parameter."""
-    _check_shape(tensor, place.shape, what)
-    place.copy_(tensor)
-    _check_finite(place, what)
-
-
-def _check_shape(tensor: torch.Tensor, shape: torch.Size, what: str) -> None:
+def _check_shape(tensor: torch.Tensor, shape: Sequence[int], what: str) -> None:
     import torch
 
     found = list(tensor.shape) if isinstance(tensor, torch.Tensor) else type(tensor).__name__
@@ -306,24 +250,6 @@ def _check_finite(weight: torch.Tensor, what: str) -> None:
         )
 
 
-def _lora_layers(network: InternVLNetwork) -> list[str]:
-    targets = {part: LORA_TARGETS[part] for part in network.sizes.lora}
-    return [
-        name
-        for name, _ in network.named_modules()
-        if any(name.startswith(part) and name.endswith(ends) for part, ends in targets.items())
-    ]
-
-
-def _merge(weight: torch.Tensor, down: torch.Tensor, up: torch.Tensor, what: str) -> None:
-    """Add the product of the two LoRA matrices to a weight, in float32."""
-    rank = down.shape[0]
-    _check_shape(down, (rank, weight.shape[1]), f"{what}.lora_A.weight")
-    _check_shape(up, (weight.shape[0], rank), f"{what}.lora_B.weight")
-    weight.copy_(weight.float() + up.float() @ down.float() * (LORA_ALPHA / rank))
-    _check_finite(weight, what)
-
-
 # Load an InternVL network from either checkpoint format, and list the files this reads.
 
 
@@ -337,25 +263,19 @@ def load_network(spec: ModelSpec, place: Path, vocabulary: Path) -> tuple[Intern
 
     kind = input_type(spec.precision)
     if place.is_dir():
-        network = empty_network(sizes_of_config(read_json(place / CONFIG), place / CONFIG), kind)
-        return network, fill(network, read_shards(weight_files(place)), in_folder, place)
+        config = place / CONFIG
+        network = empty_network(checked(sizes_of_config(read_json(config), config), config), kind)
+        files = (path for path in weight_files(place) if path.suffix != ".json")
+        return network, fill(network, ((path, unwrapped_state(path)) for path in files), {}, place)
     state = unwrapped_state(place)
-    config = _llama_config(place, vocabulary)
-    llama = read_json(config) if config else {}
+    found = llama_config(place, vocabulary)
     heads = {name: int(spec.options[name]) for name in HEADS if name in spec.options}
-    network = empty_network(sizes_of_state(state, llama, place, **heads), kind)
-    return network, fill(network, [(place, state)], in_file, place)
+    sizes = sizes_of_state(state, read_json(found) if found else {}, place, **heads)
+    network = empty_network(checked(sizes, place), kind)
+    return network, fill(network, [(place, state)], FILE_NAMES, place)
 
 
-def files_read(place: Path, vocabulary: Path) -> list[Path]:
-    """List every file that loading reads."""
-    if place.is_dir():
-        return [place / CONFIG, *weight_files(place), vocabulary]
-    config = _llama_config(place, vocabulary)
-    return [place, vocabulary, *([config] if config else [])]
-
-
-def _llama_config(place: Path, vocabulary: Path) -> Path | None:
+def llama_config(place: Path, vocabulary: Path) -> Path | None:
     """Find LLaMA's config, next to the vocabulary or the ``.pth`` file, for the number of text heads."""
     found = (folder / CONFIG for folder in (vocabulary.parent, *siblings(place)))
     return next((path for path in found if path.is_file() and "hidden_size" in read_json(path)), None)

@@ -1,10 +1,13 @@
-"""The `internvl` family: InternVL-C and InternVL-G, images to one of two image vectors, texts to the text vector."""
+"""The ``internvl`` family: InternVL-C and InternVL-G under the six names of their authors' evaluation code.
+
+The name selects the checkpoint format (a ``.pth`` file, or with ``_hf`` a folder), the image vector (C or G), and the
+image transform (classification crops, retrieval squashes).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,22 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.errors import ModelError, UsageError, missing_extra, unknown_name
+from eyechart.errors import ModelError, UsageError, unknown_name
 from eyechart.io.images import to_rgb
 from eyechart.messages import UserMessage
 from eyechart.models import hub, speedups
-from eyechart.models.family import content_identity
+from eyechart.models.family import LocalFamily
 from eyechart.models.internvl.checkpoint import (
     CONTEXT,
     HEADS,
     LlamaPieces,
-    files_read,
     find_vocabulary,
+    llama_config,
     load_network,
     weight_files,
 )
 from eyechart.models.internvl.sizes import CONFIG
-from eyechart.models.speedups.open_clip_towers import strip_padding
 from eyechart.models.speedups.transforms import PixelTable
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
     import torch
 
 
-PREFIX = "summarize:"
-"""Prefix of every text, for prompts and captions alike."""
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -53,12 +53,27 @@ class Variant:
     crop: bool
 
 
+GIVE = UserMessage(
+    "Pass the checkpoint with {--pretrained}: internvl_c_13b_224px.pth, or InternVL-14B-224px for names with _hf."
+)
+VARIANTS = {
+    f"internvl_{letter}_{task}{suffix}": Variant(letter.upper(), bool(suffix), task == "classification")
+    for letter, suffix in (("c", ""), ("c", "_hf"), ("g", "_hf"))
+    for task in ("classification", "retrieval")
+}
+
+
 class InternVLEncoder(TorchEncoder):
     """One of the two image vectors, and the text vector at the end token."""
 
     family = "internvl"
+    prefix = "summarize:"
+    """For prompts and captions alike."""
 
-    def __init__(self, spec: ModelSpec, variant: Variant) -> None:
+    def __init__(self, spec: ModelSpec) -> None:
+        from torchvision import transforms
+
+        variant = VARIANTS[spec.name]
         self.letter = variant.letter
         place = Path(hub.download(spec.pretrained, spec) if variant.folder else spec.pretrained)
         vocabulary = find_vocabulary(spec, place)
@@ -67,21 +82,26 @@ class InternVLEncoder(TorchEncoder):
         sizes = network.sizes
         if self.letter == "G" and not sizes.queries:
             raise ModelError("{place} has no query tokens, which InternVL-G needs.", place=place)
-        self.transform = make_transform(sizes.image_size, crop=variant.crop)
-        self.pixels: PixelTable = PixelTable(self.transform)
-        self.strips_padding = speedups.enabled()
+        size = sizes.image_size
+        # Classification resizes the shorter side and crops, retrieval squashes.
+        bicubic = transforms.InterpolationMode.BICUBIC
+        shape = [transforms.Resize(size if variant.crop else (size, size), interpolation=bicubic)]
+        shape += [transforms.CenterCrop(size)] if variant.crop else []
+        self.transform = transforms.Compose([*shape, transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+        self.pixels = PixelTable(self.transform)
+        self.strips_padding = speedups.enabled()  # causal attention never sees it
         super().__init__(spec, network)
         self.card = self.make_card(
             transform=f"InternVL-{self.letter} {digest_json(asdict(sizes))} | {describe(self.transform)} | "
-            f"{PREFIX!r} {CONTEXT}",
-            image_size=sizes.image_size,
+            f"{self.prefix!r} {CONTEXT}",
+            image_size=size,
             context_length=CONTEXT,
             notes=[*notes, *_vocabulary_notes(self.tokenizer, sizes.words, vocabulary)],
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Convert to RGB, then crop or squash."""
-        return self.pixels.prepare(to_rgb(image))
+        return super().prepare_image(to_rgb(image))
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
         """Add the prefix, tokenize with start and end tokens, truncate to 80, pad with 0."""
@@ -89,17 +109,9 @@ class InternVLEncoder(TorchEncoder):
 
         return {"ids": torch.tensor(self.tokenizer.padded(self.written(texts)))}
 
-    def text_inputs(self, tokens: Inputs) -> Inputs:
-        """Strip padding after the longest text, which causal attention never sees."""
-        return {"ids": strip_padding(tokens["ids"])} if self.strips_padding else tokens
-
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count tokens before truncation, start and end tokens included."""
         return [len(self.tokenizer.encode(text)) for text in self.written(texts)]
-
-    def written(self, texts: Sequence[str]) -> list[str]:
-        """Prepend the prefix to every text."""
-        return [PREFIX + text for text in texts]
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Compute the image vector of the variant."""
@@ -110,22 +122,8 @@ class InternVLEncoder(TorchEncoder):
         return model.encode_text(inputs["ids"])
 
 
-def make_transform(size: int, *, crop: bool) -> Any:
-    """Create the transform: resize the shorter side and crop (classification), or squash (retrieval)."""
-    from torchvision import transforms
-
-    bicubic = transforms.InterpolationMode.BICUBIC
-    shape = [transforms.Resize(size if crop else (size, size), interpolation=bicubic)]
-    shape += [transforms.CenterCrop(size)] if crop else []
-    return transforms.Compose([*shape, transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
-
-
 def _vocabulary_notes(tokenizer: LlamaPieces, words: int, vocabulary: Path) -> list[str]:
-    """Compare the vocabulary with the embedding rows of the text tower.
-
-    Raises:
-        ModelError: If a piece has no row.
-    """
+    """Compare the vocabulary with the embedding rows of the text tower."""
     if len(tokenizer) > words:
         raise ModelError(
             "{vocabulary} has {n} pieces, but the model has embeddings for {words} only.",
@@ -145,57 +143,37 @@ def _vocabulary_notes(tokenizer: LlamaPieces, words: int, vocabulary: Path) -> l
     ]
 
 
-# The ``internvl`` family: InternVL-C and InternVL-G under the six names of their authors' evaluation code.
-#
-# The name selects the checkpoint format (a ``.pth`` file, or with ``_hf`` a folder), the image vector (C or G), and
-# the image transform (classification crops, retrieval squashes).
-
-
-LIBRARIES = ("torchvision", "sentencepiece")
-"""Libraries that produce pixels and tokens."""
-GIVE = UserMessage(
-    "Pass the checkpoint with {--pretrained}: internvl_c_13b_224px.pth, or InternVL-14B-224px for names with _hf."
-)
-VARIANTS = {
-    f"internvl_{letter}_{task}{suffix}": Variant(letter.upper(), bool(suffix), task == "classification")
-    for letter, suffix in (("c", ""), ("c", "_hf"), ("g", "_hf"))
-    for task in ("classification", "retrieval")
-}
-
-
-class InternVLFamily:
+class InternVLFamily(LocalFamily):
     """Loads both checkpoint formats."""
 
     auto_precision = "half"
     """The authors' choice on GPUs: float32 takes 50 GB."""
     own_options = MappingProxyType({"tokenizer": str, **dict.fromkeys(HEADS, int), **DEVICE_OPTIONS})
+    needs, extra = ("torch", "torchvision", "sentencepiece"), "transformers"
+    read_by = ("torchvision", "sentencepiece")
+    model = InternVLEncoder
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library, an unknown name, and a missing checkpoint or one in the wrong format."""
-        missing = next((name for name in ("torch", *LIBRARIES) if find_spec(name) is None), None)
-        if missing:
-            raise missing_extra(missing, "transformers")
+        super().check(spec)
         if spec.name not in VARIANTS:
             raise unknown_name("InternVL model", spec.name, VARIANTS)
         if not spec.pretrained:
             raise UsageError("{name} needs a checkpoint.", advice=GIVE, name=spec.name)
         (_check_folder if VARIANTS[spec.name].folder else _check_file)(spec)
 
-    def identity(self, spec: ModelSpec) -> str | None:
-        """Digest the local files."""
+    def places(self, spec: ModelSpec) -> Iterable[Path | None]:
+        """Return every file that loading reads."""
         here = Path(spec.pretrained)
-        if not here.exists():
-            # A snapshot in a hub's cache may still be incomplete.
-            return content_identity([hub.cached_place(spec.pretrained, spec), *_given(spec)], *LIBRARIES)
-        return content_identity(files_read(here, find_vocabulary(spec, here)), *LIBRARIES)
-
-    def load(self, spec: ModelSpec) -> InternVLEncoder:
-        """Load network and tokenizer."""
-        return InternVLEncoder(spec, VARIANTS[spec.name])
-
-
-def _given(spec: ModelSpec) -> list[Path]:
-    return [Path(spec.options["tokenizer"])] if spec.options.get("tokenizer") else []
+        if here.exists():
+            vocabulary = find_vocabulary(spec, here)
+            if here.is_dir():
+                return [here / CONFIG, *weight_files(here), vocabulary]
+            config = llama_config(here, vocabulary)
+            return [here, vocabulary, *([config] if config else [])]
+        # A snapshot in a hub's cache may still be incomplete.
+        given = spec.options.get("tokenizer")
+        return [hub.cached_place(spec.pretrained, spec), *([Path(given)] if given else [])]
 
 
 def _check_file(spec: ModelSpec) -> None:

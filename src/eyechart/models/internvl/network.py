@@ -63,8 +63,7 @@ class VisionAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Attend to all tokens."""
         query, key, value = self.qkv(tokens).chunk(3, dim=-1)
-        heads = (_split(part, self.heads) for part in (self.q_norm(query), self.k_norm(key), value))
-        return self.proj(_join(functional.scaled_dot_product_attention(*heads)))
+        return self.proj(_attend(self.q_norm(query), self.k_norm(key), value, self.heads))
 
 
 class TextLayer(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
@@ -106,9 +105,8 @@ class TextAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so u
 
     def forward(self, states: torch.Tensor, angles: Angles, mask: torch.Tensor | None) -> torch.Tensor:
         """Attend to the positions allowed by the mask."""
-        query, key, value = (_split(proj(states), self.heads) for proj in (self.q_proj, self.k_proj, self.v_proj))
-        turned = _turn(query, angles), _turn(key, angles)
-        return self.o_proj(_join(functional.scaled_dot_product_attention(*turned, value, attn_mask=mask)))
+        parts = self.q_proj(states), self.k_proj(states), self.v_proj(states)
+        return self.o_proj(_attend(*parts, self.heads, angles, mask))
 
 
 class ImageAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
@@ -123,9 +121,9 @@ class ImageAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so 
 
     def forward(self, states: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
         """Attend to the image."""
-        query, image = self.q_proj(self.norm1(states)), self.norm2(seen)
-        heads = (_split(part, self.heads) for part in (query, self.k_proj(image), self.v_proj(image)))
-        return self.o_proj(_join(functional.scaled_dot_product_attention(*heads)))
+        image = self.norm2(seen)
+        query = self.q_proj(self.norm1(states))
+        return self.o_proj(_attend(query, self.k_proj(image), self.v_proj(image), self.heads))
 
 
 class GatedMlp(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
@@ -170,19 +168,14 @@ class PoolAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so u
     def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         """Attend from ``query`` to ``key`` and ``value``."""
         parts = self.q(query) + self.q_bias, self.k(key) + self.k_bias, self.v(value) + self.v_bias
-        heads = (_split(part, self.heads) for part in parts)
-        return self.proj(_join(functional.scaled_dot_product_attention(*heads)))
+        return self.proj(_attend(*parts, self.heads))
 
 
 def activation(name: str) -> nn.Module:
     """Return an activation by its name in configs."""
     if name not in ACTIVATIONS:
-        raise ModelError(
-            "Unknown activation: {name!r}.",
-            advice="Known: {names}.",
-            name=name,
-            names=", ".join(ACTIVATIONS),
-        )
+        known = ", ".join(ACTIVATIONS)
+        raise ModelError("Unknown activation: {name!r}.", advice="Known: {names}.", name=name, names=known)
     return ACTIVATIONS[name]()
 
 
@@ -194,18 +187,25 @@ def rotary(states: torch.Tensor, head_width: int) -> Angles:
     return angles.cos().to(states.dtype), angles.sin().to(states.dtype)
 
 
+def _attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    heads: int,
+    angles: Angles | None = None,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Attend with several heads, after turning queries and keys by rotary angles, if any."""
+    query, key, value = (states.unflatten(-1, (heads, -1)).transpose(1, 2) for states in (query, key, value))
+    if angles is not None:
+        query, key = _turn(query, angles), _turn(key, angles)
+    return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(1, 2).flatten(2)
+
+
 def _turn(heads: torch.Tensor, angles: Angles) -> torch.Tensor:
     first, second = heads.chunk(2, dim=-1)
     cosine, sine = angles
     return heads * cosine + torch.cat([-second, first], dim=-1) * sine
-
-
-def _split(states: torch.Tensor, heads: int) -> torch.Tensor:
-    return states.unflatten(-1, (heads, -1)).transpose(1, 2)
-
-
-def _join(heads: torch.Tensor) -> torch.Tensor:
-    return heads.transpose(1, 2).flatten(2)
 
 
 def _scaled(branch: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
@@ -313,13 +313,7 @@ class TextTower(nn.Module):  # type: ignore[misc]  # torch is optional, so untyp
     def forward(
         self, states: torch.Tensor, *, mask: torch.Tensor | None = None, seen: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Run all layers.
-
-        Args:
-            states: One per position.
-            mask: Positions (last axis) that each position may attend to; None for all.
-            seen: States of the vision tower; None for texts.
-        """
+        """Run all layers; ``mask`` are the positions that each position may attend to, ``seen`` the vision states."""
         angles = rotary(states, self.head_width)
         crossed = CROSSED if seen is not None and states.shape[1] >= CROSSED else 0
         for layer in self.layers:
@@ -328,11 +322,7 @@ class TextTower(nn.Module):  # type: ignore[misc]  # torch is optional, so untyp
 
 
 def empty_network(sizes: Sizes, dtype: torch.dtype) -> InternVLNetwork:
-    """Create a network with uninitialised weights, all of which must be filled.
-
-    Raises:
-        ModelError: If memory is insufficient.
-    """
+    """Create a network with uninitialised weights, all of which must be filled."""
     with torch.device("meta"):
         network = InternVLNetwork(sizes)
     try:

@@ -49,27 +49,22 @@ class Sizes:
 
 
 def checked(sizes: Sizes, source: Path) -> Sizes:
-    """Return the sizes if they are consistent.
-
-    Raises:
-        ModelError: If they contradict each other.
-    """
-    divided = {
-        "vision": (sizes.vision.width, sizes.vision.heads),
-        "text": (sizes.text.width, sizes.text.heads),
-        "pool": (sizes.vision.width, sizes.pool_heads),
-        **({"pool of InternVL-G": (sizes.text.width, sizes.pool_heads)} if sizes.queries else {}),
-    }
-    for part, (width, heads) in divided.items():
+    """Return the sizes if they are consistent."""
+    divided = [
+        ("vision", sizes.vision.width, sizes.vision.heads),
+        ("text", sizes.text.width, sizes.text.heads),
+        ("pool", sizes.vision.width, sizes.pool_heads),
+        *([("pool of InternVL-G", sizes.text.width, sizes.pool_heads)] if sizes.queries else []),
+    ]
+    for part, width, heads in divided:
         if heads < 1 or width % heads:
+            advice = UserMessage(
+                "A .pth file does not contain the number of heads: pass it with "
+                "{--model_option=vision_heads=N} text_heads=N pool_heads=N."
+            )
             raise ModelError(
                 "{source}: the width {width} is not divisible by {heads} heads ({part}).",
-                advice=UserMessage(
-                    "A .pth file does not contain the number of heads: pass it with "
-                    "{--model_option=vision_heads=N} text_heads=N pool_heads=N."
-                )
-                if not sizes.cross_every
-                else "Check that config.json belongs to these weights.",
+                advice="Check that config.json belongs to these weights." if sizes.cross_every else advice,
                 source=source,
                 width=width,
                 heads=heads,
@@ -109,6 +104,8 @@ WHOLE: dict[str, Any] = {
     "use_backbone_lora": 0, "use_qllama_lora": 0, "force_image_size": 0,
 }  # fmt: skip
 """Defaults of the published classes for keys that a config omits."""
+TOWER = ("hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size", "hidden_act")
+"""Keys of the fields of `Tower`, except for epsilon."""
 FIXED = {"rope_theta": 10000, "rope_scaling": None, "attention_bias": False}
 """LLaMA settings fixed in the published network; other values are refused."""
 MAY_BE_ZERO = frozenset({"num_query_token", "use_backbone_lora", "use_qllama_lora", "force_image_size"})
@@ -118,11 +115,7 @@ LORA_PARTS = {"use_backbone_lora": "vision_model.", "use_qllama_lora": "qllama."
 
 
 def sizes_of_config(config: Mapping[str, Any], source: Path) -> Sizes:
-    """Read ``config.json``.
-
-    Raises:
-        ModelError: If it is not an InternVL config, or is inconsistent.
-    """
+    """Read ``config.json``."""
     for key in ("vision_config", "qllama_config"):
         if not isinstance(config.get(key), Mapping):
             raise ModelError(
@@ -134,38 +127,38 @@ def sizes_of_config(config: Mapping[str, Any], source: Path) -> Sizes:
     vision = _values(config["vision_config"], VISION, f"{source}, vision_config")
     text = _values(config["qllama_config"], TEXT, f"{source}, qllama_config")
     whole = _values(config, WHOLE, str(source))
-    _check_llama(config["qllama_config"], source)
-    return checked(
-        Sizes(
-            vision=_tower(vision, vision["layer_norm_eps"]),
-            image_size=whole["force_image_size"] or vision["image_size"],
-            patch=vision["patch_size"],
-            channels=vision["num_channels"],
-            qkv_bias=vision["qkv_bias"],
-            qk_norm=vision["qk_normalization"],
-            text=_tower(text, text["rms_norm_eps"]),
-            words=text["vocab_size"],
-            embedding=whole["clip_embed_dim"],
-            pool_heads=whole["attn_pool_num_heads"],
-            queries=whole["num_query_token"],
-            cross_every=whole["cross_attention_frequency"],
-            lora=tuple(part for key, part in LORA_PARTS.items() if whole[key]),
-        ),
-        source,
+    llama = config["qllama_config"]
+    for key, value in {**FIXED, "num_key_value_heads": text["num_attention_heads"]}.items():
+        if llama.get(key, value) not in (value, None):
+            raise ModelError(
+                "{source}, qllama_config: {key} is {config!r}, but the published QLLaMA only supports {value!r}.",
+                source=source,
+                key=key,
+                config=llama[key],
+                value=value,
+            )
+    return Sizes(
+        vision=Tower(*(vision[key] for key in (*TOWER, "layer_norm_eps"))),
+        image_size=whole["force_image_size"] or vision["image_size"],
+        patch=vision["patch_size"],
+        channels=vision["num_channels"],
+        qkv_bias=vision["qkv_bias"],
+        qk_norm=vision["qk_normalization"],
+        text=Tower(*(text[key] for key in (*TOWER, "rms_norm_eps"))),
+        words=text["vocab_size"],
+        embedding=whole["clip_embed_dim"],
+        pool_heads=whole["attn_pool_num_heads"],
+        queries=whole["num_query_token"],
+        cross_every=whole["cross_attention_frequency"],
+        lora=tuple(part for key, part in LORA_PARTS.items() if whole[key]),
     )
 
 
 def sizes_of_state(state: Mapping[str, torch.Tensor], llama: Mapping[str, Any], source: Path, **heads: int) -> Sizes:
     """Infer the sizes from the tensors of a ``.pth`` file.
 
-    Args:
-        state: The weights, by the names of the file.
-        llama: ``config.json`` of LLaMA, if found next to the tokenizer, for heads and epsilon of the text tower.
-        source: The file, for messages.
-        heads: ``vision_heads``, ``text_heads``, ``pool_heads`` if given by the user.
-
-    Raises:
-        ModelError: If it is not an InternVL-C checkpoint.
+    ``llama`` is the ``config.json`` of LLaMA, if found next to the tokenizer, for heads and epsilon of the text tower;
+    ``heads`` are ``vision_heads``, ``text_heads`` and ``pool_heads`` if given by the user.
     """
     try:
         width, channels, patch, _ = state["patch_embed.proj.weight"].shape
@@ -183,50 +176,36 @@ def sizes_of_state(state: Mapping[str, torch.Tensor], llama: Mapping[str, Any], 
     fits = llama.get("hidden_size") == text_width
     text = _values(llama if fits else {}, TEXT, f"{source}, {CONFIG} of its tokenizer")
     text_heads = text["num_attention_heads"] if fits else text_width // HEAD_WIDTH
-    return checked(
-        Sizes(
-            vision=Tower(
-                width,
-                heads.get("vision_heads", width // HEAD_WIDTH),
-                _count(state, "blocks."),
-                hidden,
-                VISION["hidden_act"],
-                VISION["layer_norm_eps"],
-            ),
-            image_size=patch * math.isqrt(positions - 1),
-            patch=patch,
-            channels=channels,
-            qkv_bias="blocks.0.attn.qkv.bias" in state,
-            qk_norm="blocks.0.attn.q_norm.weight" in state,
-            text=Tower(
-                text_width,
-                heads.get("text_heads", text_heads),
-                _count(state, "transformer.layers."),
-                text_hidden,
-                text["hidden_act"],
-                text["rms_norm_eps"],
-            ),
-            words=words,
-            embedding=embedding,
-            pool_heads=heads.get("pool_heads", WHOLE["attn_pool_num_heads"]),
-            lora=tuple(
-                part
-                for part, name in (("vision_model.", "blocks."), ("qllama.", "transformer."))
-                if any(key.startswith(name) and ".lora_" in key for key in state)
-            ),
+    return Sizes(
+        vision=Tower(
+            width=width,
+            heads=heads.get("vision_heads", width // HEAD_WIDTH),
+            layers=_count(state, "blocks."),
+            hidden=hidden,
+            activation=VISION["hidden_act"],
+            eps=VISION["layer_norm_eps"],
         ),
-        source,
-    )
-
-
-def _tower(values: Mapping[str, Any], eps: float) -> Tower:
-    return Tower(
-        values["hidden_size"],
-        values["num_attention_heads"],
-        values["num_hidden_layers"],
-        values["intermediate_size"],
-        values["hidden_act"],
-        eps,
+        image_size=patch * math.isqrt(positions - 1),
+        patch=patch,
+        channels=channels,
+        qkv_bias="blocks.0.attn.qkv.bias" in state,
+        qk_norm="blocks.0.attn.q_norm.weight" in state,
+        text=Tower(
+            width=text_width,
+            heads=heads.get("text_heads", text_heads),
+            layers=_count(state, "transformer.layers."),
+            hidden=text_hidden,
+            activation=text["hidden_act"],
+            eps=text["rms_norm_eps"],
+        ),
+        words=words,
+        embedding=embedding,
+        pool_heads=heads.get("pool_heads", WHOLE["attn_pool_num_heads"]),
+        lora=tuple(
+            part
+            for part, name in (("vision_model.", "blocks."), ("qllama.", "transformer."))
+            if any(key.startswith(name) and ".lora_" in key for key in state)
+        ),
     )
 
 
@@ -248,19 +227,6 @@ def _values(config: Mapping[str, Any], defaults: Mapping[str, Any], where: str) 
             raise ModelError("{where}: {key} must be positive, not {value}.", where=where, key=key, value=value)
         values[key] = value
     return values
-
-
-def _check_llama(config: Mapping[str, Any], source: Path) -> None:
-    wanted = FIXED | {"num_key_value_heads": config.get("num_attention_heads", TEXT["num_attention_heads"])}
-    for key, value in wanted.items():
-        if config.get(key, value) not in (value, None):
-            raise ModelError(
-                "{source}, qllama_config: {key} is {config!r}, but the published QLLaMA only supports {value!r}.",
-                source=source,
-                key=key,
-                config=config[key],
-                value=value,
-            )
 
 
 def _count(state: Mapping[str, torch.Tensor], prefix: str) -> int:

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
@@ -116,29 +115,27 @@ def accepted(factory: Callable[..., Any], spec: ModelSpec) -> dict[str, Any]:
 
     parameters = inspect.signature(factory).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    known: dict[str, Callable[[], Any]] = {
-        "model_name": lambda: spec.name,
-        "pretrained": lambda: spec.pretrained,
-        "cache_dir": lambda: spec.options.get("cache_dir"),
-        "device": lambda: choose_device(spec.device),
-    }
-    ours: dict[str, Callable[[], Any]] = {"precision": lambda: spec.precision, "spec": lambda: spec}
-    chosen = {name: make() for name, make in known.items() if takes_any or name in parameters}
-    return chosen | {name: make() for name, make in ours.items() if name in parameters}
+    recipe = {"model_name": spec.name, "pretrained": spec.pretrained, "cache_dir": spec.options.get("cache_dir")}
+    chosen = {name: value for name, value in recipe.items() if takes_any or name in parameters}
+    if takes_any or "device" in parameters:
+        chosen["device"] = choose_device(spec.device)  # needs torch
+    ours = {"precision": spec.precision, "spec": spec}
+    return chosen | {name: value for name, value in ours.items() if name in parameters}
 
 
 def wrap(spec: ModelSpec, parts: ModelParts, code: str = "") -> Encoder:
     """Wrap a model object in the first adapter that fits.
 
-    Args:
-        spec: Name and settings of the model.
-        parts: The model and its parts.
-        code: Digest of the code, arguments and state behind the object. Empty for an in-memory object, which keeps its
-            device and precision.
+    ``code`` is a digest of the code, arguments and state behind the object. It is empty for an in-memory object, which
+    keeps its device and precision.
     """
-    make: Callable[[ModelSpec, ModelParts, str], Any] = next(make for fits, make in KINDS if fits(parts))
-    encoder: Encoder = make(spec, parts, code)
-    return encoder
+    if takes_lists(parts):
+        return ListEncoder(spec, parts.model, code)
+    if is_sentence_transformer(parts.model):
+        return ListEncoder(spec, SentenceLists(parts.model), code)
+    if is_transformers(parts.model):
+        return _from_transformers(spec, parts, code)
+    return ModuleEncoder(spec, parts, code)
 
 
 def _object(spec: ModelSpec) -> Any:
@@ -167,50 +164,37 @@ def _from_transformers(spec: ModelSpec, parts: ModelParts, code: str) -> Transfo
 
 
 def _whole_processor(parts: ModelParts) -> Any:
-    """Combine the parts passed by the user with the saved processor."""
+    """Combine the parts passed by the user with the processor passed by the user, or saved with the model."""
+    model, name = parts.model, type(parts.model).__name__
     own = {"image_processor": parts.preprocess, "tokenizer": parts.tokenizer}
-    if own["image_processor"] is not None and not hasattr(own["image_processor"], "to_dict"):
+    if parts.preprocess is not None and not hasattr(parts.preprocess, "to_dict"):
         raise ModelError(
             "{kind} is not an image processor, which {model} needs.",
             advice="Pass an image processor of transformers, or a custom object with encode_images and encode_texts.",
             kind=type(parts.preprocess).__name__,
-            model=type(parts.model).__name__,
+            model=name,
         )
-    if None not in own.values():
-        return SimpleNamespace(**own)
-    whole = parts.processor or _saved_processor(parts.model)
+    whole = parts.processor
+    if None in own.values() and not whole:
+        import transformers
+
+        place = getattr(model, "name_or_path", "")
+        advice = "Pass both: a tuple (model, processor)."
+        if not place:
+            raise ModelError(
+                "{name} has no processor and was not loaded from a folder or hub.", advice=advice, name=name
+            )
+        try:
+            whole = transformers.AutoProcessor.from_pretrained(place)
+        except LOAD_ERRORS as error:
+            raise ModelError(
+                "{name} has no processor, and none can be loaded from {place} ({reason}).",
+                advice=advice,
+                name=name,
+                place=place,
+                reason=first_line(error),
+            ) from error
     return SimpleNamespace(**{name: getattr(whole, name, None) if part is None else part for name, part in own.items()})
-
-
-def _saved_processor(model: Any) -> Any:
-    import transformers
-
-    name, place = type(model).__name__, getattr(model, "name_or_path", "")
-    advice = "Pass both: a tuple (model, processor)."
-    if not place:
-        raise ModelError("{name} has no processor and was not loaded from a folder or hub.", advice=advice, name=name)
-    try:
-        return transformers.AutoProcessor.from_pretrained(place)
-    except LOAD_ERRORS as error:
-        raise ModelError(
-            "{name} has no processor, and none can be loaded from {place} ({reason}).",
-            advice=advice,
-            name=name,
-            place=place,
-            reason=first_line(error),
-        ) from error
-
-
-KINDS: tuple[tuple[Callable[[ModelParts], bool], Callable[[ModelSpec, ModelParts, str], Any]], ...] = (
-    (takes_lists, lambda spec, parts, code: ListEncoder(spec, parts.model, code)),
-    (
-        lambda parts: is_sentence_transformer(parts.model),
-        lambda spec, parts, code: ListEncoder(spec, SentenceLists(parts.model), code),
-    ),
-    (lambda parts: is_transformers(parts.model), _from_transformers),
-    (lambda _: True, ModuleEncoder),
-)
-"""The adapter for each kind of object."""
 
 
 # The ``python`` family of generators: any class with ``generate(message, dataset)``, by module path or by name.
@@ -223,34 +207,6 @@ _UNKNOWN = UserMessage(
     "Files loaded by the class itself are not tracked: pass its weights as {--model_option}, or "
     "delete the folder responses of the cache when they change."
 )
-
-
-class PythonGeneratorFamily:
-    """Classes with VLMEvalKit's interface: ``python:module:Class``, or a name registered by a package.
-
-    ``options``: the keyword arguments of the class, and ``dataset``, the benchmark name passed to its methods.
-    """
-
-    wants_benchmark = True
-
-    def check(self, spec: ModelSpec) -> None:
-        """Refuse a class that cannot be imported or lacks ``generate``."""
-        if not callable(getattr(find_class(spec.name), "generate", None)):
-            raise UsageError(
-                "{name} has no method `generate`.", advice="Extend eyechart.vlm.BaseModel.", name=spec.name
-            )
-
-    def identity(self, spec: ModelSpec) -> str | None:
-        """Digest the code of the class and its local imports, the options, and the files they name."""
-        try:
-            made = find_class(spec.name)
-        except UsageError:
-            return None  # no such class: `check` reports it, and stored predictions need none
-        return digest_json([code_digest(made), dict(spec.options), _file_digests(spec)])
-
-    def load(self, spec: ModelSpec) -> PythonGenerator:
-        """Instantiate the model."""
-        return PythonGenerator(spec)
 
 
 def _file_digests(spec: ModelSpec) -> list[str]:
@@ -292,25 +248,26 @@ class PythonGenerator:
         if hasattr(self.model, "set_dump_image"):
             self.model.set_dump_image(image_paths)
         uses = getattr(self.model, "use_custom_prompt", None)
-        return partial(self._build_prompt, dataset=dataset) if uses is not None and uses(dataset) else None
+        if uses is None or not uses(dataset):
+            return None
 
-    def _build_prompt(self, line: Any, dataset: str) -> Any:
-        """Build a prompt; exceptions become the error of this question."""
-        try:
-            return self.model.build_prompt(line, dataset=dataset)
-        except EyechartError:
-            raise
-        except Exception as error:
-            raise DataError(
-                "{name}.build_prompt failed: {type}: {reason}", name=self.name, type=type(error).__name__, reason=error
-            ) from error
+        def build(line: Any) -> Any:
+            try:
+                return self.model.build_prompt(line, dataset=dataset)
+            except EyechartError:
+                raise
+            except Exception as error:  # becomes the error of this question
+                raise DataError(
+                    "{name}.build_prompt failed: {type}: {reason}",
+                    name=self.name,
+                    type=type(error).__name__,
+                    reason=error,
+                ) from error
+
+        return build
 
     def check_chat(self) -> None:
-        """Refuse conversations that the class does not support.
-
-        Raises:
-            ModelError: If it lacks ``chat_inner``, or ``chat`` without a base class.
-        """
+        """Refuse conversations that the class does not support."""
         extends = hasattr(self.model, "generate_inner")
         if not callable(getattr(self.model, "chat_inner" if extends else "chat", None)):
             raise ModelError(
@@ -321,8 +278,16 @@ class PythonGenerator:
 
     def generate(self, messages: Sequence[Message]) -> Answer:
         """Answer one conversation; exceptions become the error of this conversation."""
+        single = len(messages) == 1 or (len(messages) == 2 and messages[0].role == "system")
         try:
-            output = self._answer(messages)
+            if single:
+                marks = [{"role": "system"} if turn.role == "system" else {} for turn in messages]
+                items = [_item(part) | mark for turn, mark in zip(messages, marks, strict=True) for part in turn.parts]
+                output = self.model.generate(items, dataset=self.dataset)
+            else:
+                self.check_chat()
+                turns = [{"role": turn.role, "content": [_item(part) for part in turn.parts]} for turn in messages]
+                output = self.model.chat(turns, dataset=self.dataset)
         except EyechartError:
             raise
         except Exception as error:  # noqa: BLE001 - user code: its failure is recorded, the run continues
@@ -337,30 +302,47 @@ class PythonGenerator:
         answer, thinking = split_thinking(text)
         return Answer(answer, thinking=thinking)
 
-    def _answer(self, messages: Sequence[Message]) -> Any:
-        if len(messages) == 1 or (len(messages) == 2 and messages[0].role == "system"):
-            marks = [{"role": "system"} if turn.role == "system" else {} for turn in messages]
-            items = [_item(part) | mark for turn, mark in zip(messages, marks, strict=True) for part in turn.parts]
-            return self.model.generate(items, dataset=self.dataset)
-        self.check_chat()
-        turns = [{"role": turn.role, "content": [_item(part) for part in turn.parts]} for turn in messages]
-        return self.model.chat(turns, dataset=self.dataset)
-
 
 def _item(part: str | ImageRef) -> dict[str, str]:
+    """Return a part in VLMEvalKit's form; an image without a file, or a crop of one, is written to the cache."""
     if isinstance(part, str):
         return {"type": "text", "value": part}
-    return {"type": "image", "value": str(part.path if part.path and not part.box else _image_file(part))}
-
-
-def _image_file(image: ImageRef) -> Path:
-    """Write an image without a file, or a crop of one, to the cache for a class that takes paths."""
-    path = cache_root() / "images" / f"{image.digest().hex()}.png"
+    if part.path and not part.box:
+        return {"type": "image", "value": str(part.path)}
+    path = cache_root() / "images" / f"{part.digest().hex()}.png"
     if not path.is_file():
         stream = io.BytesIO()
-        image.decode().save(stream, "PNG")
+        part.decode().save(stream, "PNG")
         write_cached(path, stream.getvalue())
-    return path
+    return {"type": "image", "value": str(path)}
+
+
+class PythonGeneratorFamily:
+    """Classes with VLMEvalKit's interface: ``python:module:Class``, or a name registered by a package.
+
+    ``options``: the keyword arguments of the class, and ``dataset``, the benchmark name passed to its methods.
+    """
+
+    wants_benchmark = True
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a class that cannot be imported or lacks ``generate``."""
+        if not callable(getattr(find_class(spec.name), "generate", None)):
+            raise UsageError(
+                "{name} has no method `generate`.", advice="Extend eyechart.vlm.BaseModel.", name=spec.name
+            )
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Digest the code of the class and its local imports, the options, and the files they name."""
+        try:
+            made = find_class(spec.name)
+        except UsageError:
+            return None  # no such class: `check` reports it, and stored predictions need none
+        return digest_json([code_digest(made), dict(spec.options), _file_digests(spec)])
+
+    def load(self, spec: ModelSpec) -> PythonGenerator:
+        """Instantiate the model."""
+        return PythonGenerator(spec)
 
 
 def find_class(name: str) -> Any:

@@ -8,12 +8,12 @@ import inspect
 import pickle
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,8 @@ from eyechart.io.digests import code_digest, is_user_code
 from eyechart.messages import UserMessage
 from eyechart.metrics.vectors import unit
 from eyechart.models.family import place_digest
-from eyechart.types import ModelSpec, digest_json
+from eyechart.models.towers.torch_tools import tensor_bytes
+from eyechart.types import Encoder, ModelSpec, digest_json
 
 TEXTS = ("a photo of a cat", "TWO Dogs, a tree & 1 house.", "ein Käfer auf der Wiese", "一只猫", "😀")
 _STEADY = 0.05
@@ -34,19 +35,6 @@ _UNSTEADY = UserMessage(
     "or on {--batch_size}."
 )
 _PLAIN = (str, bool, int, float, complex, Path, np.generic)
-
-
-class ProbedEncoder(Protocol):
-    """The methods of an encoder that probes call."""
-
-    def prepare_image(self, image: Image.Image) -> Any:
-        """Transform an image."""
-
-    def encode_images(self, batch: Any) -> Any:
-        """Encode images."""
-
-    def encode_texts(self, texts: Sequence[str]) -> Any:
-        """Encode texts."""
 
 
 def code_and_args_digest(spec: ModelSpec, factory: Any, *parts: Any) -> str:
@@ -125,39 +113,36 @@ def _inside(thing: Any) -> list[Any]:
         return []
 
 
-def _numbers_of(thing: Any) -> NDArray[Any] | None:
+def _numbers_of(thing: Any) -> NDArray[Any] | memoryview | None:
     """Return a numeric array or the bytes of a torch tensor; None for anything else."""
     if isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
         return np.ascontiguousarray(thing)
     torch: Any = sys.modules.get("torch")
-    if torch is not None and isinstance(thing, torch.Tensor) and thing.layout == torch.strided:
-        flat: NDArray[Any] = thing.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-        return flat
-    return None
+    is_tensor = torch is not None and isinstance(thing, torch.Tensor) and thing.layout == torch.strided
+    return tensor_bytes(thing) if is_tensor else None
 
 
-def probe_fingerprint(
-    encoder: ProbedEncoder, *, sees: bool = True, reads: bool = True
-) -> tuple[str, int | None, list[str]]:
+def probe_fingerprint(encoder: Encoder, *, sees: bool, reads: bool) -> tuple[str, int | None, list[str]]:
     """Return a digest of the model's outputs for fixed probes, the embedding size, and notes.
 
     A model that fails on a probe gets a random digest, so that its vectors are never reused.
-
-    Args:
-        encoder: The model.
-        sees: Whether it encodes images.
-        reads: Whether it encodes texts.
     """
     answers, notes = list[NDArray[Any]](), list[str]()
     try:
         if reads:
             answers.append(encoder.encode_texts(list(TEXTS)))
         if sees:
-            pixels = np.stack([encoder.prepare_image(example) for example in _examples()])
+            # Two images with edges, gradients and colours.
+            y, x = np.mgrid[0:96, 0:128]
+            smooth = np.stack([x * 2, y * 2, (x + y) % 256], axis=-1)
+            rough = (x[..., None] * (3, 5, 7) + y[..., None] * (11, 2, 13)) % 256
+            examples = [Image.fromarray(example.astype(np.uint8)) for example in (smooth, rough)]
+            pixels = np.stack([encoder.prepare_image(example) for example in examples])
             images = encoder.encode_images(pixels).copy()
             alone = np.concatenate([encoder.encode_images(pixels[i : i + 1]).copy() for i in range(len(pixels))])
             answers.append(images)
-            notes = [] if _alike(images, alone) else [_UNSTEADY]
+            # The same direction, within the rounding of low precisions.
+            notes = [] if (np.abs(unit(images) - unit(alone)) < _STEADY).all() else [_UNSTEADY]
     except Exception as error:  # noqa: BLE001 - user code may raise anything
         note = UserMessage(
             "The model failed on a probe ({type}: {reason}): its vectors are not reused.",
@@ -169,16 +154,3 @@ def probe_fingerprint(
     for vectors in answers:
         state.update(np.ascontiguousarray(vectors, np.float32).tobytes())
     return state.hexdigest(), int(answers[0].shape[1]), notes
-
-
-def _alike(one: NDArray[Any], two: NDArray[Any]) -> bool:
-    """Whether vectors point in the same direction, within the rounding of low precisions."""
-    return bool((np.abs(unit(one) - unit(two)) < _STEADY).all())
-
-
-def _examples() -> list[Image.Image]:
-    """Make two images with edges, gradients and colours."""
-    y, x = np.mgrid[0:96, 0:128]
-    smooth = np.stack([x * 2, y * 2, (x + y) % 256], axis=-1).astype(np.uint8)
-    rough = ((x[..., None] * (3, 5, 7) + y[..., None] * (11, 2, 13)) % 256).astype(np.uint8)
-    return [Image.fromarray(smooth), Image.fromarray(rough)]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import FunctionType, ModuleType
 from typing import Any
 
-import numpy as np
 from PIL import Image
 
 from eyechart.errors import ModelError
@@ -42,11 +41,7 @@ class ModelParts:
 
 
 def parts_of(thing: Any) -> ModelParts:
-    """Find the parts of an object.
-
-    Raises:
-        ModelError: If it is not a model, or a tuple without one.
-    """
+    """Find the parts of an object."""
     parts = thing if isinstance(thing, ModelParts) else None
     if parts is None:
         parts = _parts_of_tuple(thing) if isinstance(thing, tuple) else ModelParts(thing)
@@ -100,11 +95,7 @@ def check_parts(parts: ModelParts) -> None:
 
 
 def complete(parts: ModelParts) -> ModelParts:
-    """Add preprocessing and tokenizer from attributes of the module if they were not passed.
-
-    Raises:
-        ModelError: If a required one is missing.
-    """
+    """Add preprocessing and tokenizer from attributes of the module if they were not passed."""
     whole = replace(
         parts,
         preprocess=parts.preprocess or parts.processor or found_on(parts.model, PREPROCESS),
@@ -157,11 +148,8 @@ def _parts_of_tuple(things: tuple[Any, ...]) -> ModelParts:
     transforms = found["preprocess"]
     # open_clip returns the training transform before the evaluation transform.
     steady = [thing for thing in transforms if "Random" not in repr(thing)] or transforms
-    return ModelParts(models[0], *(_last(things) for things in (steady, found["tokenizer"], found["processor"])))
-
-
-def _last(things: list[Any]) -> Any:
-    return things[-1] if things else None
+    last = (things[-1] if things else None for things in (steady, found["tokenizer"], found["processor"]))
+    return ModelParts(models[0], *last)
 
 
 def _role_of(thing: Any) -> str:
@@ -172,23 +160,15 @@ def _role_of(thing: Any) -> str:
         return "tokenizer"
     if any(hasattr(thing, name) for name in ("transforms", "image_mean")):
         return "preprocess"
-    if _does(thing, ["a photo of a cat"]):
-        return "tokenizer"
-    if _does(thing, Image.fromarray(np.zeros((64, 64, 3), np.uint8))):
-        return "preprocess"
+    for role, item in (("tokenizer", ["a photo of a cat"]), ("preprocess", Image.new("RGB", (64, 64)))):
+        with suppress(Exception):  # user code may raise anything
+            thing(item)
+            return role
     raise ModelError(
         "{thing} takes neither a list of texts nor an image.",
         advice="Besides the model, a tuple contains the image preprocessing and the tokenizer.",
         thing=_label(thing),
     )
-
-
-def _does(thing: Callable[[Any], Any], item: Any) -> bool:
-    try:
-        thing(item)
-    except Exception:  # noqa: BLE001 - user code may raise anything
-        return False
-    return True
 
 
 def _label(thing: Any) -> str:

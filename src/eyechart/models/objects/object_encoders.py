@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,50 +16,70 @@ from eyechart.errors import ModelError, first_line
 from eyechart.metrics.vectors import float_array
 from eyechart.models.encoders.open_clip import count_tokens
 from eyechart.models.encoders.transformers import features
+from eyechart.models.family import BaseEncoder
 from eyechart.models.objects.fingerprint import probe_fingerprint
 from eyechart.models.objects.model_parts import ModelParts, complete, has_method
 from eyechart.models.towers.torch_tools import (
-    autocast,
     cast,
     choose_device,
-    count_parameters,
     describe,
-    forward_errors,
+    forward_pass,
     input_type,
     number,
     precision_notes,
+    stack_images,
     weights_digest,
 )
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
-if TYPE_CHECKING:
-    import torch
-
-
 Vectors = NDArray[np.float32]
 
 
-class ListEncoder:
+class ObjectEncoder(BaseEncoder):
+    """Base of adapters for Python objects, some of which encode only images or only texts."""
+
+    name: str
+    """Name of its class, for messages."""
+    sees: bool
+    reads: bool
+
+    def _require(self, method: str, *, able: bool) -> None:
+        if not able:
+            raise ModelError(
+                "{name} has no {method}.",
+                advice="This task needs it: implement it, or choose another task.",
+                name=self.name,
+                method=method,
+            )
+
+
+class ListEncoder(ObjectEncoder):
     """Calls the object's methods with lists.
 
     ``encode_images`` receives RGB images of PIL. If the object has ``prepare_image``, it receives the results of that,
-    stacked into one array.
-
-    Args:
-        spec: Name and settings of the model.
-        lists: The object.
-        code: Digest of the code and state behind it; empty for an in-memory object.
+    stacked into one array. ``code`` is as for `ModuleEncoder`.
     """
 
     def __init__(self, spec: ModelSpec, lists: Any, code: str = "") -> None:
         self.lists = lists
-        self.name = type(getattr(lists, "model", lists) if isinstance(lists, SentenceLists) else lists).__name__
-        self.sees = callable(getattr(lists, "encode_images", None))
-        self.reads = callable(getattr(lists, "encode_texts", None))
-        self.takes_language = self.reads and _takes(lists.encode_texts, "language")
+        self.name = type(lists.model if isinstance(lists, SentenceLists) else lists).__name__
+        self.sees, self.reads = has_method(lists, "encode_images"), has_method(lists, "encode_texts")
+        self.takes_language = False
+        with suppress(TypeError, ValueError):  # built-in functions have no signature
+            self.takes_language = self.reads and "language" in inspect.signature(lists.encode_texts).parameters
         self.devices: Sequence[str] = getattr(lists, "devices", ())
-        own = getattr(lists, "card", None)
-        card = own if isinstance(own, ModelCard) else _card(spec, lists, in_memory=not code)
+        card = getattr(lists, "card", None)
+        if not isinstance(card, ModelCard):  # described by the attributes that it shares with cards
+            card = ModelCard(
+                family=spec.family,
+                name=spec.label,
+                weights_digest="",
+                transform="as the object does it",
+                precision=spec.precision if code else "as given",
+                prompts=getattr(lists, "prompts", None) or {},
+                similarity=getattr(lists, "similarity", "cosine"),
+                context_length=getattr(lists, "context_length", None),
+            )
         answers, size, notes = probe_fingerprint(self, sees=self.sees, reads=self.reads)
         # A factory's card may name another family; an in-memory object is listed under the caller's name for it.
         family, name = (card.family, card.name) if code else (spec.family, spec.label)
@@ -82,7 +102,7 @@ class ListEncoder:
         """Call the object with images."""
         self._require("encode_images", able=self.sees)
         if not len(batch):
-            return self._empty()
+            return self.no_vectors()
         prepared = hasattr(self.lists, "prepare_image")
         images = batch if prepared else [Image.fromarray(pixels) for pixels in batch]
         return vectors_from(self.lists.encode_images(images), len(batch), f"{self.name}.encode_images")
@@ -91,26 +111,14 @@ class ListEncoder:
         """Call the object with texts, and with the language if it accepts one."""
         self._require("encode_texts", able=self.reads)
         if not len(texts):
-            return self._empty()
+            return self.no_vectors()
         options = {"language": language} if self.takes_language else {}
         return vectors_from(self.lists.encode_texts(list(texts), **options), len(texts), f"{self.name}.encode_texts")
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Call the object's ``truncated``; without it, no text counts as truncated."""
         own = getattr(self.lists, "truncated", None)
-        return [bool(cut) for cut in own(texts)] if own is not None else [False] * len(texts)
-
-    def _empty(self) -> Vectors:
-        return np.empty((0, self.card.embedding_dim or 0), np.float32)
-
-    def _require(self, method: str, *, able: bool) -> None:
-        if not able:
-            raise ModelError(
-                "{name} has no {method}.",
-                advice="This task needs it: implement it, or choose another task.",
-                name=self.name,
-                method=method,
-            )
+        return [bool(cut) for cut in own(texts)] if own is not None else super().truncated(texts)
 
 
 class SentenceLists:
@@ -141,13 +149,8 @@ class SentenceLists:
 def vectors_from(output: Any, count: int, name: str) -> Vectors:
     """Convert the output of user code (an array, a tensor, or a list of either) to one float32 array.
 
-    Args:
-        output: The output.
-        count: Number of inputs.
-        name: Class and method, for messages.
-
     Raises:
-        ModelError: If there is not exactly one row of numbers per input.
+        ModelError: If there is not exactly one row of numbers per input; it names ``name``, a class and method.
     """
     advice = "It must return one row per input, in the same order."
     try:
@@ -171,46 +174,19 @@ def vectors_from(output: Any, count: int, name: str) -> Vectors:
     return array
 
 
-def _card(spec: ModelSpec, lists: Any, *, in_memory: bool) -> ModelCard:
-    """Describe an object without a card by the attributes that it shares with cards."""
-    return ModelCard(
-        family=spec.family,
-        name=spec.label,
-        weights_digest="",
-        transform="as the object does it",
-        precision="as given" if in_memory else spec.precision,
-        prompts=getattr(lists, "prompts", None) or {},
-        similarity=getattr(lists, "similarity", "cosine"),
-        context_length=getattr(lists, "context_length", None),
-    )
-
-
-def _takes(function: Any, name: str) -> bool:
-    try:
-        return name in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # built-in functions have no signature
-        return False
-
-
-# Adapter for torch modules with ``encode_image`` and ``encode_text``, their preprocessing and their tokenizer.
-
-
 PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
-class ModuleEncoder:
+class ModuleEncoder(ObjectEncoder):
     """Runs ``encode_image`` on prepared images and ``encode_text`` on tokens.
 
     A model made by a factory is moved to the device and precision of the settings, as in CLIP_benchmark; an in-memory
-    model stays as it is.
-
-    Args:
-        spec: Name and settings of the model.
-        parts: The module, its preprocessing and its tokenizer.
-        code: Digest of the code and state behind it; empty for an in-memory object.
+    model stays as it is. ``code`` is a digest of the code and state behind the object; empty for an in-memory object.
     """
 
     def __init__(self, spec: ModelSpec, parts: ModelParts, code: str = "") -> None:
+        import torch
+
         parts = complete(parts)
         self.model, self.name = parts.model, type(parts.model).__name__
         self.preprocess, self.tokenizer = parts.preprocess, parts.tokenizer
@@ -222,7 +198,9 @@ class ModuleEncoder:
             if is_torch:
                 self.model = cast(self.model, spec.precision).to(self.device).eval()
         else:
-            self.device, self.dtype = _placement(self.model)
+            weights = self.model.parameters() if has_method(self.model, "parameters") else ()
+            first = next((weight for weight in weights if weight.is_floating_point()), None)
+            self.device, self.dtype = ("cpu", torch.float32) if first is None else (str(first.device), first.dtype)
             self.precision = PRECISIONS.get(str(self.dtype).rpartition(".")[2], str(self.dtype))
         self.devices = (self.device,)
         answers, size, notes = probe_fingerprint(self, sees=self.sees, reads=self.reads)
@@ -237,7 +215,7 @@ class ModuleEncoder:
             precision=self.precision,
             embedding_dim=size,
             context_length=getattr(self.tokenizer, "context_length", None),
-            parameters=count_parameters(self.model) if is_torch else None,
+            parameters=sum(weight.numel() for weight in self.model.parameters()) if is_torch else None,
             logit_scale=number(scale.exp()) if hasattr(scale, "exp") else None,
             logit_bias=number(bias) if hasattr(bias, "detach") else None,
             notes=(*notes, *(precision_notes(self.precision, self.device) if code else ())),
@@ -255,42 +233,33 @@ class ModuleEncoder:
         import torch
 
         if not len(batch):
-            return self._empty()
-        if len({np.shape(pixels) for pixels in batch}) > 1:
-            raise ModelError(
-                "{name}: the preprocessing returns images of different shapes, which cannot be batched.",
-                advice="Resize and crop them to one size, or use {--batch_size=1}.",
-                name=self.name,
-            )
-        pixels = torch.from_numpy(np.ascontiguousarray(batch))
-        with torch.no_grad(), autocast(self.precision, self.device), forward_errors(self.precision):
+            return self.no_vectors()
+        pixels = stack_images(batch, self.name)
+        with torch.no_grad(), forward_pass(self.precision, self.device):
             placed = pixels.to(self.device, self.dtype if pixels.is_floating_point() else None)
-            return self._vectors("encode_image", self.model.encode_image(placed), len(batch))
+            output = self.model.encode_image(placed)
+            return vectors_from(features(output), len(batch), f"{self.name}.encode_image")
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:  # noqa: ARG002 - not supported by the interface
         """Call ``encode_text`` on the tokenizer's output."""
         import torch
 
-        if not self.reads:
-            raise ModelError(
-                "{name} has no encode_text.", advice="This task needs it: choose another task.", name=self.name
-            )
+        self._require("encode_text", able=self.reads)
         if not len(texts):
-            return self._empty()
-        with torch.no_grad(), autocast(self.precision, self.device), forward_errors(self.precision):
+            return self.no_vectors()
+        with torch.no_grad(), forward_pass(self.precision, self.device):
             tokens = self._tokens(list(texts))
             by_name = isinstance(tokens, Mapping) and _takes_names(self.model.encode_text)
             output = self.model.encode_text(**tokens) if by_name else self.model.encode_text(tokens)
-            return self._vectors("encode_text", output, len(texts))
+            return vectors_from(features(output), len(texts), f"{self.name}.encode_text")
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Count tokens with open_clip tokenizers; others truncate without a report."""
         limit = getattr(self.tokenizer, "context_length", None)
-        if not isinstance(limit, int) or not callable(getattr(self.tokenizer, "encode", None)):
-            return [False] * len(texts)
-        with suppress(TypeError, AttributeError):  # an unrelated method
-            return [count_tokens(self.tokenizer, text) > limit for text in texts]
-        return [False] * len(texts)
+        if isinstance(limit, int) and has_method(self.tokenizer, "encode"):
+            with suppress(TypeError, AttributeError):  # an unrelated method
+                return [count_tokens(self.tokenizer, text) > limit for text in texts]
+        return super().truncated(texts)
 
     def _tokens(self, texts: list[str]) -> Any:
         """Return a tensor, tensors by name if ``encode_text`` takes them, or the tokenizer's own container."""
@@ -319,21 +288,6 @@ class ModuleEncoder:
                 name=self.name,
                 reason=first_line(error),
             ) from error
-
-    def _vectors(self, method: str, output: Any, count: int) -> Vectors:
-        return vectors_from(features(output), count, f"{self.name}.{method}")
-
-    def _empty(self) -> Vectors:
-        return np.empty((0, self.card.embedding_dim or 0), np.float32)
-
-
-def _placement(model: Any) -> tuple[str, torch.dtype]:
-    """Return device and dtype of a module, by its first floating-point parameter."""
-    import torch
-
-    parameters = model.parameters() if callable(getattr(model, "parameters", None)) else ()
-    first = next((one for one in parameters if one.is_floating_point()), None)
-    return ("cpu", torch.float32) if first is None else (str(first.device), first.dtype)
 
 
 def _takes_names(method: Any) -> bool:

@@ -10,23 +10,19 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.io.files import cache_root, write_cached
+from eyechart.io.files import write_cached
 from eyechart.models import speedups
-from eyechart.models.towers.precision import channels_last
-from eyechart.types import digest_json
+from eyechart.models.towers.precision import calibration_path, channels_last, read_calibration
 
 if TYPE_CHECKING:
     import torch
@@ -84,8 +80,8 @@ class CpuAutotuner:
         self.forward = forward
         self.threads = torch.get_num_threads()
         self.enabled = speedups.enabled()
-        self.path = calibration_path([key, self.threads])
-        known = _cached_plan(self.path)
+        self.path = calibration_path(key, self.threads, torch.__version__)
+        known = read_calibration(self.path, CpuPlan)
         self.plan = known if known in (PLAIN, *candidates(model, self.threads)) else None
         self.batches = 0
         self.times: dict[CpuPlan, list[float]] = {}
@@ -100,26 +96,20 @@ class CpuAutotuner:
         self.batches += 1
         if self.batches <= AFTER:
             return self._run(PLAIN, inputs)
-        return self._try_next(inputs) if self.times else self._begin(inputs)
-
-    def _begin(self, inputs: Inputs) -> Vectors:
-        """Compute a batch with the plain plan, and find the plans that give identical bits."""
-        vectors = self._run(PLAIN, inputs)
-        self.times[PLAIN] = []
-        for plan in candidates(self.model, self.threads):
-            if np.array_equal(self._run(plan, inputs), vectors):
-                self.times[plan] = []
-        return vectors
-
-    def _try_next(self, inputs: Inputs) -> Vectors:
-        """Compute a batch with the least tried plan; choose once all are measured."""
+        if not self.times:  # find the plans that give identical bits
+            vectors = self._run(PLAIN, inputs)
+            plans = candidates(self.model, self.threads)
+            same = [plan for plan in plans if np.array_equal(self._run(plan, inputs), vectors)]
+            self.times = {plan: [] for plan in (PLAIN, *same)}
+            return vectors
+        # Compute the batch with the least tried plan; choose once all are measured.
         plan = min(self.times, key=lambda plan: len(self.times[plan]))
         vectors, seconds = self._timed(plan, inputs)
         self.times[plan].append(seconds / len(vectors))
         if min(map(len, self.times.values())) == ROUNDS:
-            fastest = min(self.times, key=lambda plan: min(self.times[plan]))
-            gains = min(self.times[fastest]) < GAIN * min(self.times[PLAIN])
-            self.plan = fastest if gains else PLAIN
+            best = {plan: min(times) for plan, times in self.times.items()}
+            fastest = min(best, key=lambda plan: best[plan])
+            self.plan = fastest if best[fastest] < GAIN * best[PLAIN] else PLAIN
             write_cached(self.path, json.dumps(asdict(self.plan)).encode())
         return vectors
 
@@ -175,24 +165,6 @@ def twin(model: torch.nn.Module) -> torch.nn.Module:
     """Copy the modules but share the weights: a pass that changes a module while running needs its own copy."""
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     return copy.deepcopy(model, shared)
-
-
-def calibration_path(key: object) -> Path:
-    """Return the cache file of a choice for this model and machine."""
-    import torch
-
-    machine = [platform.machine(), platform.processor(), os.cpu_count(), torch.__version__]
-    return cache_root() / "calibration" / f"{digest_json([key, machine])}.json"
-
-
-def _cached_plan(path: Path) -> CpuPlan | None:
-    if not path.is_file():
-        return None
-    try:
-        return CpuPlan(**json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError):
-        # Written by another version: tuning again costs a few batches.
-        return None
 
 
 def count_rows(value: Any) -> int:

@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -51,17 +52,19 @@ class TowerSpeedups:
 
 
 def speed_up(model: Any, tokenizer: Tokenize, *, onednn: bool) -> TowerSpeedups:
-    """Apply every change that preserves the vectors of an open_clip model.
+    """Apply every change that preserves the vectors of an open_clip model on its device and in its precision.
 
-    Args:
-        model: The model, on its device and in its precision.
-        tokenizer: Its tokenizer.
-        onednn: Whether weights may be reordered: for float32 on a CPU.
+    ``onednn`` allows to reorder weights: for float32 on a CPU.
     """
+    import torch
+
     image: tuple[str, ...] = ()
-    noise = _noise_for(model)
-    if noise is not None:
-        encode = lambda: model.encode_image(noise)  # noqa: E731
+    size = getattr(model.visual, "image_size", None)
+    if size is not None:
+        weight = next(model.visual.parameters())
+        sides = size if isinstance(size, tuple | list) else (size, size)
+        noise = torch.randn(IMAGES, 3, *sides, generator=torch.Generator().manual_seed(0))
+        encode = partial(model.encode_image, noise.to(weight.device, weight.dtype))
         image = _apply(_changes(getattr(model.visual, "transformer", None), onednn=onednn), encode, encode)
     tower = _text_tower(model)
     if tower is None:
@@ -97,13 +100,9 @@ class Change(ABC):
 
 
 def _apply(changes: Sequence[Change], plain: Encode, faster: Encode, needed: Change | None = None) -> tuple[str, ...]:
-    """Apply the changes that preserve the vectors of ``plain``: all at once if possible, else one by one.
+    """Apply the changes with which ``faster`` gives the vectors of ``plain``: all at once if possible, else one by one.
 
-    Args:
-        changes: The changes in the order of trial.
-        plain: Runs the unchanged tower.
-        faster: Runs the changed tower.
-        needed: A change that the others depend on.
+    ``needed`` is a change that the others depend on.
     """
     import torch
     from torch.nn.functional import normalize
@@ -144,29 +143,12 @@ def _changes(transformer: Any, *, onednn: bool) -> list[Change]:
     from open_clip.transformer import ResidualAttentionBlock
 
     blocks = list(getattr(transformer, "resblocks", ()))
-    if not blocks:
-        return []
-    found: list[Change] = []
-    if isinstance(blocks[-1], ResidualAttentionBlock):
-        found.append(LastBlock(blocks[-1]))
     plain = [block for block in blocks if isinstance(block, ResidualAttentionBlock)]
+    if not plain:
+        return []
+    found: list[Change] = [LastBlock(blocks[-1])] if blocks[-1] is plain[-1] else []
     weights = OnednnWeights(plain, last=blocks[-1])
-    if onednn and weights.usable:
-        found.append(weights)
-    return found
-
-
-def _noise_for(model: Any) -> torch.Tensor | None:
-    """Create distinct noise images, if the image tower has a known input size."""
-    import torch
-
-    size = getattr(model.visual, "image_size", None)
-    if size is None:
-        return None
-    height, width = size if isinstance(size, tuple | list) else (size, size)
-    weight = next(model.visual.parameters())
-    noise = torch.randn(IMAGES, 3, height, width, generator=torch.Generator().manual_seed(0))
-    return noise.to(weight.device, weight.dtype)
+    return [*found, weights] if onednn and weights.usable else found
 
 
 # Padding ----------------------------------------------------------------------------------------------------------
@@ -188,24 +170,16 @@ class _StripPadding(Change):
 
 
 def strip_padding(tokens: torch.Tensor) -> torch.Tensor:
-    """Remove the padding after the longest text of a batch.
-
-    Args:
-        tokens: One text per row, padded with zeros at the end.
-    """
+    """Remove the padding, zeros, after the longest text of a batch."""
     # Not a count of non-zero tokens: 0 is also a word piece (an exclamation mark) in some vocabularies.
     length = int((tokens != 0).any(dim=0).nonzero().max()) + 1 if tokens.any() else 1
     return tokens[:, :length]
 
 
 def encode_stripped(model: Any, tokens: torch.Tensor) -> torch.Tensor:
-    """Run the library's forward pass with only as many positions as there are tokens.
+    """Run the library's forward pass on the result of `strip_padding`, with as many positions as there are tokens.
 
     The model is modified during the call, so threads must not share it.
-
-    Args:
-        model: A model for which `speed_up` verified `strip_padding`.
-        tokens: The result of `strip_padding`.
     """
     import torch
     from torch.func import functional_call
@@ -278,7 +252,12 @@ class LastTokenBlock:
         pooled = POOL_POSITIONS.get()
         positions = torch.zeros_like(rows) if pooled is None else pooled.to(x.device)
         normed = block.ln_1(x)
-        mask = None if attn_mask is None else _rows_of(attn_mask.to(x.dtype), positions, block.attn.num_heads)
+        mask = None
+        if attn_mask is not None:
+            if attn_mask.dim() != 2:
+                raise ValueError("Only a mask that is the same for all rows is supported.")
+            # The mask row of each position, repeated per head, as torch's attention expects.
+            mask = attn_mask.to(x.dtype)[positions][:, None].repeat_interleave(block.attn.num_heads, dim=0)
         seen, _ = block.attn(normed[rows, positions][:, None], normed, normed, need_weights=False, attn_mask=mask)
         one = x[rows, positions][:, None] + block.ls_1(seen)
         one = one + block.ls_2(block.mlp(block.ln_2(one)))
@@ -287,13 +266,6 @@ class LastTokenBlock:
         whole = torch.zeros_like(x)
         whole[rows, positions] = one[:, 0]
         return whole
-
-
-def _rows_of(mask: torch.Tensor, positions: torch.Tensor, heads: int) -> torch.Tensor:
-    """Return the mask row of each position, repeated per head, as torch's attention expects."""
-    if mask.dim() != 2:
-        raise ValueError("Only a mask that is the same for all rows is supported.")
-    return mask[positions][:, None].repeat_interleave(heads, dim=0)
 
 
 # Weights ----------------------------------------------------------------------------------------------------------
@@ -329,7 +301,8 @@ class OnednnWeights(Change):
     def apply(self) -> None:
         """Replace the ``forward`` of the modules."""
         for module in self._modules():
-            module.forward = _onednn_forward(module)
+            attends = hasattr(module, "out_proj")
+            module.forward = OnednnAttention(module) if attends else OnednnLinear(module.weight, module.bias)
 
     def undo(self) -> None:
         """Restore the ``forward`` of the classes."""
@@ -387,14 +360,8 @@ class OnednnAttention:
         return self.output(seen.transpose(1, 2).reshape(rows, length, width)), None
 
 
-def _onednn_forward(module: Any) -> OnednnLinear | OnednnAttention:
-    return OnednnAttention(module) if hasattr(module, "out_proj") else OnednnLinear(module.weight, module.bias)
-
-
 def _weights_of(module: Any) -> list[tuple[Any, str]]:
     """List the reordered weights by owner and name."""
-    return (
-        [(module, "in_proj_weight"), (module.out_proj, "weight")]
-        if hasattr(module, "out_proj")
-        else [(module, "weight")]
-    )
+    if hasattr(module, "out_proj"):
+        return [(module, "in_proj_weight"), (module.out_proj, "weight")]
+    return [(module, "weight")]

@@ -8,7 +8,7 @@ import struct
 import threading
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,17 +109,30 @@ def load_error(what: str, error: BaseException) -> ModelError:
     text = str(error)
     if isinstance(error, ImportError):
         return _missing_library(what, error)
-    for pattern, explain in _EXPLANATIONS:
+    if re.search(r"size mismatch for|Missing key\(s\)|Unexpected key\(s\)", text):
+        return _other_architecture(what, text)
+    for pattern, template, advice in _REFUSED:
         if re.search(pattern, text):
-            return explain(what, text)
-    if is_unreachable(error):
+            culprit = re.search(r"(?:GLOBAL|global:?) `?(?!GLOBAL)([\w.]+)", text)
+            return ModelError(template, advice=advice, what=what, culprit=f" ({culprit[1]})" if culprit else "")
+    damaged = _DAMAGED.search(text)
+    if not damaged and is_unreachable(error):
         return unreachable(ModelError, f"the hub for {what}", error, "huggingface")
-    if isinstance(error, _DAMAGE) or (isinstance(error, KeyError) and not isinstance(error.args[0], str)):
-        return _corrupt(what, text)
-    plain = type(error) is Exception or isinstance(error, OSError | RuntimeError | ValueError)
-    reason = _reason(text)
-    named = reason if plain else f"{type(error).__name__}: {reason}".removesuffix(": ")
-    return ModelError("Cannot load {what} ({reason}).", what=what, reason=named or type(error).__name__)
+    # The first line with a reason, without advice to unpickle.
+    lines = (line.strip() for line in text.rsplit("WeightsUnpickler error:", 1)[-1].strip().splitlines())
+    reason = next((line for line in lines if line and not _UNSAFE.search(line)), "")
+    if damaged or isinstance(error, _DAMAGE) or (isinstance(error, KeyError) and not isinstance(error.args[0], str)):
+        return ModelError(
+            "{what}: the file is damaged or does not contain weights ({reason}).",
+            advice=UserMessage("Download it again. {safe}", safe=SAFE)
+            if _UNSAFE.search(text)
+            else "Download it again.",
+            what=what,
+            reason=reason or UserMessage("it cannot be read" if text.strip() else "it is empty"),
+        )
+    if type(error) is not Exception and not isinstance(error, OSError | RuntimeError | ValueError):
+        reason = f"{type(error).__name__}: {reason}".removesuffix(": ")
+    return ModelError("Cannot load {what} ({reason}).", what=what, reason=reason or type(error).__name__)
 
 
 def _missing_library(what: str, error: ImportError) -> ModelError:
@@ -136,18 +149,66 @@ def _missing_library(what: str, error: ImportError) -> ModelError:
     )
 
 
-def _reason(text: str) -> str:
-    """Return the first line with a reason, without advice to unpickle."""
-    parts = text.rsplit("WeightsUnpickler error:", 1)[-1].strip().splitlines()
-    return next((line.strip() for line in parts if line.strip() and not _UNSAFE.search(line)), "")
+def _other_architecture(what: str, text: str) -> ModelError:
+    """Summarise torch's list of missing, unexpected and mismatched weights."""
+    parts = []
+    for head, template in (("Missing key", "missing {keys}"), ("Unexpected key", "unexpected {keys}")):
+        listed = re.search(rf"{head}[^:]*:\s*(.+?)(?:\.\s*\n|\.?\s*$)", text, re.DOTALL)
+        keys = re.findall(r'"([^"]+)"', listed[1]) if listed else []
+        parts += [UserMessage(template, keys=some(keys))] if keys else []
+    shapes = re.findall(
+        r"size mismatch for (\S+): .*?torch.Size\((\[.*?\])\).*?torch.Size\((\[.*?\])\)", text, re.DOTALL
+    )
+    if shapes:
+        name, found, wanted = shapes[0]
+        parts.append(
+            UserMessage(
+                "{n} weights of another shape ({name}: {found}, expected {wanted})",
+                n=len(shapes),
+                name=name,
+                found=found,
+                wanted=wanted,
+            )
+        )
+    return ModelError(
+        "{what}: the checkpoint belongs to another architecture: {parts}.",
+        advice="Pass the {--model} that the checkpoint was trained as.",
+        what=what,
+        parts=join(parts, "; "),
+    )
+
+
+def some(names: Iterable[str]) -> str:
+    """List the first few names."""
+    listed = list(names)
+    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return f"{', '.join(listed[:SHOWN])}{more}"
+
+
+def missing_weights(source: object, kind: str, names: Iterable[str]) -> ModelError:
+    """Build the error for parts of a network that a checkpoint lacks."""
+    missing = sorted(names)
+    return ModelError(
+        "{source} lacks the weights of {n} parts of {kind} ({missing_keys}).",
+        advice="They would be random. Use a checkpoint with all files and all parts of this architecture.",
+        source=source,
+        n=len(missing),
+        kind=kind,
+        missing_keys=some(missing),
+    )
+
+
+def unused_notes(names: Iterable[str]) -> list[str]:
+    """Note weights that the network does not have."""
+    spare = sorted(names)
+    note = UserMessage(
+        "{n} weights of the checkpoint are not used by the model ({spare}).", n=len(spare), spare=some(spare)
+    )
+    return [note] if spare else []
 
 
 def read_state(path: Path) -> dict[str, torch.Tensor]:
-    """Read a state dict from .safetensors or a torch file, tensors only; training checkpoints are unwrapped.
-
-    Raises:
-        ModelError: If the file is damaged or contains anything but tensors and plain values.
-    """
+    """Read a state dict from .safetensors or a torch file, tensors only; training checkpoints are unwrapped."""
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -197,17 +258,27 @@ def whole_weights(source: str, unused: str = "") -> Iterator[list[str]]:
         free = {name for name in info["missing_keys"] if unused and name.startswith(unused)}
         for name in free:
             model.get_parameter(name).data.zero_()
-        _check_loaded(source, type(model).__name__, {**info, "missing_keys": info["missing_keys"] - free})
-        _check_adapter(model, source, Path(str(args[0])))
-        spare = sorted(name for name in info["unexpected_keys"] if not name.endswith(DERIVED))
-        if spare:
-            notes.append(
-                UserMessage(
-                    "{n} weights of the checkpoint are not used by the model ({spare}).",
-                    n=len(spare),
-                    spare=some(spare),
-                )
+        if info["mismatched_keys"]:
+            name, found, wanted = min(info["mismatched_keys"], key=str)
+            raise ModelError(
+                "{source}: {n} weights do not match config.json ({name}: {found}, expected {wanted}).",
+                advice="Config and weights belong to different models.",
+                source=source,
+                n=len(info["mismatched_keys"]),
+                name=name,
+                found=list(found),
+                wanted=list(wanted),
             )
+        if info["missing_keys"] - free:
+            raise missing_weights(source, type(model).__name__, info["missing_keys"] - free)
+        if Path(str(args[0]), ADAPTER).is_file() and not getattr(model, "_hf_peft_config_loaded", False):
+            raise ModelError(
+                "{source} contains an adapter ({adapter}), which was not loaded.",
+                advice="Install peft, merge the adapter into the weights, or remove it from the folder.",
+                source=source,
+                adapter=ADAPTER,
+            )
+        notes.extend(unused_notes(name for name in info["unexpected_keys"] if not name.endswith(DERIVED)))
         return model
 
     with _ONE_AT_A_TIME, quiet_transformers():
@@ -216,118 +287,6 @@ def whole_weights(source: str, unused: str = "") -> Iterator[list[str]]:
             yield notes
         finally:
             PreTrainedModel.from_pretrained = library
-
-
-def _check_adapter(model: Any, source: str, folder: Path) -> None:
-    if (folder / ADAPTER).is_file() and not getattr(model, "_hf_peft_config_loaded", False):
-        raise ModelError(
-            "{source} contains an adapter ({adapter}), which was not loaded.",
-            advice="Install peft, merge the adapter into the weights, or remove it from the folder.",
-            source=source,
-            adapter=ADAPTER,
-        )
-
-
-def _check_loaded(source: str, kind: str, info: Mapping[str, Any]) -> None:
-    if info["mismatched_keys"]:
-        name, found, wanted = min(info["mismatched_keys"], key=str)
-        raise ModelError(
-            "{source}: {n} weights do not match config.json ({name}: {found}, expected {wanted}).",
-            advice="Config and weights belong to different models.",
-            source=source,
-            n=len(info["mismatched_keys"]),
-            name=name,
-            found=list(found),
-            wanted=list(wanted),
-        )
-    if info["missing_keys"]:
-        raise ModelError(
-            "{source} lacks the weights of {n} parts of {kind} ({missing_keys}).",
-            advice="They would be random. Use a checkpoint with all parts of this architecture.",
-            source=source,
-            n=len(info["missing_keys"]),
-            kind=kind,
-            missing_keys=some(sorted(info["missing_keys"])),
-        )
-
-
-def _keys(text: str, head: str) -> list[str]:
-    """Find the keys that torch lists after a heading of its error."""
-    found = re.search(rf"{head}[^:]*:\s*(.+?)(?:\.\s*\n|\.?\s*$)", text, re.DOTALL)
-    return re.findall(r'"([^"]+)"', found.group(1)) if found else []
-
-
-def _other_architecture(what: str, text: str) -> ModelError:
-    missing, unexpected = _keys(text, "Missing key"), _keys(text, "Unexpected key")
-    shapes = re.findall(
-        r"size mismatch for (\S+): .*?torch.Size\((\[.*?\])\).*?torch.Size\((\[.*?\])\)", text, re.DOTALL
-    )
-    parts = []
-    if missing:
-        parts.append(UserMessage("missing {keys}", keys=some(missing)))
-    if unexpected:
-        parts.append(UserMessage("unexpected {keys}", keys=some(unexpected)))
-    if shapes:
-        name, found, wanted = shapes[0]
-        parts.append(
-            UserMessage(
-                "{n} weights of another shape ({name}: {found}, expected {wanted})",
-                n=len(shapes),
-                name=name,
-                found=found,
-                wanted=wanted,
-            )
-        )
-    return ModelError(
-        "{what}: the checkpoint belongs to another architecture: {parts}.",
-        advice="Pass the {--model} that the checkpoint was trained as.",
-        what=what,
-        parts=join(parts, "; "),
-    )
-
-
-def some(names: Iterable[str]) -> str:
-    """List the first few names."""
-    listed = list(names)
-    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
-    return f"{', '.join(listed[:SHOWN])}{more}"
-
-
-def _code(what: str, text: str) -> ModelError:
-    found = re.search(r"(?:GLOBAL|global:?) `?(?!GLOBAL)([\w.]+)", text)
-    culprit = f" ({found.group(1)})" if found else ""
-    return ModelError(
-        "{what}: refused, unpickling the file would run code{culprit}.",
-        advice=SAFE,
-        what=what,
-        culprit=culprit,
-    )
-
-
-def _pickle(what: str, text: str) -> ModelError:  # noqa: ARG001 - common signature
-    return ModelError("{what}: refused, this format requires unpickling, which may run code.", advice=SAFE, what=what)
-
-
-def _numpy(what: str, text: str) -> ModelError:  # noqa: ARG001
-    return ModelError("{what}: this is an archive of numpy arrays, not a checkpoint of this model.", what=what)
-
-
-def _script(what: str, text: str) -> ModelError:  # noqa: ARG001 - common signature
-    return ModelError(
-        "{what}: this is a TorchScript archive, which contains code, not only weights.",
-        advice="Use the tag (for OpenAI's models: openai), or save its state dict as .safetensors.",
-        what=what,
-    )
-
-
-def _corrupt(what: str, text: str) -> ModelError:
-    reason = _reason(text) or UserMessage("it cannot be read" if text.strip() else "it is empty")
-    return ModelError(
-        "{what}: the file is damaged or does not contain weights ({reason}).",
-        advice=UserMessage("Download it again. {safe}", safe=SAFE) if _UNSAFE.search(text) else "Download it again.",
-        what=what,
-        reason=reason,
-    )
 
 
 SAFE = (
@@ -346,25 +305,32 @@ _DAMAGE = (
     zipfile.BadZipFile,
 )
 """Errors that readers raise for invalid bytes."""
-_DAMAGED = (
-    "PytorchStreamReader",
-    r"\[Errno 22\]",  # torch seeks the end of an archive that does not exist
-    "invalid load key",
-    "failed finding central directory",
-    "unpickling stack",
-    "Unsupported operand",
-    "Ran out of input",
-    "file in archive is not in",
-    "header too large",
-    "HeaderTooLarge",
-    "InvalidHeader",
-    "MetadataIncompleteBuffer",
+_DAMAGED = re.compile(
+    "PytorchStreamReader"
+    r"|\[Errno 22\]"  # torch seeks the end of an archive that does not exist
+    "|invalid load key|failed finding central directory|unpickling stack|Unsupported operand|Ran out of input"
+    "|file in archive is not in|header too large|HeaderTooLarge|InvalidHeader|MetadataIncompleteBuffer"
 )
-_EXPLANATIONS = (
-    (r"size mismatch for|Missing key\(s\)|Unexpected key\(s\)", _other_architecture),
-    (r"TorchScript", _script),
-    (r"legacy \.tar format|contains pickled \(object\) data", _pickle),
-    (r"not in a subdirectory: \S+\.npy|has no attribute 'trunk'", _numpy),
-    (r"Unsupported (global|class)|GLOBAL|was not an allowed global", _code),
-    ("|".join(_DAMAGED), _corrupt),
+_REFUSED = (
+    (
+        "TorchScript",
+        "{what}: this is a TorchScript archive, which contains code, not only weights.",
+        "Use the tag (for OpenAI's models: openai), or save its state dict as .safetensors.",
+    ),
+    (
+        r"legacy \.tar format|contains pickled \(object\) data",
+        "{what}: refused, this format requires unpickling, which may run code.",
+        SAFE,
+    ),
+    (
+        r"not in a subdirectory: \S+\.npy|has no attribute 'trunk'",
+        "{what}: this is an archive of numpy arrays, not a checkpoint of this model.",
+        "",
+    ),
+    (
+        r"Unsupported (global|class)|GLOBAL|was not an allowed global",
+        "{what}: refused, unpickling the file would run code{culprit}.",
+        SAFE,
+    ),
 )
+"""Patterns of errors for other kinds of files, with message and advice."""

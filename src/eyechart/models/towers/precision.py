@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from eyechart.types import IN_MEMORY, ModelCard, ModelSpec, Notice, digest_json
 if TYPE_CHECKING:
     import torch
 
+T = TypeVar("T")
 Vectors = NDArray[np.float32]
 Encode = Callable[[Any], Vectors]
 
@@ -76,11 +77,7 @@ class ComputeOptions:
         return self not in (USUAL, EXACT)
 
     def compiled(self, features: Callable[..., Any]) -> Callable[..., Any]:
-        """Compile a tower if selected.
-
-        Raises:
-            UsageError: If the backend is unknown.
-        """
+        """Compile a tower if selected."""
         if not self.compile:
             return features
         import torch
@@ -149,13 +146,17 @@ class PrecisionComparison:
                 way=self.way,
                 n=self.images,
             )
+        # A cosine very close to 1 is written as its difference from 1.
+        mean, lowest = (
+            f"{value:.6f}" if not 0 < 1 - value < 1e-6 else f"1 - {1 - value:.0e}" for value in (self.mean, self.lowest)
+        )
         return UserMessage(
             "{way}, compared with plain fp32 on the first {n} images: cosine {mean} on average, {lowest} at least; "
             "the nearest other image changed for {changed}.",
             way=self.way,
             n=self.images,
-            mean=_cosine(self.mean),
-            lowest=_cosine(self.lowest),
+            mean=mean,
+            lowest=lowest,
             changed=self.changed,
         )
 
@@ -167,9 +168,8 @@ def measure(way: str, plain: Vectors, other: Vectors) -> PrecisionComparison:
     near, found = a @ a.T, b @ b.T
     np.fill_diagonal(near, -np.inf)
     np.fill_diagonal(found, -np.inf)
-    rows = np.arange(len(a))
     # Among equally near images, any may be found.
-    changed = near[rows, found.argmax(axis=1)] < near.max(axis=1)
+    changed = near[np.arange(len(a)), found.argmax(axis=1)] < near.max(axis=1)
     return PrecisionComparison(
         way,
         len(a),
@@ -183,14 +183,11 @@ def measure(way: str, plain: Vectors, other: Vectors) -> PrecisionComparison:
 class PrecisionCheck:
     """Re-encodes the first images of a model in plain float32 and compares the vectors.
 
-    Args:
-        card: Card of the model.
-        way: Description of its precision and options.
-        plain: Creates the plain encode function when needed.
+    ``way`` describes its precision and options; ``plain`` creates the plain encode function when needed.
     """
 
     def __init__(self, card: ModelCard, way: str, plain: Callable[[], Encode]) -> None:
-        self.path, self.way = _path(card), way
+        self.path, self.way = _comparison_path(card), way
         self._make: Callable[[], Encode] | None = plain
         self._encode: Encode | None = None
         self._pairs: list[tuple[Vectors, Vectors]] = []
@@ -214,7 +211,7 @@ class PrecisionCheck:
         self._pairs.append((plain, np.array(vectors[:left], np.float32)))
         found = measure(self.way, *(np.concatenate(side) for side in zip(*self._pairs, strict=True)))
         # Stored immediately, since the run may end here.
-        known = _read(self.path)
+        known = read_calibration(self.path, PrecisionComparison)
         if known is None or known.images < found.images:
             write_cached(self.path, json.dumps(asdict(found)).encode())
         if found.images >= IMAGES:
@@ -227,13 +224,13 @@ class PrecisionCheck:
 
 def is_due(card: ModelCard) -> bool:
     """Whether a model still has to be compared on this machine."""
-    known = _read(_path(card))
+    known = read_calibration(_comparison_path(card), PrecisionComparison)
     return known is None or known.images < IMAGES
 
 
 def precision_notices(card: ModelCard) -> list[Notice]:
     """Report the comparison of a model, from this run or an earlier one."""
-    known = _read(_path(card))
+    known = read_calibration(_comparison_path(card), PrecisionComparison)
     return [] if known is None else [Notice("paired_check", 1, known.message)]
 
 
@@ -262,22 +259,20 @@ def _unit(vectors: Vectors) -> NDArray[np.float64]:
     return exact / np.where(lengths > 0, lengths, 1)
 
 
-def _cosine(value: float) -> str:
-    """Format a cosine; one very close to 1 as its difference from 1."""
-    return f"{value:.6f}" if not 0 < 1 - value < 1e-6 else f"1 - {1 - value:.0e}"
-
-
-def _path(card: ModelCard) -> Path:
+def _comparison_path(card: ModelCard) -> Path:
     # Without importing torch: a run that finds all vectors in the store reports the comparison, too.
+    return calibration_path("paired", card.fingerprint)
+
+
+def calibration_path(*key: object) -> Path:
+    """Return the cache file of a measurement on this machine."""
     machine = [platform.machine(), platform.processor(), os.cpu_count()]
-    return cache_root() / "calibration" / f"{digest_json(['paired', card.fingerprint, machine])}.json"
+    return cache_root() / "calibration" / f"{digest_json([*key, machine])}.json"
 
 
-def _read(path: Path) -> PrecisionComparison | None:
-    if not path.is_file():
-        return None
+def read_calibration(path: Path, kind: type[T]) -> T | None:
+    """Read a cached measurement; None if there is none, or one of another version."""
     try:
-        return PrecisionComparison(**json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError):
-        # Written by another version: measured again.
+        return kind(**json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError):
         return None

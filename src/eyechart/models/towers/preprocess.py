@@ -42,14 +42,21 @@ class Preprocess:
     def from_config(cls, config: Mapping[str, Any], source: str = SOURCE) -> Self:
         """Read the keys that transformers writes; errors refer to the file ``source``."""
         check_config(config, source)
-        _check_steps(config, source)
-        size = config.get("size") if config.get("do_resize", True) else None
+        active = [key for key, value in config.items() if value and (key.startswith("do_") or key in OTHER_STEPS)]
+        unknown = sorted(set(active) - set(STEPS))
+        if unknown:
+            raise ModelError(
+                "{source} requires {first}, which is not supported.",
+                advice="Load the model with transformers instead of its ONNX export.",
+                source=source,
+                first=unknown[0],
+            )
         crop = config.get("crop_size") if config.get("do_center_crop") else None
         normalise = config.get("do_normalize", True)
         if normalise and not {"image_mean", "image_std"} <= config.keys():
             raise ModelError("{source} lacks image_mean and image_std for normalisation.", source=source)
         return cls(
-            resize=_size(size, source) if size is not None else None,
+            resize=_resize(config, source) if config.get("do_resize", True) else None,
             crop=_pair(crop, source) if crop is not None else None,
             resample=int(config.get("resample", Image.Resampling.BICUBIC)),
             scale=float(config.get("rescale_factor", 1 / 255)) if config.get("do_rescale", True) else 1.0,
@@ -60,8 +67,13 @@ class Preprocess:
     def __call__(self, image: Image.Image) -> NDArray[np.float32]:
         """Transform one image to a (3, height, width) array."""
         image = image.convert("RGB")
-        if self.resize is not None:
-            image = image.resize(_target(image, self.resize), Image.Resampling(self.resample))
+        size = self.resize
+        if isinstance(size, int):
+            check_scaled(image, size)
+            shorter = min(image.size)
+            size = max(1, image.width * size // shorter), max(1, image.height * size // shorter)
+        if size is not None:
+            image = image.resize(size, Image.Resampling(self.resample))
         if self.crop is not None:
             left, top = (image.width - self.crop[0]) // 2, (image.height - self.crop[1]) // 2
             image = image.crop((left, top, left + self.crop[0], top + self.crop[1]))
@@ -72,11 +84,7 @@ class Preprocess:
 
 
 def check_config(config: Mapping[str, Any], source: str) -> None:
-    """Refuse implausible sizes and factors, which would exhaust memory or produce empty images.
-
-    Raises:
-        ModelError: It names ``source`` and the key.
-    """
+    """Refuse implausible sizes and factors, which would exhaust memory or produce empty images."""
     for key, fits in _CHECKS.items():
         value = config.get(key)
         if value is not None and not fits(value):
@@ -89,52 +97,22 @@ def check_config(config: Mapping[str, Any], source: str) -> None:
             )
 
 
-def _check_steps(config: Mapping[str, Any], source: str) -> None:
-    """Refuse unsupported steps and ambiguous sizes: the vectors would differ."""
-    active = [key for key, value in config.items() if value and (key.startswith("do_") or key in OTHER_STEPS)]
-    unknown = sorted(set(active) - set(STEPS))
-    if unknown:
-        raise ModelError(
-            "{source} requires {first}, which is not supported.",
-            advice="Load the model with transformers instead of its ONNX export.",
-            source=source,
-            first=unknown[0],
-        )
-    kind = re.sub("(ImageProcessor|FeatureExtractor).*", "", str(_kind_of(config)))
-    if isinstance(config.get("size"), int) and config.get("do_resize", True) and kind not in EDGE_KINDS:
-        raise ModelError(
-            "{source}: the size {size} is ambiguous for {config}: shorter side or square.",
-            advice="Write it as shortest_edge, or as height and width.",
-            source=source,
-            size=config["size"],
-            config=_kind_of(config),
-        )
-
-
-def _kind_of(config: Mapping[str, Any]) -> Any:
-    return config.get("image_processor_type") or config.get("feature_extractor_type") or ""
-
-
 def _is_size(value: Any) -> bool:
     sides = value.values() if isinstance(value, Mapping) else [value]
     return all(side is None or (isinstance(side, int) and 1 <= side <= MAX_SIDE) for side in sides)
 
 
-def _is_factor(value: Any) -> bool:
-    return isinstance(value, int | float) and abs(value) < MAX_FACTOR
-
-
-def _are_channels(value: Any) -> bool:
-    return all(map(_is_factor, _channels(value)))
+def _are_factors(value: Any) -> bool:
+    return all(isinstance(factor, int | float) and abs(factor) < MAX_FACTOR for factor in _channels(value))
 
 
 _CHECKS: dict[str, Callable[[Any], bool]] = {
     "size": _is_size,
     "crop_size": _is_size,
     "resample": lambda value: value in list(Image.Resampling),
-    "rescale_factor": lambda value: _is_factor(value) and value > 0,
-    "image_mean": _are_channels,
-    "image_std": lambda value: _are_channels(value) and all(_channels(value)),
+    "rescale_factor": lambda value: not isinstance(value, list | tuple) and _are_factors(value) and value > 0,
+    "image_mean": _are_factors,
+    "image_std": lambda value: _are_factors(value) and all(_channels(value)),
 }
 """Validators of the keys that enter the transform."""
 
@@ -146,10 +124,21 @@ def shorter_edge(config: Mapping[str, Any]) -> int | None:
     return edge
 
 
-def _size(size: Any, source: str) -> tuple[int, int] | int:
-    if not isinstance(size, Mapping):
-        return int(size)
-    return int(size["shortest_edge"]) if size.get("shortest_edge") else _pair(size, source)
+def _resize(config: Mapping[str, Any], source: str) -> tuple[int, int] | int | None:
+    """Return (width, height) or the shorter side; an ambiguous size is refused, since the vectors would differ."""
+    size = config.get("size")
+    if isinstance(size, Mapping):
+        return int(size["shortest_edge"]) if size.get("shortest_edge") else _pair(size, source)
+    kind = str(config.get("image_processor_type") or config.get("feature_extractor_type") or "")
+    if size is not None and re.sub("(ImageProcessor|FeatureExtractor).*", "", kind) not in EDGE_KINDS:
+        raise ModelError(
+            "{source}: the size {size} is ambiguous for {config}: shorter side or square.",
+            advice="Write it as shortest_edge, or as height and width.",
+            source=source,
+            size=size,
+            config=kind,
+        )
+    return None if size is None else int(size)
 
 
 def _pair(size: Any, source: str) -> tuple[int, int]:
@@ -164,15 +153,6 @@ def _pair(size: Any, source: str) -> tuple[int, int]:
 
 def _channels(value: Any) -> tuple[float, ...]:
     return tuple(value) if isinstance(value, list | tuple) else (value,) * 3
-
-
-def _target(image: Image.Image, resize: tuple[int, int] | int) -> tuple[int, int]:
-    if isinstance(resize, tuple):
-        return resize
-    check_scaled(image, resize)
-    width, height = image.size
-    shorter = min(width, height)
-    return max(1, width * resize // shorter), max(1, height * resize // shorter)
 
 
 def check_scaled(image: Image.Image, edge: int) -> None:

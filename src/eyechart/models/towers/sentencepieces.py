@@ -31,12 +31,9 @@ NOTE = "transformers tokenizes some texts differently from SentencePiece; Senten
 
 
 def exact_tokenizer(tokenizer: Any, cache: str | None = None, revision: str | None = None) -> tuple[Any, list[str]]:
-    """Return a tokenizer that gives SentencePiece's tokens, and a note if it is not the given one.
+    """Return a tokenizer that gives SentencePiece's tokens, and a note if it is not the given one, of transformers.
 
-    Args:
-        tokenizer: A tokenizer of transformers.
-        cache: The hub cache it was loaded from, if not the default.
-        revision: The revision it was loaded at, if given.
+    ``cache`` and ``revision`` are those that it was loaded from, if not the defaults.
     """
     pieces = _pieces(tokenizer, cache, revision)
     if pieces is None or not any(_disagreements(tokenizer, pieces, _texts(pieces.model))):
@@ -57,15 +54,10 @@ class PieceTokenizer:
         from sentencepiece import SentencePieceProcessor
 
         self.inner = tokenizer
-        self.model = SentencePieceProcessor(model_file=str(file))
+        self.sp_model = self.model = SentencePieceProcessor(model_file=str(file))
         names = [self.model.id_to_piece(i) for i in range(self.model.get_piece_size())]
         self.ids: list[int] = tokenizer.convert_tokens_to_ids(names)
         self.lower = tokenizer("A")["input_ids"] == tokenizer("a")["input_ids"]
-
-    @property
-    def sp_model(self) -> Any:
-        """The vocabulary."""
-        return self.model
 
     @property
     def src_lang(self) -> str | None:
@@ -95,19 +87,16 @@ class PieceTokenizer:
         **_: Any,
     ) -> Any:
         """Tokenize like transformers: truncate but keep the special tokens, then pad."""
-        before, after = self._marks() if add_special_tokens else ([], [])
+        before, after = [], []
+        if add_special_tokens:  # found around a text
+            inside, whole = self.inner("a", add_special_tokens=False)["input_ids"], self.inner("a")["input_ids"]
+            start = next(i for i in range(len(whole)) if whole[i : i + len(inside)] == inside)
+            before, after = whole[:start], whole[start + len(inside) :]
         room = (max_length or self.inner.model_max_length) - len(before) - len(after) if truncation else None
         rows = [[*before, *self.body(text)[:room], *after] for text in ([texts] if isinstance(texts, str) else texts)]
         filled = {"input_ids": rows[0] if isinstance(texts, str) else rows}
         full = max_length if padding == "max_length" else None
         return self.inner.pad(filled, padding=padding, max_length=full, return_tensors=return_tensors)
-
-    def _marks(self) -> tuple[list[int], list[int]]:
-        """Return the special tokens before and after a text."""
-        inside = self.inner("a", add_special_tokens=False)["input_ids"]
-        whole = self.inner("a")["input_ids"]
-        start = next(i for i in range(len(whole)) if whole[i : i + len(inside)] == inside)
-        return whole[:start], whole[start + len(inside) :]
 
 
 def _pieces(tokenizer: Any, cache: str | None, revision: str | None) -> PieceTokenizer | None:

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import ModelError
-from eyechart.metrics.vectors import unit
+from eyechart.metrics.vectors import float_array, unit
+from eyechart.models.family import BaseEncoder
 from eyechart.models.speedups.autotune import CpuAutotuner
-from eyechart.models.speedups.fast_decoder import FastImages
-from eyechart.models.speedups.transforms import PixelTable, look_up_there
+from eyechart.models.speedups.open_clip_towers import strip_padding
+from eyechart.models.speedups.transforms import look_up_there
 from eyechart.models.towers.precision import (
     EXACT,
     ComputeOptions,
@@ -29,18 +30,16 @@ from eyechart.models.towers.precision import (
     plain_model,
 )
 from eyechart.models.towers.torch_tools import (
-    autocast,
     cast,
     choose_device,
-    count_parameters,
-    forward_errors,
+    forward_pass,
     input_type,
+    model_facts,
     number,
     precision_notes,
+    stack_images,
     structure_digest,
-    to_numpy,
     tokenizer_digest,
-    weights_digest,
 )
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
@@ -57,18 +56,24 @@ BATCH_TOLERANCE, COARSE_TOLERANCE = 1e-4, 1e-1
 """Tolerances for unit vectors of the same text, in float32 and in lower precision."""
 
 
-class TorchEncoder(ABC):
-    """A model on one device. Several GPUs are used by one process each (`eyechart.engine.workers`)."""
+class TorchEncoder(BaseEncoder, ABC):
+    """A model on one device. Several GPUs are used by one process each (`eyechart.engine.workers`).
+
+    A family sets ``card`` at the end of its loading, with `make_card`.
+    """
 
     family: str
     tokenizer: Any
     """Set by the family before it makes its card."""
-    card: ModelCard
-    """Set by the family at the end of its loading, with `make_card`."""
-    pixels: PixelTable | FastImages | None = None
-    """The image transform without the model, which can be sent to other processes; set by families that have one."""
+    pixels: Any = None
+    """The image transform without the model, such as a `PixelTable`, which can be sent to other processes; set before
+    loading by families that have one."""
+    prefix = ""
+    """Prompt before every text."""
     sees = True
     """Whether it encodes images; text-only families clear it before loading."""
+    strips_padding = False
+    """Whether the text tower ignores padding at the end, so that it is removed."""
     precision_check: PrecisionCheck | None = None
     """Compares the first images with plain float32, if inexact options are used and their effect is not known yet."""
     speedups: Sequence[str] = ()
@@ -83,11 +88,11 @@ class TorchEncoder(ABC):
         self.device = choose_device(spec.device)
         self.devices = [self.device]
         # Digested as loaded: the precision is a separate field of the card.
+        bias = getattr(model, "logit_bias", None)
         self._facts: dict[str, Any] = {
-            "weights_digest": weights_digest(model),
-            "parameters": count_parameters(model),
+            **model_facts(model),
             "logit_scale": self.logit_scale(model),
-            "logit_bias": self.logit_bias(model),
+            "logit_bias": number(bias) if bias is not None else None,
         }
         self._structure = structure_digest(model)
         self._plain = plain_model(model, spec, self.compute, self._facts["parameters"]) if self.sees else None
@@ -103,9 +108,10 @@ class TorchEncoder(ABC):
 
     # Interface of a family ------------------------------------------------------------------------------
 
-    @abstractmethod
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Apply the model's image transform."""
+        """Apply the model's image transform: `pixels`, unless the family has another one."""
+        prepared: NDArray[np.float32] = self.pixels.prepare(image)
+        return prepared
 
     @abstractmethod
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
@@ -120,8 +126,8 @@ class TorchEncoder(ABC):
         """Run the text tower and its projection."""
 
     def written(self, texts: Sequence[str]) -> list[str]:
-        """Return texts as the tokenizer receives them: with a prompt, or in lower case."""
-        return list(texts)
+        """Return texts as the tokenizer receives them."""
+        return [self.prefix + text for text in texts]
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text before truncation, special tokens included."""
@@ -131,19 +137,10 @@ class TorchEncoder(ABC):
         """Convert prepared images to inputs of the image tower, before they are moved and cast."""
         return pixels
 
-    def text_inputs(self, tokens: Inputs) -> Inputs:
-        """Convert tokens to inputs of the text tower, before they are moved; may strip padding."""
-        return tokens
-
     def logit_scale(self, model: Any) -> float | None:
         """Return the factor between cosine and logit."""
         scale = getattr(model, "logit_scale", None)
         return number(scale.exp()) if scale is not None else None
-
-    def logit_bias(self, model: Any) -> float | None:
-        """Return the bias of a sigmoid model's logit."""
-        bias = getattr(model, "logit_bias", None)
-        return number(bias) if bias is not None else None
 
     # Common to all families -----------------------------------------------------------------------------
 
@@ -160,48 +157,46 @@ class TorchEncoder(ABC):
         """
         if self.pixels is None:
             return self.prepare_image
-        return self.pixels.prepare_bytes if self.on_gpu and self.levels is not None else self.pixels.prepare
+        as_bytes = self.on_gpu and self.levels is not None
+        transform: Callable[[Any], NDArray[Any]] = self.pixels.prepare_bytes if as_bytes else self.pixels.prepare
+        return transform
 
     def encode_images(self, batch: Any) -> Vectors:
         """Encode prepared images: an array, a tensor or a list."""
-        return self._run("image", {"pixels": self._image_batch(batch)}) if len(batch) else self._nothing()
-
-    def _image_batch(self, batch: Any) -> Any:
-        """Build the input of the image tower on the host."""
-        import torch
-
-        if isinstance(batch, torch.Tensor):  # from a loader, possibly in page-locked memory
-            return self.image_inputs(batch)
-        if len({np.shape(image) for image in batch}) > 1:
-            raise ModelError(
-                "The transform of {label} produces images of different sizes, which cannot be batched.",
-                advice="Enable resizing (do_resize), or use {--batch_size=1}.",
-                label=self.spec.label,
-            )
-        return self.image_inputs(torch.from_numpy(np.ascontiguousarray(batch)))
+        if not len(batch):
+            return self.no_vectors()
+        return self._run("image", {"pixels": self.image_inputs(stack_images(batch, self.spec.label))})
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Encode texts."""
         if not len(texts):
-            return self._nothing()
+            return self.no_vectors()
         return self._run("text", {"inputs": self.text_inputs(self.tokenize(list(texts), language))})
+
+    def text_inputs(self, tokens: Inputs) -> Inputs:
+        """Remove padding that the text tower ignores."""
+        return {name: strip_padding(value) for name, value in tokens.items()} if self.strips_padding else tokens
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Find the texts that exceed the context length."""
         limit = self.card.context_length
         if limit is None or not len(texts):
-            return [False] * len(texts)
+            return super().truncated(texts)
         return [count > limit for count in self.token_counts(list(texts))]
 
     def make_card(self, *, transform: str, context_length: int | None, **facts: Any) -> ModelCard:
         """Create the card with the fields common to all torch models."""
         together = self.encode_texts(PROBE_TEXTS[:2])
-        notes = (
-            *facts.pop("notes", ()),
-            *precision_notes(self.precision, self.device),
-            *self._batch_invariance_notes(together),
-        )
-        seeing = [transform, self._token_digest(), self._structure, self.compute.text]
+        notes = [*facts.pop("notes", ()), *precision_notes(self.precision, self.device)]
+        alone = self.encode_texts(PROBE_TEXTS[:1])
+        kinds = {str(weight.dtype) for weight in self.model.parameters()}
+        exact = self.precision == "fp32" and not self.compute.tf32 and kinds == {"torch.float32"}
+        if np.abs(unit(together)[0] - unit(alone)[0]).max() > (BATCH_TOLERANCE if exact else COARSE_TOLERANCE):
+            notes.append("The vector of a text depends on the other texts of its batch: padding is not masked.")
+        # The tokens of a few texts reveal a changed vocabulary or cleaning.
+        tokens = {name: value.tolist() for name, value in self.tokenize(PROBE_TEXTS, "en").items()}
+        reading = f"tokens {digest_json([tokens, tokenizer_digest(self.tokenizer)])}"
+        seeing = [transform, reading, self._structure, self.compute.text]
         known = {
             "family": self.family,
             "name": self.spec.label,
@@ -209,7 +204,7 @@ class TorchEncoder(ABC):
             "precision": self.precision,
             "context_length": context_length,
             "embedding_dim": int(together.shape[1]),
-            "notes": notes,
+            "notes": tuple(notes),
         }
         card = ModelCard(**(known | self._facts | facts))
         if self._plain is not None and is_due(card):
@@ -229,49 +224,26 @@ class TorchEncoder(ABC):
         other._image, other._text = other.image_features, other.text_features
         return other
 
-    def _batch_invariance_notes(self, together: Vectors) -> list[str]:
-        """Note if the vector of a text depends on the other texts of its batch, because padding is not masked."""
-        alone = unit(self.encode_texts(PROBE_TEXTS[:1]))[0]
-        if np.abs(unit(together)[0] - alone).max() <= (BATCH_TOLERANCE if self._is_exact else COARSE_TOLERANCE):
-            return []
-        return ["The vector of a text depends on the other texts of its batch: padding is not masked."]
-
-    @property
-    def _is_exact(self) -> bool:
-        kinds = {str(weight.dtype) for weight in self.model.parameters()}
-        return self.precision == "fp32" and not self.compute.tf32 and kinds == {"torch.float32"}
-
-    def _token_digest(self) -> str:
-        """Digest the tokenizer and its output for a few texts, so that a changed vocabulary or cleaning is noticed."""
-        inputs = {name: value.tolist() for name, value in self.tokenize(PROBE_TEXTS, "en").items()}
-        return f"tokens {digest_json([inputs, tokenizer_digest(self.tokenizer)])}"
-
-    def _nothing(self) -> Vectors:
-        return np.empty((0, self.card.embedding_dim or 0), np.float32)
-
     def _run(self, tower: str, inputs: Inputs) -> Vectors:
         """Run a tower; the image tower on a CPU with the autotuner."""
         with self.compute.switched():
             if tower == "text" or self.device != "cpu" or self.compute.compile:
                 return self._forward(self.model, tower, inputs)
-            return self._autotuned(inputs)
-
-    def _autotuned(self, inputs: Inputs) -> Vectors:
-        if self._autotuner is None:
-            way = [*self.speedups, *filter(None, [self.compute.text])]
-            key = [self._facts["weights_digest"], self.precision, type(self).__name__, *way]
-            self._autotuner = CpuAutotuner(self.model, lambda model, part: self._forward(model, "image", part), key)
-        return self._autotuner.run(inputs)
+            if self._autotuner is None:
+                way = [*self.speedups, *filter(None, [self.compute.text])]
+                key = [self._facts["weights_digest"], self.precision, type(self).__name__, *way]
+                self._autotuner = CpuAutotuner(self.model, lambda model, part: self._forward(model, "image", part), key)
+            return self._autotuner.run(inputs)
 
     def _forward(self, model: torch.nn.Module, tower: str, inputs: Inputs) -> Vectors:
         import torch
 
         features = {"image": self._image, "text": self._text}[tower]
-        with torch.inference_mode(), autocast(self.precision, self.device), forward_errors(self.precision):
+        with torch.inference_mode(), forward_pass(self.precision, self.device):
             placed = {name: self._place(value) for name, value in inputs.items()}
             if self.compute.channels_last and tower == "image":
                 placed = channels_last(placed)
-            vectors = to_numpy(features(model, *placed.values()))
+            vectors = float_array(features(model, *placed.values()))
         if vectors.ndim != 2:
             raise ModelError(
                 "{label} returns an array with {ndim} axes per {tower}, not one vector.",

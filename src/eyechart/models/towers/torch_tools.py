@@ -7,11 +7,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eyechart.errors import ModelError, OutOfMemoryError, UsageError, first_line
 from eyechart.io.digests import code_digest, digest_bytes, is_user_code
@@ -110,11 +109,10 @@ def precision_notes(precision: str, device: str) -> list[str]:
     has = torch.cpu.get_capabilities()
     if has.get("architecture") != "x86_64" or any(has.get(name) for name in CPU_INSTRUCTIONS[precision]):
         return []
-    kind = "fp16" if precision == "fp16" else "bf16"
     return [
         UserMessage(
             "This CPU lacks {kind} instructions: {--precision={precision}} is emulated, slower and coarser than fp32.",
-            kind=kind,
+            kind="fp16" if precision == "fp16" else "bf16",
             precision=precision,
         )
     ]
@@ -122,10 +120,7 @@ def precision_notes(precision: str, device: str) -> list[str]:
 
 def cast(model: torch.nn.Module, precision: str) -> torch.nn.Module:
     """Convert the weights to the precision's dtype."""
-    import torch
-
-    types = {"fp16": torch.float16, "bf16": torch.bfloat16}
-    return model.to(types[precision]) if precision in types else model
+    return model.to(input_type(precision)) if precision in ("fp16", "bf16") else model
 
 
 def input_type(precision: str) -> torch.dtype:
@@ -135,24 +130,16 @@ def input_type(precision: str) -> torch.dtype:
     return {"fp16": torch.float16, "bf16": torch.bfloat16}.get(precision, torch.float32)
 
 
-def autocast(precision: str, device: str) -> AbstractContextManager[Any]:
-    """Return the context of a forward pass: autocast for ``amp``, else nothing."""
+@contextmanager
+def forward_pass(precision: str, device: str = "cpu") -> Iterator[None]:
+    """Autocast a forward pass for ``amp``, and convert torch's errors: out of memory, missing half kernels."""
     import torch
 
-    if precision != "amp":
-        return nullcontext()
     kind = device.partition(":")[0]
-    context: AbstractContextManager[Any] = torch.autocast(
-        kind, dtype=torch.float16 if kind == "cuda" else torch.bfloat16
-    )
-    return context
-
-
-@contextmanager
-def forward_errors(precision: str) -> Iterator[None]:
-    """Convert torch's errors in a forward pass: out of memory (a smaller batch may fit), missing half kernels."""
+    dtype = torch.float16 if kind == "cuda" else torch.bfloat16
     try:
-        yield
+        with torch.autocast(kind, dtype=dtype) if precision == "amp" else nullcontext():
+            yield
     except (IndexError, RuntimeError) as error:
         if OUT_OF_MEMORY.search(str(error)):
             raise OutOfMemoryError("The batch does not fit into memory ({reason}).", reason=error) from error
@@ -170,6 +157,21 @@ def forward_errors(precision: str) -> Iterator[None]:
         ) from error
 
 
+def stack_images(batch: Any, label: str) -> torch.Tensor:
+    """Build one tensor from prepared images; those of a loader are a tensor, possibly in page-locked memory."""
+    import torch
+
+    if isinstance(batch, torch.Tensor):
+        return batch
+    if len({np.shape(image) for image in batch}) > 1:
+        raise ModelError(
+            "The transform of {label} produces images of different sizes, which cannot be batched.",
+            advice="Resize and crop them to one size (do_resize), or use {--batch_size=1}.",
+            label=label,
+        )
+    return torch.from_numpy(np.ascontiguousarray(batch))
+
+
 def empty_cache() -> None:
     """Release cached GPU memory, so that a smaller batch finds a contiguous block."""
     torch = sys.modules.get("torch")
@@ -179,19 +181,18 @@ def empty_cache() -> None:
 
 def weights_digest(model: torch.nn.Module) -> str:
     """Digest all parameters and buffers by name, shape and value."""
-    import torch
-
     state = hashlib.blake2b(digest_size=16)
     for name, tensor in sorted(model.state_dict().items()):
         state.update(f"{name}{tuple(tensor.shape)}".encode())
-        plain = tensor.detach().cpu().contiguous()
-        state.update(memoryview(plain.reshape(-1).view(torch.uint8).numpy()))
+        state.update(tensor_bytes(tensor))
     return state.hexdigest()
 
 
-def to_numpy(vectors: torch.Tensor) -> NDArray[np.float32]:
-    """Convert vectors to a float32 array."""
-    return np.asarray(vectors.detach().float().cpu().numpy(), np.float32)
+def tensor_bytes(tensor: torch.Tensor) -> memoryview:
+    """Return the bytes of a tensor, without a copy where possible."""
+    import torch
+
+    return memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
 
 
 def number(scalar: torch.Tensor | float) -> float:
@@ -199,9 +200,10 @@ def number(scalar: torch.Tensor | float) -> float:
     return float(scalar) if isinstance(scalar, float) else float(scalar.detach().float().item())
 
 
-def count_parameters(model: torch.nn.Module) -> int:
-    """Count the parameters."""
-    return sum(parameter.numel() for parameter in model.parameters())
+def model_facts(model: torch.nn.Module) -> dict[str, Any]:
+    """Return the fields of a card that describe the weights: their digest and the number of parameters."""
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    return {"weights_digest": weights_digest(model), "parameters": parameters}
 
 
 def describe(transform: object) -> str:
