@@ -252,7 +252,8 @@ class MtebValues:
 
     ids: tuple[str, ...]
     values: Mapping[tuple[str, int], Floats]
-    confidence: Mapping[str, Floats]
+    confidence: Floats
+    """Shape (queries, SPREADS)."""
 
     def only(self, ids: Collection[str]) -> MtebValues:
         """Return the values of the selected queries."""
@@ -260,7 +261,7 @@ class MtebValues:
         return MtebValues(
             tuple(self.ids[i] for i in keep),
             {key: column[keep] for key, column in self.values.items()},
-            {key: column[keep] for key, column in self.confidence.items()},
+            self.confidence[keep],
         )
 
 
@@ -276,7 +277,7 @@ def of_vectors(
     return MtebValues(
         tuple(query.id for query in asked),
         {key: np.concatenate([block.values[key] for block in blocks]) for key in blocks[0].values},
-        {key: np.concatenate([block.confidence[key] for block in blocks]) for key in blocks[0].confidence},
+        np.concatenate([block.confidence for block in blocks]),
     )
 
 
@@ -295,8 +296,7 @@ def of_lists(collection: TextCollection, asked: Sequence[Document], lists: Ints,
         for (name, k), column in values.items():
             column[having] = METRICS[name](found, k)
     sure = np.array([_confidence(row[items >= 0]) for row, items in zip(single, lists, strict=True)])
-    confidence = {name: sure[:, i] for i, name in enumerate(SPREADS)}
-    return MtebValues(tuple(query.id for query in asked), values, confidence)
+    return MtebValues(tuple(query.id for query in asked), values, sure)
 
 
 def _ranks(
@@ -335,6 +335,6 @@ def mteb_scores(found: MtebValues, main: str) -> dict[str, Any]:
         f"nauc_{name}_at_{k}_{spread}": abstention_gain(sure, column)
         for (name, k), column in found.values.items()
         if name != WITHOUT_CONFIDENCE
-        for spread, sure in found.confidence.items()
+        for spread, sure in zip(SPREADS, found.confidence.T, strict=True)
     }
     return {**means, "accuracy": means["recall_at_1"], **gains, "main_score": means[main], "hf_subset": "default"}
