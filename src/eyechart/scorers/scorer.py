@@ -112,14 +112,10 @@ class Scorer:
         """The column required for scoring."""
         return self.benchmark.reference or self.hooks.reference
 
-    def columns(self, result: RuleResult) -> dict[str, object]:
-        """Columns of a result in files of scored predictions."""
-        return self.hooks.columns(result)
-
     def table(self, rows: Rows, results: Sequence[RuleResult]) -> Any:
         """Compute the benchmark's own table."""
         pairs = zip(rows, results, strict=True)
-        return self.aggregate([{**row, **result.columns, **self.columns(result)} for row, result in pairs])
+        return self.aggregate([{**row, **result.columns, **self.hooks.columns(result)} for row, result in pairs])
 
 
 def scorer_of(benchmark: QuestionBenchmark, extractor: str = "vlmeval") -> Scorer:

@@ -12,7 +12,7 @@ from eyechart import stats
 from eyechart.errors import DataError, ModelError
 from eyechart.metrics.classification import abstention_gain
 from eyechart.metrics.retrieval import METRICS, NOT_FOUND, RelevantRanks, rank_in_lists, rank_relevant, top_items
-from eyechart.metrics.retrieval_chance import CHANCE
+from eyechart.metrics.retrieval_chance import mean_chance
 from eyechart.metrics.search import Positives, dots
 from eyechart.metrics.vectors import Floats, Ints, Vectors
 from eyechart.tasks.base import counted, make_metric
@@ -175,6 +175,7 @@ def score(found: Rankings, collection: TextCollection, left_out: int, ks: Sequen
     # Queries without a document in the corpus are one unit each.
     keys: dict[object, int] = {}
     units = np.array([keys.setdefault(tuple(sorted(one.positives)) or i, len(keys)) for i, one in enumerate(judged)])
+    sizes = [(one.searched, len(one.positives), len(one.positives) + len(one.absent)) for one in judged]
     main = PRIMARY_OF_CANDIDATES if collection.candidates else PRIMARY
     metrics = {}
     for (measure, k), per_query in values.items():
@@ -182,7 +183,7 @@ def score(found: Rankings, collection: TextCollection, left_out: int, ks: Sequen
         metrics[name] = make_metric(
             float(per_query.mean()),
             stats.mean_interval(per_query, units),
-            chance=_chance(judged, measure, k),
+            chance=mean_chance(measure, sizes, k),
             n=int(units.max()) + 1,
             primary=name == main,
             mean_of=MeanOf(name, cluster="unit"),
@@ -199,13 +200,6 @@ def score(found: Rankings, collection: TextCollection, left_out: int, ks: Sequen
         ],
         details={"documents": len(collection.documents), "queries": len(judged), "main_score": main},
     )
-
-
-def _chance(judged: Sequence[JudgedQuery], name: str, k: int) -> float:
-    sizes = [(one.searched, len(one.positives), len(one.positives) + len(one.absent)) for one in judged]
-    kinds, counts = np.unique(np.array(sizes), axis=0, return_counts=True)
-    values = [CHANCE[name](int(gallery), int(found), int(total), k) for gallery, found, total in kinds]
-    return float(np.average(values, weights=counts))
 
 
 def _records(
