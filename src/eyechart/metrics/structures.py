@@ -237,12 +237,8 @@ def value_tree(value: object, name: str = "<root>") -> Node:
 
 def value_similarity(said: object, target: object) -> float:
     """Return Donut's accuracy: 1 minus the edit distance to the target over that from nothing to the target."""
-
-    def cost(node: Node) -> float:
-        return len(node.text) if node.label == "<leaf>" else 1.0
-
     whole, distance = (
-        tree_distance(value_tree(value), value_tree(target), _value_change, cost) for value in ({}, said)
+        tree_distance(value_tree(value), value_tree(target), _value_change, _value_cost) for value in ({}, said)
     )
     return max(0.0, 1 - distance / whole) if whole else float(said == target)
 
@@ -254,6 +250,10 @@ def _value_change(one: Node, two: Node) -> float:
     if any(leaves):
         return 1 + len((one if leaves[0] else two).text)
     return float(one.label != two.label)
+
+
+def _value_cost(node: Node) -> float:
+    return len(node.text) if node.label == "<leaf>" else 1.0
 
 
 # Comparison of Markdown documents as trees of headings and lines.

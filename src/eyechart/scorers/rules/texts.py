@@ -215,11 +215,11 @@ def _assumed_text(bound: BoundRule, row: Row, right: bool) -> RuleResult:
     return RuleResult((wanted[0] if bound.options.get("one") else " ".join(wanted)) if right else "", None)
 
 
-@rule(
-    assume=_assumed_text,
-    columns=lambda read: {"prediction": read.extracted, "lost": read.rule in (CUT, FAILED) and not read.extracted},
-    per_answer=False,
-)
+def _text_columns(result: RuleResult) -> dict[str, object]:
+    return {"prediction": result.extracted, "lost": result.rule in (CUT, FAILED) and not result.extracted}
+
+
+@rule(assume=_assumed_text, columns=_text_columns, per_answer=False)
 def whole_text(row: Row, text: str, *, one: bool = False) -> RuleResult:
     """Keep the text: only the whole set has a score (captions, with ``one`` reference being enough; covered texts)."""
     return RuleResult(text, None, rule="text" if text.strip() else UNDECIDED)
