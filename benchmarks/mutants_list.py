@@ -173,8 +173,8 @@ MUTANTS = [
     Mutant(
         "api: an error with a status of success is an answer",
         "api/transport.py",
-        "        if failed is not None:",
-        "        if False:",
+        "        if failed is None:",
+        "        if True:",
         "tests/api/test_limiter.py tests/end_to_end/test_hostile_server.py",
     ),
     Mutant(
@@ -209,8 +209,8 @@ MUTANTS = [
     Mutant(
         "scorers: a judge's letter is always right",
         "scorers/rules/choices.py",
-        'return RuleResult(verdict, float(verdict == as_text(row.get("answer"))), rule=JUDGE)',
-        "return RuleResult(verdict, 1.0, rule=JUDGE)",
+        '"judged": lambda _, row, verdict: _chosen(row, verdict, JUDGE),',
+        '"judged": lambda _, row, verdict: RuleResult(verdict, 1.0, rule=JUDGE),',
         VLM,
     ),
     Mutant(
@@ -223,8 +223,8 @@ MUTANTS = [
     Mutant(
         "scorers: chance of yes/no is a third",
         "scorers/rules/yes_no.py",
-        "    return 0.5\n",
-        "    return 1 / 3\n",
+        'chance=lambda _bound, _rows: 0.5,\n    judge_form="yes_no"',
+        'chance=lambda _bound, _rows: 1 / 3,\n    judge_form="yes_no"',
         VLM,
     ),
     Mutant(
@@ -272,7 +272,7 @@ MUTANTS = [
     Mutant(
         "scorers: SITE-Bench's guesses are not taken off",
         "scorers/aggregates/spatial.py",
-        "guessed = sum(1 / _count(row) for row in rows)",
+        "guessed = sum(1 / (len(options or ()) or 4) for options in lists)",
         "guessed = 0.0",
         "tests/scorers/test_choice_scores.py",
     ),

@@ -121,7 +121,9 @@ COVERED = {
     "ImageYORNDataset.evaluate": _yes_no,
     "LLaVABench.parse_score": lambda args: list(two_numbers(args["review"]) or (-1, -1)),
     "LLaVABench_score": lambda args: verdicts.llavabench(args["rows"]),
-    "MMDU.calculat_metric": lambda args: verdicts.mmdu(args["turn_scores"]),
+    "MMDU.calculat_metric": lambda args: verdicts.dialogue_grades(
+        [{"grades": turn} for turns in args["turn_scores"] for turn in turns]
+    ),
     "MMVet_acc": lambda args: verdicts.mmvet(args["rows"]),
     "MTVQADataset.evaluate": lambda args: {"result": _scored(args["rows"], "mtvqa").table},
     "MathVision.is_equal": lambda args: math_answers.math_equal(args["asw"], args["gt_asw"]),
@@ -129,7 +131,13 @@ COVERED = {
     "MathVista.post_check": _math_check(mathematics.mathvista_read, mathematics.mathvista_hit),
     "MathVista_acc": _mathvista,
     "NaturalBench.extract_answer": lambda args: naturalbench_answer(args["output"], args["type"]),
-    "NaturalBench.get_scores": lambda args: yes_no.naturalbench(args["scores"].values()),
+    "NaturalBench.get_scores": lambda args: yes_no.naturalbench_groups(
+        [
+            {"index": 4 * i + j, "extracted": group[cell]}
+            for i, group in enumerate(args["scores"].values())
+            for j, cell in enumerate(("q0_i0", "q0_i1", "q1_i0", "q1_i1"))
+        ]
+    ),
     "OCRBench.evaluate": lambda args: {"result": _scored(args["rows"], "ocrbench").table},
     "POPE_rating": lambda args: yes_no.pope(args["rows"]),
     "VCR.rough_filter": lambda args: vcr_metric.vcr_answers(args["text"]),

@@ -127,7 +127,7 @@ def test_two_columns_with_the_same_value_stay_apart():
         (yes_no.pope, [], "no rows"),
         (choices.mmvp, [{"index": i, "score": 1} for i in (0, 2, 3, 5)], "groups of 2, but that of index 0 has 1"),
         (documents.ocrbench, [{"category": "Poems", "answer": "['x']"}], "'Poems' is not a category of OCRBench"),
-        (yes_no.naturalbench, [], "no groups"),
+        (yes_no.naturalbench_groups, [], "no rows"),
     ],
 )
 def test_rows_that_cannot_be_rated_are_an_error(rate, rows, message):

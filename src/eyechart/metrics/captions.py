@@ -129,7 +129,8 @@ def score_captions(
     return {name: 100 * score for name, score in scores.items()}
 
 
-def _ngrams(tokens: Tokens, n: int) -> Counter[Ngram]:
+def ngrams(tokens: Tokens, n: int) -> Counter[Ngram]:
+    """Count the runs of n tokens."""
     return Counter(zip(*(tokens[i:] for i in range(n)), strict=False))
 
 
@@ -138,9 +139,9 @@ def bleu(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -
     guessed, correct = [0] * MAX_N, [0] * MAX_N
     for hypothesis, truths in zip(hypotheses, references, strict=True):
         for n in range(MAX_N):
-            counts, allowed = _ngrams(hypothesis, n + 1), Counter[Ngram]()
+            counts, allowed = ngrams(hypothesis, n + 1), Counter[Ngram]()
             for truth in truths:
-                allowed |= _ngrams(truth, n + 1)
+                allowed |= ngrams(truth, n + 1)
             guessed[n] += counts.total()
             correct[n] += (counts & allowed).total()
     length = sum(map(len, hypotheses))
@@ -186,12 +187,12 @@ def cider(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) 
     """Return CIDEr-D of each caption, with document frequencies over the references of these images."""
     seen: Counter[Ngram] = Counter()
     for truths in references:
-        seen.update({ngram for truth in truths for n in range(MAX_N) for ngram in _ngrams(truth, n + 1)})
+        seen.update({ngram for truth in truths for n in range(MAX_N) for ngram in ngrams(truth, n + 1)})
     images = math.log(len(references))
 
     def weigh(tokens: Tokens) -> list[dict[Ngram, float]]:
         return [
-            {ngram: count * (images - math.log(max(1, seen[ngram]))) for ngram, count in _ngrams(tokens, n + 1).items()}
+            {ngram: count * (images - math.log(max(1, seen[ngram]))) for ngram, count in ngrams(tokens, n + 1).items()}
             for n in range(MAX_N)
         ]
 

@@ -246,21 +246,16 @@ def likelihoods(images: Vectors, classes: Vectors, labels: Ints, scale: float, b
         logits = scale * (images[rows] @ columns).astype(np.float64) + (bias or 0.0)
         truth = np.zeros(logits.shape)
         truth[np.arange(len(truth)), labels[rows]] = 1
-        chances, out.nll[rows] = _softmax(logits, truth) if bias is None else _sigmoid(logits, truth)
+        if bias is None:
+            logs = logits - logits.max(axis=1, keepdims=True)
+            logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+            chances, out.nll[rows] = np.exp(logs), -(logs * truth).sum(axis=1)
+        else:
+            chances = np.exp(-np.logaddexp(0, -logits))
+            out.nll[rows] = np.logaddexp(0, np.where(truth > 0, -logits, logits)).sum(axis=1)
         out.confidence[rows] = chances.max(axis=1)
         out.brier[rows] = np.sum((chances - truth) ** 2, axis=1)
     return out
-
-
-def _softmax(logits: Floats, truth: Floats) -> tuple[Floats, Floats]:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    logs = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return np.exp(logs), -(logs * truth).sum(axis=1)
-
-
-def _sigmoid(logits: Floats, truth: Floats) -> tuple[Floats, Floats]:
-    chances = np.exp(-np.logaddexp(0, -logits))
-    return chances, np.logaddexp(0, np.where(truth > 0, -logits, logits)).sum(axis=1)
 
 
 def expected_calibration_error(confidence: Floats, correct: Flags, bins: int = BINS) -> float:

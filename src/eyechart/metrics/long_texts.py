@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 
 from eyechart.errors import MissingExtraError, import_extra
 from eyechart.metrics.answers import likeness
+from eyechart.metrics.captions import ngrams
 from eyechart.metrics.cell_values import as_text
 
 EXTRA = "ocr"
@@ -76,11 +76,11 @@ def bleu(said: Words, wanted: Words) -> float:
     """Return BLEU of one text without smoothing: 0 unless n-grams of every length up to four are shared."""
     logs = 0.0
     for n in range(1, 5):
-        runs, right = (Counter(zip(*(words[i:] for i in range(n)), strict=False)) for words in (said, wanted))
-        shared = sum((runs & right).values())
+        runs, right = ngrams(said, n), ngrams(wanted, n)
+        shared = (runs & right).total()
         if not shared:
             return 0.0
-        logs += math.log(shared / sum(runs.values())) / 4
+        logs += math.log(shared / runs.total()) / 4
     return math.exp(logs + min(0.0, 1 - len(wanted) / len(said)))
 
 

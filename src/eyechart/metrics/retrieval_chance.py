@@ -9,6 +9,7 @@ from fractions import Fraction
 from math import comb
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from eyechart.metrics.vectors import Ints
 
@@ -62,6 +63,13 @@ CHANCE: dict[str, Callable[[int, int, int, int], float]] = {
 }
 """Expected value of each metric, as functions of the gallery's size, the relevant documents in it, the relevant
 documents in total, and k."""
+
+
+def mean_chance(name: str, sizes: ArrayLike, k: int) -> float:
+    """Average the chance level of a metric over queries, given a row of the three sizes for each of them."""
+    kinds, counts = np.unique(np.asarray(sizes), axis=0, return_counts=True)
+    levels = [CHANCE[name](gallery, found, total, k) for gallery, found, total in kinds.tolist()]
+    return float(np.average(levels, weights=counts))
 
 
 # Chance level and upper bound of recall between images and captions when captions repeat.

@@ -142,11 +142,11 @@ class RuleHooks:
     """Interprets a verdict; None: the judge form's default (`eyechart.scorers.scorer.POLICIES`)."""
     columns: Callable[[RuleResult], dict[str, object]] = attrgetter("columns")
     """Columns of a result in files of scored predictions; tables also get ``extracted`` and ``score``."""
-    chance: Callable[[BoundRule, Rows], float | None] | None = None
+    chance: Callable[[BoundRule, Rows], float | None] = lambda _bound, _rows: None
     """The accuracy of guessing, if meaningful."""
-    notices: Callable[[BoundRule, Rows], list[Notice]] | None = None
+    notices: Callable[[BoundRule, Rows], list[Notice]] = lambda _bound, _rows: []
     """Notices about these rows."""
-    names: Callable[[BoundRule], tuple[str, ...]] | None = None
+    names: Callable[[BoundRule], tuple[str, ...]] = lambda _: ()
     """Further names of the mean over questions, in addition to accuracy."""
     judge_form: str = ""
     """The default judge form; empty: no judge."""

@@ -38,6 +38,7 @@ RULES = Registry("rules", "rule", {})
 SCORERS = Registry("scorers", "scorer", {})
 """Functions (benchmark, extractor) -> `Scorer` of other packages, from the entry point group ``eyechart.scorers``."""
 _OURS = ("rules.", "aggregates.")
+Unit = Callable[[Row], Hashable]
 
 
 @dataclass(frozen=True)
@@ -111,14 +112,10 @@ class Scorer:
         """The column required for scoring."""
         return self.benchmark.reference or self.hooks.reference
 
-    def columns(self, result: RuleResult) -> dict[str, object]:
-        """Columns of a result in files of scored predictions."""
-        return self.hooks.columns(result)
-
     def table(self, rows: Rows, results: Sequence[RuleResult]) -> Any:
         """Compute the benchmark's own table."""
         pairs = zip(rows, results, strict=True)
-        return self.aggregate([{**row, **result.columns, **self.columns(result)} for row, result in pairs])
+        return self.aggregate([{**row, **result.columns, **self.hooks.columns(result)} for row, result in pairs])
 
 
 def scorer_of(benchmark: QuestionBenchmark, extractor: str = "vlmeval") -> Scorer:
@@ -142,16 +139,11 @@ def scorer_of(benchmark: QuestionBenchmark, extractor: str = "vlmeval") -> Score
     reports = getattr(aggregate, "reports", Reports())
     form = benchmark.judge_form or hooks.judge_form
     policy = POLICIES[form]
-    by_unit = _UnitScores(policy, reports.unit)
 
     def prepare(row: Row) -> list[dict[str, object]]:
         if reports.unit is not None:
             reports.unit(row)  # raises for a row that belongs to no question
         return hooks.prepare(bound, row)
-
-    def notices(rows: Rows) -> list[Notice]:
-        own = hooks.notices(bound, rows) if hooks.notices else []
-        return [*own, *(reports.notices(rows) if reports.notices else [])]
 
     return Scorer(
         benchmark,
@@ -163,14 +155,14 @@ def scorer_of(benchmark: QuestionBenchmark, extractor: str = "vlmeval") -> Score
         judged=partial(hooks.judged or policy.take, bound),
         assume=bound.assume,
         aggregate=partial(aggregate, **options),
-        worth_judging=by_unit.worth_judging,
-        units=by_unit.units,
-        chance=reports.chance or (partial(hooks.chance, bound) if hooks.chance else lambda _: None),
-        notices=notices,
+        worth_judging=partial(_worth_judging, policy, reports.unit),
+        units=partial(_units, reports.unit),
+        chance=reports.chance or partial(hooks.chance, bound),
+        notices=lambda rows: [*hooks.notices(bound, rows), *reports.notices(rows)],
         numbers=pick(primary) if primary else reports.numbers,
         points=benchmark.points or reports.points,
         primary=primary or reports.primary,
-        names=hooks.names(bound) if hooks.names else (),
+        names=hooks.names(bound),
     )
 
 
@@ -199,29 +191,23 @@ def load_function(name: str) -> Callable[..., Any]:
     return found
 
 
-@dataclass(frozen=True)
-class _UnitScores:
-    """Scores of questions: of single rows, or of groups of rows that an aggregate counts as one question."""
+def _worth_judging(policy: JudgePolicy, unit: Unit | None, rows: Rows, results: Sequence[RuleResult]) -> list[int]:
+    """Positions of the answers for the judge, without questions that are wrong already."""
+    wanted = [i for i, result in enumerate(results) if policy.wants(result)]
+    if unit is None:
+        return wanted
+    pairs = zip(rows, results, strict=True)
+    lost = {unit(row) for row, result in pairs if result.rule != UNDECIDED and result.score == 0}
+    return [i for i in wanted if unit(rows[i]) not in lost]
 
-    policy: JudgePolicy
-    unit: Callable[[Row], Hashable] | None
 
-    def worth_judging(self, rows: Rows, results: Sequence[RuleResult]) -> list[int]:
-        """Positions of the answers for the judge, without questions that are wrong already."""
-        wanted = [i for i, result in enumerate(results) if self.policy.wants(result)]
-        if self.unit is None:
-            return wanted
-        pairs = zip(rows, results, strict=True)
-        lost = {self.unit(row) for row, result in pairs if result.rule != UNDECIDED and result.score == 0}
-        return [i for i in wanted if self.unit(rows[i]) not in lost]
-
-    def units(self, rows: Rows, results: Sequence[RuleResult]) -> dict[str, float]:
-        """The independent questions by index, with their scores."""
-        pairs = zip(rows, results, strict=True)
-        if self.unit is None:
-            return {as_text(row["index"]): result.score for row, result in pairs if result.score is not None}
-        scored = [{**row, "score": result.score} for row, result in pairs]
-        return {str(unit): all_right(members) for unit, members in grouped(scored, self.unit).items()}
+def _units(unit: Unit | None, rows: Rows, results: Sequence[RuleResult]) -> dict[str, float]:
+    """The independent questions by index, with their scores: single rows, or the rows that share a unit."""
+    pairs = zip(rows, results, strict=True)
+    if unit is None:
+        return {as_text(row["index"]): result.score for row, result in pairs if result.score is not None}
+    scored = [{**row, "score": result.score} for row, result in pairs]
+    return {str(name): all_right(members) for name, members in grouped(scored, unit).items()}
 
 
 def _composite(benchmark: QuestionBenchmark, extractor: str) -> Scorer:

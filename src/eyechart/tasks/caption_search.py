@@ -11,7 +11,7 @@ import numpy as np
 
 from eyechart import stats
 from eyechart.metrics.retrieval import METRICS, Ranks, rank_both_ways, rank_positives, rank_relevant, top_items
-from eyechart.metrics.retrieval_chance import CHANCE, best_image_recall, best_text_recall, chance_text_recall
+from eyechart.metrics.retrieval_chance import best_image_recall, best_text_recall, chance_text_recall, mean_chance
 from eyechart.metrics.search import Positives
 from eyechart.metrics.vectors import Floats, Ints, Vectors
 from eyechart.tasks.base import Prediction, make_metric
@@ -209,9 +209,8 @@ def _mean(way: Direction, values: Floats) -> Metric:
 
 
 def _chance(way: Direction, name: str, k: int) -> float:
-    counts, times = np.unique(way.positives.counts(), return_counts=True)
-    levels = [CHANCE[name](len(way.gallery), int(right), int(right), k) for right in counts]
-    return float(np.average(levels, weights=times))
+    counts = way.positives.counts()
+    return mean_chance(name, np.column_stack([np.full(len(counts), len(way.gallery)), counts, counts]), k)
 
 
 def _with_best(metric: Metric, best: float) -> Metric:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -87,23 +87,25 @@ class ImageCaptionSelection(Task):
         """Score every question in both directions."""
         need_samples(prediction)
         answers = [_answer(*question) for question in _questions(prediction)]
+        names = ["image_acc", "text_acc", "acc"]
+        if any(answer.get("wanted", 0) > 1 for answer in answers):  # with one right image it equals the accuracy
+            names += ["jaccard_score", *SIZES]
         metrics: dict[str, Metric] = {}
-        for name in ("image_acc", "text_acc", "acc"):
+        for name in names:
             judged = [answer for answer in answers if name in answer]
             if judged:
-                hits = sum(answer[name] for answer in judged)
+                values = [answer[name] for answer in judged]
                 levels = [answer["chance"].get(name) for answer in judged]
+                is_share = name.endswith("acc")
                 metrics[name] = make_metric(
-                    hits / len(judged),
-                    stats.proportion(hits, len(judged)),
+                    float(np.mean(values)),
+                    stats.proportion(sum(values), len(values)) if is_share else stats.mean_interval(values),
                     chance=float(np.mean(levels)) if None not in levels else None,
                     n=len(judged),
                     primary=name == "acc",
                     mean_of=MeanOf(name),
                 )
         facts: dict[str, Fact] = {name: 1.0 for name in ("image_acc", "text_acc") if name not in metrics}
-        if any(answer.get("wanted", 0) > 1 for answer in answers):  # with one right image it equals the accuracy
-            metrics |= _jaccards(answers)
         tied = sum(answer["tied"] for answer in answers)
         ties = "{n} questions are wrong only because of a tie; ties never count as right."
         alone = "{name} is always 1: no question has a choice in this direction."
@@ -175,23 +177,7 @@ def _answer(question: str, scores: Vectors, right: NDArray[np.bool_]) -> dict[st
         own = right[:, 0]
         index = jaccard(scores[:, 0], own)
         answer |= {"jaccard_score": index, "candidates": len(own), "wanted": int(own.sum())}
-        answer |= {name: index for name, sizes in SIZES.items() if len(own) in sizes}
-        chance["jaccard_score"] = chance_jaccard(len(own), int(own.sum()))
+        names = ["jaccard_score", *(name for name, sizes in SIZES.items() if len(own) in sizes)]
+        answer |= dict.fromkeys(names, index)
+        chance |= dict.fromkeys(names, chance_jaccard(len(own), int(own.sum())))
     return answer | {"scores": [[round(float(score), 6) for score in row] for row in scores]}
-
-
-def _jaccards(answers: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
-    """Average the Jaccard index over all questions that have one, and over those of DataComp's sizes."""
-    metrics = {}
-    for name in ("jaccard_score", *SIZES):
-        judged = [answer for answer in answers if name in answer]
-        if judged:
-            values = [answer[name] for answer in judged]
-            metrics[name] = make_metric(
-                float(np.mean(values)),
-                stats.mean_interval(values),
-                chance=float(np.mean([answer["chance"]["jaccard_score"] for answer in judged])),
-                n=len(values),
-                mean_of=MeanOf(name),
-            )
-    return metrics

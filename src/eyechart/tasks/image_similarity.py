@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +79,10 @@ class Clustering(Task):
             float(np.mean([measure(other) for other in shuffled]))
             for measure in (normalised_mutual_information, cluster_accuracy)
         )
+        # Each cluster stands for the class it is matched with, if any.
+        clusters, classes = np.unique(prediction.clusters), np.unique(labels)
+        matched = zip(*best_matching(table), strict=True)
+        stands_for = {int(clusters[row]): int(classes[column]) for row, column in matched}
         return Outcome(
             metrics={
                 "nmi": Metric(normalised_mutual_information(table), chance=nmi_chance, n=n, primary=True),
@@ -92,28 +95,19 @@ class Clustering(Task):
                     mean_of=MeanOf("correct"),
                 ),
             },
-            records=_records(prediction, labels, table),
+            records=[
+                {
+                    "id": entry.id,
+                    "label": entry.label,
+                    "cluster": int(cluster),
+                    "prediction": stands_for.get(int(cluster)),
+                    "correct": stands_for.get(int(cluster)) == entry.label,
+                }
+                for entry, cluster in zip(prediction.entries, prediction.clusters, strict=True)
+            ],
             notices=prediction.notices,
             details={"clusters": int(table.shape[0]), "inertia": prediction.inertia},
         )
-
-
-def _records(
-    prediction: ClusteringPrediction, labels: NDArray[np.int64], table: NDArray[np.int64]
-) -> list[dict[str, Any]]:
-    """Return for each sample the class matched with its cluster, if any."""
-    clusters, classes = np.unique(prediction.clusters), np.unique(labels)
-    stands_for = {int(clusters[row]): int(classes[column]) for row, column in zip(*best_matching(table), strict=True)}
-    return [
-        {
-            "id": entry.id,
-            "label": entry.label,
-            "cluster": int(cluster),
-            "prediction": stands_for.get(int(cluster)),
-            "correct": stands_for.get(int(cluster)) == entry.label,
-        }
-        for entry, cluster in zip(prediction.entries, prediction.clusters, strict=True)
-    ]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -22,7 +22,7 @@ from eyechart.metrics.cell_values import Row, as_text
 from eyechart.scorers import scorer_of
 from eyechart.scorers.judging import load_prompts
 from eyechart.scorers.rule import FAILED
-from eyechart.scorers.scoring import ScoredRows, check_scoring
+from eyechart.scorers.scoring import check_scoring
 from eyechart.settings.tasks import QuestionTaskSettings
 from eyechart.tasks.base import Prediction, Task, TaskContext, counted
 from eyechart.tasks.question_judges import (
@@ -43,24 +43,19 @@ from eyechart.types import DatasetInfo, Metric, ModelSpec, Notice, Outcome, Role
 class QuestionPrediction(Prediction):
     """The answers to all questions, read and judged."""
 
-    runs: tuple[ScoredRows, ...] = ()
-    """One set of scores per repeat; empty if nothing is scored here."""
-    clusters: Mapping[str, str] = field(default_factory=dict)
-    """What dependent questions share (their images), by sample id."""
+    scores: QuestionScores | None = None
+    """None if nothing is scored here."""
     answered: tuple[Mapping[str, Any], ...] = ()
     """The rows of the first repeat, if the dataset's own class scores them."""
     returned: tuple[Any, ...] = ()
     """The class's return value for each repeat."""
-    people: Mapping[str, float] = field(default_factory=dict)
-    """Human verdicts on answers of the first repeat, by index."""
-    spent: Mapping[str, Any] = field(default_factory=dict)
-    """Usage of the model and the judges."""
 
     def only(self, keep: NDArray[np.int64]) -> Self:
         """Return the prediction for some samples."""
         entries = tuple(self.entries[i] for i in keep)
         kept = {entry.id for entry in entries}
-        return replace(self, entries=entries, failures=(), runs=tuple(run.only(kept) for run in self.runs))
+        scores = self.scores and replace(self.scores, runs=[run.only(kept) for run in self.scores.runs])
+        return replace(self, entries=entries, failures=(), scores=scores)
 
 
 class QuestionAnswering(Task):
@@ -152,7 +147,6 @@ class QuestionAnswering(Task):
             info=context.info,
             entries=tuple(manifest.entries),
             failures=tuple({failure.id: failure for failure in failures}.values()),
-            clusters=_clusters(manifest, runs[0]),
             notices=(*dataset.table.notices, *about_answers, *_answer_notices(runs)),
             counts={"unreadable": 0, "repeats": len(runs)},
         )
@@ -166,32 +160,26 @@ class QuestionAnswering(Task):
         scored, notices = score_runs(runs, benchmark, judges, settings, context.on_error)
         answers = {as_text(row["index"]): as_text(row.get("prediction")) for row in scored[0].rows}
         unread = sum(rule != FAILED for run in scored for rule in run.lost.values())
-        return replace(
-            prediction,
-            runs=tuple(scored),
+        scores = QuestionScores(
+            scored,
+            _clusters(manifest, runs[0]),
             notices=(*notices, *prediction.notices),
             people=read_verdicts(settings.human_verdicts, answers),
             spent=_spent(context, settings, runs, judges),
-            counts={"unreadable": math.ceil(unread / len(runs)), "repeats": len(runs)},
         )
+        counts = {"unreadable": math.ceil(unread / len(runs)), "repeats": len(runs)}
+        return replace(prediction, scores=scores, counts=counts)
 
     def score(self, prediction: QuestionPrediction, settings: QuestionTaskSettings) -> Outcome:
         """Compute accuracy with its interval, the benchmark's own numbers, and a record per question."""
-        if settings.mode == "infer":
-            asked = len(prediction.entries)
-            answered = Metric(1 - len(prediction.failures) / asked, n=asked, primary=True)
-            return Outcome({"answered": answered}, [], prediction.notices)
+        if prediction.scores is not None:
+            return replace(prediction.scores, by_category=settings.metrics == "full").outcome()
         if prediction.returned:
             decided_by = f"{_benchmark(prediction.info, settings).dataset_class}.evaluate"
             return user_outcome(prediction.returned, prediction.answered, decided_by, prediction.notices)
-        return QuestionScores(
-            prediction.runs,
-            prediction.clusters,
-            settings.metrics == "full",
-            prediction.notices,
-            prediction.people,
-            prediction.spent,
-        ).outcome()
+        asked = len(prediction.entries)  # mode infer
+        answered = Metric(1 - len(prediction.failures) / asked, n=asked, primary=True)
+        return Outcome({"answered": answered}, [], prediction.notices)
 
 
 def _benchmark(info: DatasetInfo, settings: QuestionTaskSettings) -> QuestionBenchmark:

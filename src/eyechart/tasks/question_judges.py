@@ -177,40 +177,31 @@ def read_verdicts(path: str, answers: Mapping[str, str]) -> dict[str, float]:
     for row in table.rows:
         index = as_text(row["index"])
         index = index if index in answers else index.removesuffix(".0")
+        where = {"path": path, "index": index}
         if index not in answers:
-            raise DataError("{path}: the run has no question with index {index!r}.", path=path, index=index)
+            raise DataError("{path}: the run has no question with index {index!r}.", **where)
         if index in found:
             raise DataError(
-                "{path}: index {index!r} has two verdicts.",
-                advice="Write one verdict per answer.",
-                path=path,
-                index=index,
+                "{path}: index {index!r} has two verdicts.", advice="Write one verdict per answer.", **where
             )
         judged = row.get("prediction")
         if judged is not None and as_text(judged).strip() != answers[index].strip():
             raise DataError(
-                "{path}: the verdict on index {index!r} is about a different answer than this run's.",
-                path=path,
-                index=index,
+                "{path}: the verdict on index {index!r} is about a different answer than this run's.", **where
             )
-        found[index] = _grade(path, index, row["correct"])
+        found[index] = _grade(row["correct"], where)
     return found
 
 
-def _grade(path: str, index: str, cell: object) -> float:
+def _grade(cell: object, where: Mapping[str, str]) -> float:
     word = as_text(cell).strip().lower()
     try:
         grade = _WORDS[word] if word in _WORDS else as_score(cell)
     except ValueError:
         grade = math.nan
     if not 0 <= grade <= 1:
-        raise DataError(
-            "{path}: index {index!r}: {grade} is not a verdict.",
-            advice="Write 1, 0, or a grade in between.",
-            path=path,
-            index=index,
-            grade=word,
-        )
+        advice = "Write 1, 0, or a grade in between."
+        raise DataError("{path}: index {index!r}: {grade} is not a verdict.", advice=advice, grade=word, **where)
     return grade
 
 

@@ -175,7 +175,21 @@ class QuestionScores:
 
     def outcome(self) -> Outcome:
         """Assemble the outcome; records and the table in the details are those of the first repeat."""
-        return Outcome(self.metrics(), list(self.records()), [*self.notices, *self._notices()], self.details())
+        first, differing = self.first, self.first.disagreement
+        undecided = self.lost.get(UNDECIDED, 0) if first.scorer.form else 0
+        unread = "{n} verdicts of the judge {decided_by} could not be read: these answers count as wrong."
+        judgeable = "{n} answers could not be read by rule and count as wrong; a judge could read them."
+        differently = "The extractor {other!r} reads {n} of {count} answers differently."
+        fields = {"other": differing.get("other"), "count": len(first.rows)}
+        notices = [
+            *self.notices,
+            *counted("unreadable_verdicts", self.lost.get(UNREADABLE, 0), unread, decided_by=first.decided_by),
+            *first.scorer.notices(first.rows),
+            *first.left_out,
+            *counted("undecided_answers", undecided, judgeable),
+            *counted("extractors_disagree", differing.get("differ", 0), differently, **fields),
+        ]
+        return Outcome(self.metrics(), list(self.records()), notices, self.details())
 
     def metrics(self) -> dict[str, Metric]:
         """The numbers, each with its worst and best case over the unreadable answers."""
@@ -298,29 +312,3 @@ class QuestionScores:
     def _numbers(self, runs: Sequence[ScoredRows]) -> dict[str, float]:
         own = replace(self, runs=runs, by_category=False)
         return {name: metric.value for name, metric in own._metrics().items()}
-
-    def _notices(self) -> list[Notice]:
-        first = self.first
-        undecided = self.lost.get(UNDECIDED, 0) if first.scorer.form else 0
-        return [
-            *counted(
-                "unreadable_verdicts",
-                self.lost.get(UNREADABLE, 0),
-                "{n} verdicts of the judge {decided_by} could not be read: these answers count as wrong.",
-                decided_by=first.decided_by,
-            ),
-            *first.scorer.notices(first.rows),
-            *first.left_out,
-            *counted(
-                "undecided_answers",
-                undecided,
-                "{n} answers could not be read by rule and count as wrong; a judge could read them.",
-            ),
-            *counted(
-                "extractors_disagree",
-                first.disagreement.get("differ", 0),
-                "The extractor {other!r} reads {n} of {count} answers differently.",
-                other=first.disagreement.get("other"),
-                count=len(first.rows),
-            ),
-        ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from eyechart import stats
 from eyechart.errors import DataError, ModelError
 from eyechart.metrics.classification import abstention_gain
 from eyechart.metrics.retrieval import METRICS, NOT_FOUND, RelevantRanks, rank_in_lists, rank_relevant, top_items
-from eyechart.metrics.retrieval_chance import CHANCE
+from eyechart.metrics.retrieval_chance import mean_chance
 from eyechart.metrics.search import Positives, dots
 from eyechart.metrics.vectors import Floats, Ints, Vectors
 from eyechart.tasks.base import counted, make_metric
@@ -26,35 +26,23 @@ SHOWN = 5
 TIES = "{n} queries tie with a wrong answer; ties count against the right one."
 
 
-@dataclass(frozen=True)
-class JudgedQueries:
-    """The scored queries with their relevant documents."""
+class JudgedQuery(NamedTuple):
+    """A scored query with its relevant documents."""
 
-    queries: tuple[Document, ...]
-    positives: tuple[Mapping[int, float], ...]
-    """For each query, the positions of its relevant documents and their relevance."""
-    absent: tuple[tuple[float, ...], ...]
-    """For each query, the relevance of documents missing from the corpus."""
-    searched: tuple[int, ...]
-    """For each query, the number of documents searched: all, or its candidates."""
-    left_out: tuple[str, ...] = ()
-    """Ids of queries without a relevant document."""
-
-    def only(self, keep: Ints) -> JudgedQueries:
-        """Return the queries at positions ``keep``."""
-        return JudgedQueries(
-            queries=tuple(self.queries[i] for i in keep),
-            positives=tuple(self.positives[i] for i in keep),
-            absent=tuple(self.absent[i] for i in keep),
-            searched=tuple(self.searched[i] for i in keep),
-        )
+    query: Document
+    positives: Mapping[int, float]
+    """Positions of its relevant documents, and their relevance."""
+    absent: tuple[float, ...]
+    """Relevance of the documents missing from the corpus."""
+    searched: int
+    """Number of documents searched: all, or its candidates."""
 
 
 @dataclass(frozen=True)
 class Rankings:
     """The ranking of each query: its best documents, best first, and the ranks of the relevant ones."""
 
-    judged: JudgedQueries
+    judged: Sequence[JudgedQuery]
     relevant: RelevantRanks
     top: Ints
     """Shape (queries, SHOWN): positions of documents, -1 for none."""
@@ -67,36 +55,32 @@ class Rankings:
         place = np.searchsorted(keep, query[rows])
         ranks, gains = relevant.ranks[rows], relevant.gains[rows]
         found = RelevantRanks.from_rows(place, ranks, gains, relevant.tied[keep])
-        return Rankings(self.judged.only(keep), found, self.top[keep])
+        return Rankings([self.judged[i] for i in keep], found, self.top[keep])
 
 
-def judged_queries(collection: TextCollection, ids: Collection[str] | None = None) -> JudgedQueries:
-    """Collect the scored queries, optionally only those with the given ids.
+def judged_queries(
+    collection: TextCollection, ids: Collection[str] | None = None
+) -> tuple[list[JudgedQuery], tuple[str, ...]]:
+    """Collect the scored queries, optionally only those with the given ids, and the ids of those left out.
 
     Raises:
         DataError: If no query has a relevant document.
     """
     everywhere = {document.id: i for i, document in enumerate(collection.documents)}
-    kept: list[Document] = []
-    searched: list[int] = []
-    positives: list[dict[int, float]] = []
-    absent: list[tuple[float, ...]] = []
-    left_out: list[str] = []
+    judged: list[JudgedQuery] = []
     chosen = [query for query in collection.queries if ids is None or query.id in ids]
     for query in chosen:
         relevant = {name: gain for name, gain in collection.relevance.get(query.id, {}).items() if gain > 0}
         if relevant:
             named = collection.candidates.get(query.id)
             position = everywhere if named is None else {name: everywhere[name] for name in named}
-            kept.append(query)
-            searched.append(len(position))
-            positives.append({position[name]: gain for name, gain in relevant.items() if name in position})
-            absent.append(tuple(gain for name, gain in relevant.items() if name not in position))
-        else:
-            left_out.append(query.id)
-    if not kept:
+            found = {position[name]: gain for name, gain in relevant.items() if name in position}
+            absent = tuple(gain for name, gain in relevant.items() if name not in position)
+            judged.append(JudgedQuery(query, found, absent, len(position)))
+    if not judged:
         raise DataError("None of the {n} queries has a relevant document.", advice="Check the qrels.", n=len(chosen))
-    return JudgedQueries(tuple(kept), tuple(positives), tuple(absent), tuple(searched), tuple(left_out))
+    kept = {one.query.id for one in judged}
+    return judged, tuple(query.id for query in chosen if query.id not in kept)
 
 
 def is_cosine(similarity: str) -> bool:
@@ -114,7 +98,7 @@ def is_cosine(similarity: str) -> bool:
     return similarity == "cosine"
 
 
-def rank_all(judged: JudgedQueries, queries: Vectors, documents: Vectors) -> Rankings:
+def rank_all(judged: Sequence[JudgedQuery], queries: Vectors, documents: Vectors) -> Rankings:
     """Rank the whole corpus by dot product, including a document with the query's own id.
 
     Args:
@@ -128,7 +112,7 @@ def rank_all(judged: JudgedQueries, queries: Vectors, documents: Vectors) -> Ran
     return Rankings(judged, _with_absent(judged, relevant, chosen), items)
 
 
-def rank_lists(judged: JudgedQueries, items: Ints, scores: Floats) -> Rankings:
+def rank_lists(judged: Sequence[JudgedQuery], items: Ints, scores: Floats) -> Rankings:
     """Rank shortlists by a reranker's scores; other documents count as not retrieved."""
     positives, gains, chosen = _flat(judged)
     relevant = rank_in_lists(items[chosen], scores[chosen], positives, gains) if len(chosen) else None
@@ -136,22 +120,22 @@ def rank_lists(judged: JudgedQueries, items: Ints, scores: Floats) -> Rankings:
     return Rankings(judged, _with_absent(judged, relevant, chosen), np.take_along_axis(items, order, axis=1))
 
 
-def _flat(judged: JudgedQueries) -> tuple[Positives, Floats, Ints]:
+def _flat(judged: Sequence[JudgedQuery]) -> tuple[Positives, Floats, Ints]:
     """Concatenate the relevant documents of the queries that have one in the corpus; also return these queries."""
-    chosen = np.array([i for i, found in enumerate(judged.positives) if found], np.int64)
-    found = [judged.positives[i] for i in chosen]
+    chosen = np.array([i for i, one in enumerate(judged) if one.positives], np.int64)
+    found = [judged[i].positives for i in chosen]
     items = np.array([item for one in found for item in one], np.int64)
     gains = np.array([gain for one in found for gain in one.values()], np.float64)
     starts = np.concatenate([[0], np.cumsum([len(one) for one in found])[:-1]]).astype(np.int64)
     return Positives(items, starts[: len(found)]), gains, chosen
 
 
-def _with_absent(judged: JudgedQueries, relevant: RelevantRanks | None, chosen: Ints) -> RelevantRanks:
+def _with_absent(judged: Sequence[JudgedQuery], relevant: RelevantRanks | None, chosen: Ints) -> RelevantRanks:
     """Add the relevant documents that are missing from the corpus."""
-    query = np.repeat(np.arange(len(judged.absent)), [len(gains) for gains in judged.absent])
-    gains = np.array([gain for one in judged.absent for gain in one], np.float64)
+    query = np.repeat(np.arange(len(judged)), [len(one.absent) for one in judged])
+    gains = np.array([gain for one in judged for gain in one.absent], np.float64)
     ranks = np.full(len(query), NOT_FOUND)
-    tied = np.zeros(len(judged.queries), bool)
+    tied = np.zeros(len(judged), bool)
     if relevant is not None:
         query = np.concatenate([np.repeat(chosen, relevant.counts), query])
         ranks = np.concatenate([relevant.ranks, ranks])
@@ -180,17 +164,18 @@ def score_lists(lists: Ints, queries: Vectors, documents: Vectors) -> Floats:
     return scores
 
 
-def score(found: Rankings, collection: TextCollection, ks: Sequence[int] = KS) -> Outcome:
+def score(found: Rankings, collection: TextCollection, left_out: int, ks: Sequence[int] = KS) -> Outcome:
     """Compute ndcg, map, mrr, recall, precision and hit_rate at each k, under MTEB's names: ``ndcg_at_10``.
 
     Conventions: `eyechart.metrics.retrieval`. Queries with the same relevant documents (the texts of one image) form
-    one independent unit for the intervals.
+    one independent unit for the intervals. ``left_out`` queries have no relevant document.
     """
     judged = found.judged
     values = {(name, k): metric(found.relevant, k) for name, metric in METRICS.items() for k in ks}
     # Queries without a document in the corpus are one unit each.
     keys: dict[object, int] = {}
-    units = np.array([keys.setdefault(tuple(sorted(one)) or i, len(keys)) for i, one in enumerate(judged.positives)])
+    units = np.array([keys.setdefault(tuple(sorted(one.positives)) or i, len(keys)) for i, one in enumerate(judged)])
+    sizes = [(one.searched, len(one.positives), len(one.positives) + len(one.absent)) for one in judged]
     main = PRIMARY_OF_CANDIDATES if collection.candidates else PRIMARY
     metrics = {}
     for (measure, k), per_query in values.items():
@@ -198,33 +183,23 @@ def score(found: Rankings, collection: TextCollection, ks: Sequence[int] = KS) -
         metrics[name] = make_metric(
             float(per_query.mean()),
             stats.mean_interval(per_query, units),
-            chance=_chance(judged, measure, k),
+            chance=mean_chance(measure, sizes, k),
             n=int(units.max()) + 1,
             primary=name == main,
             mean_of=MeanOf(name, cluster="unit"),
         )
-    left_out = "{n} queries have no relevant document and are left out."
+    irrelevant = "{n} queries have no relevant document and are left out."
     absent = "{n} relevant documents are not in the corpus and count as not found."
     return Outcome(
         metrics=metrics,
         records=list(_records(found, collection, values, units)),
         notices=[
-            *counted("queries_without_relevant", len(judged.left_out), left_out),
-            *counted("absent_documents", sum(map(len, judged.absent)), absent),
+            *counted("queries_without_relevant", left_out, irrelevant),
+            *counted("absent_documents", sum(len(one.absent) for one in judged), absent),
             *counted("ties", int(found.relevant.tied.sum()), TIES),
         ],
-        details={"documents": len(collection.documents), "queries": len(judged.queries), "main_score": main},
+        details={"documents": len(collection.documents), "queries": len(judged), "main_score": main},
     )
-
-
-def _chance(judged: JudgedQueries, name: str, k: int) -> float:
-    sizes = [
-        (gallery, len(found), len(found) + len(lost))
-        for gallery, found, lost in zip(judged.searched, judged.positives, judged.absent, strict=True)
-    ]
-    kinds, counts = np.unique(np.array(sizes), axis=0, return_counts=True)
-    values = [CHANCE[name](int(gallery), int(found), int(total), k) for gallery, found, total in kinds]
-    return float(np.average(values, weights=counts))
 
 
 def _records(
@@ -232,7 +207,7 @@ def _records(
 ) -> Iterator[dict[str, Any]]:
     names = [document.id for document in collection.documents]
     best = found.relevant.best
-    for i, query in enumerate(found.judged.queries):
+    for i, (query, positives, *_) in enumerate(found.judged):
         yield {
             "id": query.id,
             "query": "text",
@@ -240,7 +215,7 @@ def _records(
             **{key: query.meta[key] for key in ("image_id",) if key in query.meta},
             "unit": int(units[i]),
             "rank": int(best[i]) if best[i] != NOT_FOUND else None,
-            "relevant": [names[item] for item in found.judged.positives[i]],
+            "relevant": [names[item] for item in positives],
             "tied": bool(found.relevant.tied[i]),
             **{f"{measure}_at_{k}": round(float(column[i]), 12) for (measure, k), column in values.items()},
             "top": [names[item] for item in found.top[i] if item >= 0],
@@ -271,7 +246,8 @@ class MtebValues:
 
     ids: tuple[str, ...]
     values: Mapping[tuple[str, int], Floats]
-    confidence: Mapping[str, Floats]
+    confidence: Floats
+    """Shape (queries, SPREADS)."""
 
     def only(self, ids: Collection[str]) -> MtebValues:
         """Return the values of the selected queries."""
@@ -279,7 +255,7 @@ class MtebValues:
         return MtebValues(
             tuple(self.ids[i] for i in keep),
             {key: column[keep] for key, column in self.values.items()},
-            {key: column[keep] for key, column in self.confidence.items()},
+            self.confidence[keep],
         )
 
 
@@ -295,7 +271,7 @@ def of_vectors(
     return MtebValues(
         tuple(query.id for query in asked),
         {key: np.concatenate([block.values[key] for block in blocks]) for key in blocks[0].values},
-        {key: np.concatenate([block.confidence[key] for block in blocks]) for key in blocks[0].confidence},
+        np.concatenate([block.confidence for block in blocks]),
     )
 
 
@@ -314,8 +290,7 @@ def of_lists(collection: TextCollection, asked: Sequence[Document], lists: Ints,
         for (name, k), column in values.items():
             column[having] = METRICS[name](found, k)
     sure = np.array([_confidence(row[items >= 0]) for row, items in zip(single, lists, strict=True)])
-    confidence = {name: sure[:, i] for i, name in enumerate(SPREADS)}
-    return MtebValues(tuple(query.id for query in asked), values, confidence)
+    return MtebValues(tuple(query.id for query in asked), values, sure)
 
 
 def _ranks(
@@ -354,6 +329,6 @@ def mteb_scores(found: MtebValues, main: str) -> dict[str, Any]:
         f"nauc_{name}_at_{k}_{spread}": abstention_gain(sure, column)
         for (name, k), column in found.values.items()
         if name != WITHOUT_CONFIDENCE
-        for spread, sure in found.confidence.items()
+        for spread, sure in zip(SPREADS, found.confidence.T, strict=True)
     }
     return {**means, "accuracy": means["recall_at_1"], **gains, "main_score": means[main], "hf_subset": "default"}

@@ -92,8 +92,6 @@ def merge_duplicates(info: DatasetInfo) -> tuple[DatasetInfo, NDArray[np.int64]]
 
 def duplicate_classes(info: DatasetInfo) -> tuple[Notice, ...]:
     """Count duplicate class names: only the first of each can be predicted."""
-    if len(set(info.classnames)) == len(info.classnames):
-        return ()
     twice = {name: count for name, count in Counter(info.classnames).items() if count > 1}
     return counted(
         "duplicate_classes",

@@ -18,13 +18,7 @@ from eyechart.models.rerankers import SIGMOID, Shortlist
 from eyechart.settings.tasks import TextRetrievalSettings, TextSearchSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import Prediction, Task, TaskContext, counted, encode_texts
-from eyechart.tasks.ranked_queries import (
-    MtebValues,
-    Rankings,
-    mteb_scores,
-    of_lists,
-    of_vectors,
-)
+from eyechart.tasks.ranked_queries import MtebValues, Rankings, mteb_scores, of_lists, of_vectors
 from eyechart.types import DatasetInfo, Document, Metric, ModelCard, ModelSpec, Outcome, TextCollection
 
 ROLES = ("query", "document")
@@ -60,7 +54,7 @@ class TextPrediction(Prediction):
     def only(self, keep: NDArray[np.int64]) -> Self:
         """Return the prediction for the queries at positions ``keep``."""
         found = self.found.only(keep)
-        mteb = self.mteb and self.mteb.only({query.id for query in found.judged.queries})
+        mteb = self.mteb and self.mteb.only({one.query.id for one in found.judged})
         return replace(super().only(keep), found=found, mteb=mteb)
 
 
@@ -108,7 +102,7 @@ class TextRetrieval(Task):
         if collection is None:
             raise DataError("{name} is declared as texts but has no collection.", name=context.info.name)
         ids = {entry.id for entry in context.manifest.entries}
-        judged = ranked_queries.judged_queries(collection, ids)
+        judged, left_out = ranked_queries.judged_queries(collection, ids)
         # MTEB also counts the queries whose judged documents are all irrelevant.
         asked = [query for query in collection.queries if query.id in ids and collection.relevance.get(query.id)]
         prompts = prompts_of(context, settings)
@@ -118,7 +112,7 @@ class TextRetrieval(Task):
             encode_texts(context, with_prompt(prompts, role, [item.text for item in items]), normalize=by_cosine)
             for role, items in (("query", asked), ("document", collection.documents))
         )
-        scored = {query.id for query in judged.queries}
+        scored = {one.query.id for one in judged}
         mine = np.array([i for i, query in enumerate(asked) if query.id in scored])
         card: ModelCard | None = None
         lists = ranked_queries.candidate_lists(collection, asked)
@@ -139,7 +133,7 @@ class TextRetrieval(Task):
             entries=tuple(entry for entry in context.manifest.entries if entry.id in scored),
             failures=(),
             collection=collection,
-            left_out=judged.left_out,
+            left_out=left_out,
             found=found,
             mteb=mteb if all(gain == int(gain) for gain in gains) else None,
             reranker=card,
@@ -148,7 +142,7 @@ class TextRetrieval(Task):
 
     def score(self, prediction: TextPrediction, settings: TextRetrievalSettings) -> Outcome:
         """Score the rankings."""
-        outcome = ranked_queries.score(prediction.found, prediction.collection)
+        outcome = ranked_queries.score(prediction.found, prediction.collection, len(prediction.left_out))
         details = {**outcome.details, **{key: value for key in CAPTION_FACTS if (value := getattr(settings, key))}}
         metrics = dict(outcome.metrics)
         if prediction.mteb is not None:

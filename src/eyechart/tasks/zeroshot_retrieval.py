@@ -115,12 +115,12 @@ def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetriev
     ``recall_k``; with ``--metrics full`` all of them at every k.
     """
     collection = prediction.collection
-    judged = ranked_queries.judged_queries(collection)
-    ids = {query.id for query in judged.queries}
+    judged, left_out = ranked_queries.judged_queries(collection)
+    ids = {one.query.id for one in judged}
     chosen = [i for i, query in enumerate(collection.queries) if query.id in ids]
     ranking = ranked_queries.rank_all(judged, prediction.queries[chosen], prediction.documents)
     ks = sorted({*settings.recall_k, 10, *(ranked_queries.KS if settings.metrics == "full" else ())})
-    outcome = ranked_queries.score(ranking, collection, ks)
+    outcome = ranked_queries.score(ranking, collection, len(left_out), ks)
     kinds = [_kind(document) for document in collection.documents]
     found = Counter(kinds[row[0]] for row in ranking.top)
     metrics = outcome.metrics
@@ -131,9 +131,7 @@ def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetriev
     return replace(
         outcome,
         metrics=metrics,
-        records=[
-            {**record, "query": _kind(query)} for record, query in zip(outcome.records, judged.queries, strict=True)
-        ],
+        records=[{**record, "query": _kind(one.query)} for record, one in zip(outcome.records, judged, strict=True)],
         notices=(*prediction.notices, *outcome.notices, *counted("unusable_items", prediction.lost, unusable)),
         details={**outcome.details, "gallery": dict(Counter(kinds)), "found_first": dict(found)},
     )

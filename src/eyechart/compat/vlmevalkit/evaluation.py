@@ -143,7 +143,7 @@ def _write(scored: ScoredRows, eval_file: Path) -> None:
     """Write the extracted answers and the scores next to the predictions."""
     stem, scorer = eval_file.with_suffix(""), scored.scorer
     rows = [
-        {**row, **scorer.columns(score), "rule": score.rule}
+        {**row, **scorer.hooks.columns(score), "rule": score.rule}
         for row, score in zip(scored.rows, scored.scores, strict=True)
     ]
     dump(rows, Path(f"{stem}_{scored.decided_by}_result{eval_file.suffix}"))

@@ -55,7 +55,7 @@ class Reports:
     """The question a row belongs to, if a question has several rows: it is right if all of them are."""
     chance: Callable[[Rows], float | None] | None = None
     """The accuracy of guessing, if it differs from that of single rows."""
-    notices: Callable[[Rows], list[Notice]] | None = None
+    notices: Callable[[Rows], list[Notice]] = lambda _: []
     """Notices about these rows."""
 
 

@@ -188,12 +188,12 @@ def mmvet(rows: Iterable[Row]) -> dict[str, dict[str, list[float]]]:
     }
 
 
-def mmdu(dialogues: Iterable[Sequence[Mapping[str, object]]]) -> dict[str, dict[str, float]]:
+def dialogue_grades(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
     """Return MMDU's mean per dimension, times 10: over `all` turns (a missing score is 0) and over `valid` ones.
 
-    Each dialogue is a list of turns, each turn the judge's scores from 0 to 10 by dimension; other scores are clipped.
+    ``grades`` are the judge's scores of a turn from 0 to 10, by dimension; other scores are clipped.
     """
-    turns = [turn for dialogue in dialogues for turn in dialogue]
+    turns = [cast("Mapping[str, object]", row["grades"]) for row in rows]
     names = list(dict.fromkeys(name for turn in turns for name in turn))
     table: dict[str, dict[str, float]] = {"all": {}, "valid": {}}
     for name in names:
@@ -202,12 +202,6 @@ def mmdu(dialogues: Iterable[Sequence[Mapping[str, object]]]) -> dict[str, dict[
         if scores:
             table["valid"][name] = 10 * fmean(scores)
     return table
-
-
-def dialogue_grades(rows: Rows) -> dict[str, dict[str, float]]:
-    """Return `mmdu` of the graded turns."""
-    dialogues = grouped(rows, lambda row: row["dialogue"])
-    return mmdu([row["grades"] for row in turns] for turns in dialogues.values())  # type: ignore[misc]
 
 
 def components(rows: Iterable[Row]) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from statistics import fmean
 
 from eyechart.metrics.cell_values import Row, as_text
@@ -129,31 +129,21 @@ def amber(rows: Iterable[Row]) -> dict[str, float]:
     return scores | {"Avg ACC": sum(scores.values()) / len(scores)}
 
 
-CELLS = ("q0_i0", "q0_i1", "q1_i0", "q1_i1")
-"""The four rows of a group, in order of their index."""
-
-
-def naturalbench(groups: Iterable[Mapping[str, int]]) -> dict[str, float]:
+@reports("Q_Acc", "I_Acc", "G_Acc")
+def naturalbench_groups(rows: Iterable[Row]) -> dict[str, float]:
     """Return NaturalBench's Q_Acc, I_Acc, Acc and G_Acc as fractions.
 
-    Each group holds the result of `naturalbench_answer` for two questions on two images, under q0_i0, q0_i1, q1_i0 and
-    q1_i1; question 0 is true of image 0 only, question 1 of image 1 only. A question counts if right on both images, an
-    image if both questions on it are right, a group if all four are.
+    Four consecutive rows are a group: question 0 on image 0 and image 1, then question 1. Question 0 is true of image 0
+    only, question 1 of image 1 only. A question counts if right on both images, an image if both questions on it are
+    right, a group if all four are.
     """
-    truth = {"q0_i0": 1, "q0_i1": 0, "q1_i0": 0, "q1_i1": 1}
-    right = [{cell: group[cell] == wanted for cell, wanted in truth.items()} for group in groups]
-    if not right:
-        raise ValueError("there are no groups to score")
+    right = [
+        [int(as_text(row["extracted"])) == wanted for row, wanted in zip(group, (1, 0, 0, 1), strict=True)]
+        for group in together(need(rows), 4)
+    ]
     return {
-        "Q_Acc": fmean(cells[f"q{q}_i0"] and cells[f"q{q}_i1"] for cells in right for q in (0, 1)),
-        "I_Acc": fmean(cells[f"q0_i{i}"] and cells[f"q1_i{i}"] for cells in right for i in (0, 1)),
-        "Acc": fmean(value for cells in right for value in cells.values()),
-        "G_Acc": fmean(all(cells.values()) for cells in right),
+        "Q_Acc": fmean(all(pair) for cells in right for pair in (cells[:2], cells[2:])),
+        "I_Acc": fmean(all(pair) for cells in right for pair in (cells[::2], cells[1::2])),
+        "Acc": fmean(cell for cells in right for cell in cells),
+        "G_Acc": fmean(map(all, right)),
     }
-
-
-@reports("Q_Acc", "I_Acc", "G_Acc")
-def naturalbench_groups(rows: Rows) -> dict[str, float]:
-    """Return the four accuracies from the rows' ``extracted`` values; four consecutive rows form a group."""
-    said = ([int(as_text(row["extracted"])) for row in group] for group in together(rows, len(CELLS)))
-    return naturalbench(dict(zip(CELLS, group, strict=True)) for group in said)

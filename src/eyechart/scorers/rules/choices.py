@@ -156,7 +156,7 @@ def letter(row: Row, text: str, *, extractor: str = VLMEVAL) -> RuleResult:
     return _chosen(row, found.choice, found.rule)
 
 
-@rule(**_hooks(binary=False, chance=None))
+@rule(**_hooks(binary=False, chance=lambda _bound, _rows: None))
 def number_or_letter(row: Row, text: str, *, numeric: Sequence[str], extractor: str = VLMEVAL) -> RuleResult:
     """Extract a letter, or the final number of the answer for the question types in ``numeric`` (SPBench).
 
