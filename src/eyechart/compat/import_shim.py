@@ -45,7 +45,7 @@ _RUN, _CONFIG = "eyechart.compat.evalscope.main", "eyechart.compat.evalscope.tas
 SURFACES: dict[str, dict[str, Sequence[str]]] = {
     "clip_benchmark": {
         "clip_benchmark": ("eyechart.compat.clip_benchmark",),
-        "clip_benchmark.datasets.builder": (_DATASETS,),
+        "clip_benchmark.datasets.builder": (_DATASETS, "default_collate=torch.utils.data:default_collate"),
         "clip_benchmark.metrics.captioning": (f"evaluate={_METRICS}:evaluate_captions",),
         "clip_benchmark.metrics.image_caption_selection": (f"evaluate={_METRICS}:evaluate_selection",),
         "clip_benchmark.metrics.linear_probe": ("eyechart.compat.clip_benchmark.linear_probe",),

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eyechart.compat.clip_benchmark.metrics import (
-    NAME,
-    accuracy,
-    inference,
-    label_entries,
-    over_loader,
-    task_metrics,
-)
+from eyechart.compat.clip_benchmark.metrics import NAME, accuracy, inference, label_entries, over_loader, task_metrics
 from eyechart.errors import UsageError
 from eyechart.learn.linear_classifiers import Schedule, cosine_rate, train_layer
 from eyechart.metrics.vectors import float_array

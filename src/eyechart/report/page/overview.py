@@ -104,9 +104,7 @@ def describe_model(table: ResultTable, row: int) -> dict[str, Any]:
         "label": cut(model.label, 1000),
         "origin": model.origin,
         "family": cut(str(card.get("family", "")), 100),
-        "parameters": card.get("parameters") if is_number(card.get("parameters")) else None,
-        "gflops": card.get("gflops") if is_number(card.get("gflops")) else None,
-        "image_size": card.get("image_size") if is_number(card.get("image_size")) else None,
+        **{key: card.get(key) if is_number(card.get(key)) else None for key in ("parameters", "gflops", "image_size")},
         "throughput": round(sum(rates) / len(rates), 3) if rates else None,
     }
 

@@ -29,7 +29,7 @@ from eyechart.report.page.overview import (
 from eyechart.report.page.sample_lists import Samples, list_samples
 from eyechart.report.paired_records import AlignedRows, RecordsCache, align, differences, rows_of
 from eyechart.report.record_columns import NO_VALUE, Ints, RecordColumns
-from eyechart.report.reference import load_reference
+from eyechart.report.reference import load_publication
 from eyechart.report.result_table import Column, ResultTable, benchmark_of, best_of, make_table
 from eyechart.report.table_formats import AVERAGES, average
 from eyechart.results import Result
@@ -306,7 +306,7 @@ MANY_PUBLISHED = 12
 def _matching_published(found: Sequence[LoadedResult], references: Sequence[str]) -> list[LoadedResult]:
     """Return the published results of the benchmarks found; a few models also without any."""
     wanted = {benchmark_of(item.result) for item in found}
-    published = [item for name in dict.fromkeys(references) for item in load_reference(name)]
+    published = [item for name in dict.fromkeys(references) for item in load_publication(name).found]
     if wanted:
         return [item for item in published if benchmark_of(item.result) in wanted]
     few = len({(item.argument, item.result.model, item.result.pretrained) for item in published}) <= MANY_PUBLISHED

@@ -27,8 +27,8 @@ const CARDS = {
   labels: (chunk, access, m, i) => {
     const own = access.detail(m, i);
     return [
-      h("b", {}, chunk.samples.labels[i].map((label, k) => [k > 0 && ", ", data(className(chunk, label))])),
-      own && h("span", { class: "bad-text" }, t("top: "), own.top.slice(0, 3).map((label, k) => [k > 0 && ", ", data(className(chunk, label))])),
+      h("b", {}, classNames(chunk, chunk.samples.labels[i])),
+      own && h("span", { class: "bad-text" }, t("top: "), classNames(chunk, own.top.slice(0, 3))),
       h("small", {}, data(shorten(chunk.samples.ids[i], 40))),
     ];
   },
@@ -70,7 +70,7 @@ const DETAILS = {
   labels: (chunk, access, m, i) => {
     const own = access.detail(m, i);
     return [
-      h("div", { class: "sample-head" }, image(chunk, i, 144), h("p", {}, t("True classes: "), chunk.samples.labels[i].map((label, k) => [k > 0 && ", ", h("b", {}, data(className(chunk, label)))]))),
+      h("div", { class: "sample-head" }, image(chunk, i, 144), h("p", {}, t("True classes: "), h("b", {}, classNames(chunk, chunk.samples.labels[i])))),
       own && scoreBars(chunk, own, (label) => chunk.samples.labels[i].includes(label)),
     ];
   },
