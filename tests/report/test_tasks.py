@@ -9,6 +9,7 @@ from eyechart.errors import UsageError
 from eyechart.report.comparison import compare
 from eyechart.report.loader import load_results
 from eyechart.report.page.payload import make_payload
+from eyechart.report.paired_records import RecordsCache
 from eyechart.report.result_table import make_table
 from support.make_results import ENCODER, VLMS, chunks_of, questions, retrieval, sit, texts
 
@@ -29,7 +30,7 @@ def by_metric(found, metric=None):
     table = make_table(found)
     means = [table.values(table.columns()[0])[m] for m in (0, 1)]
     first, second = (0, 1) if means[0] < means[1] else (1, 0)
-    return {line.metric: line for line in compare(table, first, second, metric=metric).lines}
+    return {line.metric: line for line in compare(RecordsCache(table), first, second, metric=metric).lines}
 
 
 def test_text_retrieval_is_compared_by_the_gain_of_each_query(text_retrieval):

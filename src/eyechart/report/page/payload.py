@@ -30,7 +30,7 @@ from eyechart.report.page.sample_lists import Samples, list_samples
 from eyechart.report.paired_records import AlignedRows, RecordsCache, align, differences, rows_of
 from eyechart.report.record_columns import NO_VALUE, Ints, RecordColumns
 from eyechart.report.reference import load_publication
-from eyechart.report.result_table import Column, ResultTable, benchmark_of, best_of, make_table
+from eyechart.report.result_table import Column, benchmark_of, best_of, make_table
 from eyechart.report.table_formats import AVERAGES, average
 from eyechart.results import Result
 from eyechart.stats import paired_test
@@ -256,15 +256,15 @@ def make_payload(
     limits = limits or Limits()
     table = make_table([*found, *_matching_published(found, references)])
     cache = RecordsCache(table, keep=WORST, strict=False)
-    suite, pairs = SuiteScores(table), PairedLines(table)
+    suite, pairs = SuiteScores(cache), PairedLines(cache)
     benchmarks, chunks = [], []
     for b in range(len(table.benchmarks)):
         results = table.by_benchmark[b]
         try:
             primary = [Column(b, metric) for metric in table.primary[b]]
-            marks = [_marks(table, Column(b, metric), cache) for metric in table.metrics[b]]
-            suite.add(primary, cache)
-            pairs.add(primary, cache)
+            marks = [_marks(cache, Column(b, metric)) for metric in table.metrics[b]]
+            suite.add(primary)
+            pairs.add(primary)
             chunk = make_chunk(results, cache.comparable(primary[0]) if primary else {}, limits)
         except DAMAGED as error:
             raise ResultError(
@@ -316,8 +316,8 @@ def _matching_published(found: Sequence[LoadedResult], references: Sequence[str]
 class PairedLines:
     """Collects, benchmark by benchmark, the differences between pairs of rows."""
 
-    def __init__(self, table: ResultTable) -> None:
-        self.table = table
+    def __init__(self, cache: RecordsCache) -> None:
+        self.cache, table = cache, cache.table
         self.lines: dict[tuple[int, int], list[Difference]] = {}
         models = sorted({m for (m, _), found in table.cells.items() if found.result.record_info})
         self.pairs = list(combinations(models, 2))
@@ -328,30 +328,31 @@ class PairedLines:
             top = set(order[:ALL_PAIRS])
             self.pairs = [pair for pair in self.pairs if top.issuperset(pair) or order[0] in pair]
 
-    def add(self, columns: Sequence[Column], cache: RecordsCache) -> None:
+    def add(self, columns: Sequence[Column]) -> None:
         """Add one benchmark by its metrics, for the models comparable with its best."""
-        comparable = cache.comparable(columns[0]) if columns else {}
+        comparable = self.cache.comparable(columns[0]) if columns else {}
         for column, pair in product(columns, self.pairs):
-            if comparable.keys() >= set(pair) and (line := compare_column(self.table, column, pair, cache)):
+            if comparable.keys() >= set(pair) and (line := compare_column(self.cache, column, pair)):
                 self.lines.setdefault(pair, []).append(line)
 
     def described(self) -> list[dict[str, Any]]:
         """Return the differences as plain values."""
-        place = {benchmark: i for i, benchmark in enumerate(self.table.benchmarks)}
+        place = {benchmark: i for i, benchmark in enumerate(self.cache.table.benchmarks)}
         return [
             {"a": a, "b": b, "lines": [_difference(line, place[line.benchmark]) for line in correct_for_many(lines)]}
             for (a, b), lines in self.lines.items()
         ]
 
 
-def _marks(table: ResultTable, column: Column, cache: RecordsCache) -> dict[str, Any]:
+def _marks(cache: RecordsCache, column: Column) -> dict[str, Any]:
     """Return the best models of a column, those not separable from the best, and the method."""
+    table = cache.table
     lower = table.lower_is_better(column)
     contest = table.contestants(column)
     best = best_of([contest[m].value if m in contest else None for m in range(len(table.models))], lower=lower)
     if not best:
         return {}
-    tied = tied_with_best(table, column, cache)
+    tied = tied_with_best(cache, column)
     if tied is not None:
         return {"best": best, "tied": [m for m in tied if m not in best], "how": "paired"}
     results = table.by_benchmark[column.benchmark]
