@@ -87,14 +87,13 @@ def compare(
         )
     lines = [line for column in columns if (line := compare_column(cache, column, (first, second)))]
     if not lines:
-        names = sorted({column.metric for column in columns})
         raise UsageError(
             "{first} and {second} have no samples in common for {list}.",
             advice="Both need records of the same samples and a per-sample metric (not a median or a calibration "
             "error).",
             first=table.models[first].label,
             second=table.models[second].label,
-            list=", ".join(names),
+            list=", ".join(sorted({column.metric for column in columns})),
         )
     compared = {line.benchmark for line in lines}
     unpaired = [table.benchmarks[b].label for b in shared if table.benchmarks[b] not in compared]
