@@ -112,8 +112,7 @@ function everyModel(view, access, i) {
     if (chunk.form === "question") return data(shorten(String((access.detail(m, i) || {}).prediction ?? ""), 200));
     return rankText(access, m, i);
   };
-  return [
-    h("h3", {}, t("All models on this sample")),
-    h("table", { class: "plain-table" }, h("thead", {}, h("tr", {}, [t("Model"), t("Answer"), ""].map((text) => h("th", { scope: "col" }, text || h("span", { class: "offscreen" }, t("Verdict")))))), h("tbody", {}, models.map((m) => h("tr", { class: m === view.m ? "chosen" : "" }, h("th", { scope: "row" }, data(MODELS[m].label)), h("td", {}, answer(m)), h("td", {}, verdictOf(access, m, i)))))),
-  ];
+  const row = (m) => tableRow(data(MODELS[m].label), [answer(m), verdictOf(access, m, i)], { class: m === view.m ? "chosen" : "" });
+  const head = tableHead([t("Model"), t("Answer"), h("span", { class: "offscreen" }, t("Verdict"))]);
+  return [h("h3", {}, t("All models on this sample")), h("table", { class: "plain-table" }, head, h("tbody", {}, models.map(row)))];
 }
