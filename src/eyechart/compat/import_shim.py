@@ -110,21 +110,19 @@ def run_module(name: str, arguments: Sequence[str]) -> int:
     """Run a module as ``python -m name arguments`` would; of a served module, its ``main``."""
     sys.argv[:] = [name, *arguments]
     sys.path.insert(1, "")
-    if not any(isinstance(finder, _Finder) and name in finder.modules for finder in sys.meta_path):
-        try:
-            found = find_spec(name)
-        except ModuleNotFoundError:  # not even the package
-            found = None
-        if found is None:
-            raise UsageError(
-                "Module not found: {name}.", advice="To run a script, pass its path without -m.", name=name
-            )
-        runpy.run_module(name, run_name="__main__", alter_sys=True)
-        return 0
-    served = import_module(name)
-    if not hasattr(served, "main"):
-        raise UsageError("{name} has no main() to run.", name=name)
-    return int(served.main() or 0)
+    if any(isinstance(finder, _Finder) and name in finder.modules for finder in sys.meta_path):
+        served = import_module(name)
+        if not hasattr(served, "main"):
+            raise UsageError("{name} has no main() to run.", name=name)
+        return int(served.main() or 0)
+    try:
+        found = find_spec(name)
+    except ModuleNotFoundError:  # not even the package
+        found = None
+    if found is None:
+        raise UsageError("Module not found: {name}.", advice="To run a script, pass its path without -m.", name=name)
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+    return 0
 
 
 class _Finder(MetaPathFinder, Loader):
