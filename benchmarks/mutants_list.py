@@ -328,16 +328,16 @@ MUTANTS = [
     ),
     Mutant(
         "compat: old names win in silence",
-        "compat/evalscope/task_config.py",
-        "if new in out and out[new] != values[old]:",
+        "compat/evalscope/schema.py",
+        "if name in values and values[name] != value:",
         "if False:",
         "tests/compat/test_evalscope_task_config.py",
     ),
     Mutant(
         "compat: a prompt is for documents",
         "compat/evalscope/models.py",
-        'given.setdefault("query", entry.prompt)',
-        'given.setdefault("document", entry.prompt)',
+        'prompts.setdefault("query", entry.prompt)',
+        'prompts.setdefault("document", entry.prompt)',
         "tests/tasks/test_text_retrieval.py",
     ),
     Mutant(
@@ -346,7 +346,7 @@ MUTANTS = [
     Mutant(
         "compat: captions are not promised",
         "compat/evalscope/translate.py",
-        "for job in self.jobs if job.task == CAPTION}",
+        "for job in every if job.task == CAPTION}",
         "for job in () if job.task == CAPTION}",
         CONFIGS,
     ),

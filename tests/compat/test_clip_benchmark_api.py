@@ -12,7 +12,7 @@ import pytest
 
 from eyechart.cli import main
 from eyechart.cli.act_as import SURFACES
-from eyechart.compat.import_shim import _OursLoader
+from eyechart.compat.import_shim import _Finder
 from eyechart.datasets.row_dataset import RowDataset
 from eyechart.errors import DataError, EyechartError, UsageError
 from support.data import (
@@ -82,7 +82,8 @@ SIGNATURES = {
 def module_of(name):
     """Return what a script gets by importing a module of the original."""
     module = ModuleType(name)
-    _OursLoader(SURFACES["clip_benchmark"][name]).exec_module(module)
+    assert name in SURFACES["clip_benchmark"]
+    _Finder("clip_benchmark").exec_module(module)
     return module
 
 

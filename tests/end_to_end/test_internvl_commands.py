@@ -13,7 +13,7 @@ import pytest
 from eyechart.cli import main
 from eyechart.datasets import prompt_pack
 from eyechart.report.loader import load_results
-from eyechart.report.reference import load_reference, published_tables
+from eyechart.report.reference import load_publication, published_tables
 from eyechart.report.result_table import make_table
 from support.seed_data import write_seed_data
 from support.seed_models import write_seed_models
@@ -186,7 +186,7 @@ def test_the_report_shows_them_beside_the_published_ones(page, monkeypatch):
 
     assert main(["report", "result.json", "result_g.json", "--reference", "internvl", "-o", "report.html"]) == 0
 
-    table = make_table([*load_results(["result.json", "result_g.json"]).found, *load_reference("internvl")])
+    table = make_table([*load_results(["result.json", "result_g.json"]).found, *load_publication("internvl").found])
     rows = {
         part.title: [table.models[row].name for row, _ in part.rows] for part in published_tables("internvl", table)
     }

@@ -48,7 +48,7 @@ def compare_two(folder, **options):
     """Compare the strong model with the weak one, which is the baseline."""
     table = table_of(folder)
     rows = {model.name: row for row, model in enumerate(table.models)}
-    return compare(table, rows["weak"], rows["strong"], **options).lines
+    return compare(RecordsCache(table), rows["weak"], rows["strong"], **options).lines
 
 
 def rewrite(path, **changes):
@@ -101,7 +101,7 @@ def test_samples_that_one_model_could_not_see_are_left_out_and_counted(exam_data
 
 def test_captions_of_one_image_count_as_one(small_suite):
     table = table_of(small_suite)
-    lines = {line.metric: line for line in compare(table, 0, 1).lines}
+    lines = {line.metric: line for line in compare(RecordsCache(table), 0, 1).lines}
 
     by_caption, by_image = lines["image_retrieval_recall@1"], lines["text_retrieval_recall@1"]
     assert (by_caption.paired.n, by_caption.paired.units) == (56, 28)
@@ -110,7 +110,7 @@ def test_captions_of_one_image_count_as_one(small_suite):
 
 def test_mean_average_precision_is_compared_by_the_function_that_made_the_metric(small_suite):
     table = table_of(small_suite)
-    (line,) = compare(table, 0, 1, metric="mean_average_precision").lines
+    (line,) = compare(RecordsCache(table), 0, 1, metric="mean_average_precision").lines
 
     written = [table.metrics_in(Column(table.benchmarks.index(line.benchmark), line.metric))[m].value for m in (0, 1)]
     assert [line.first, line.second] == pytest.approx(written, abs=1e-4)  # records hold six digits of each score
@@ -138,15 +138,15 @@ def test_where_lower_is_better_the_smaller_number_wins(suite):
     rows = {model.name: row for row, model in enumerate(table.models)}
     weak, strong = rows["Tumbling-E"], rows["Snellen-L"]
 
-    lines = compare(table, weak, strong, metric="nll").lines
+    lines = compare(RecordsCache(table), weak, strong, metric="nll").lines
 
     assert len(lines) == 4
     assert all(line.paired.difference < 0 and line.verdict == "better" for line in lines)
-    assert {line.verdict for line in compare(table, strong, weak, metric="nll").lines} == {"worse"}
-    tied = tied_with_best(table, Column(table.benchmarks.index(lines[0].benchmark), "nll"), RecordsCache(table))
+    assert {line.verdict for line in compare(RecordsCache(table), strong, weak, metric="nll").lines} == {"worse"}
+    tied = tied_with_best(RecordsCache(table), Column(table.benchmarks.index(lines[0].benchmark), "nll"))
     assert strong in tied
     assert weak not in tied
-    ranking = rank_models(table, RecordsCache(table), "nll")
+    ranking = rank_models(RecordsCache(table), "nll")
     assert ranking.means == tuple(sorted(ranking.means))
     assert (ranking.models[-1], ranking.ranks[-1]) == (weak, (6, 6))
 
@@ -333,7 +333,7 @@ def test_an_unknown_baseline_is_named_with_the_nearest(suite):
 def test_rank_intervals_part_the_weak_from_the_strong(suite):
     table = table_of(suite)
 
-    ranking = rank_models(table, RecordsCache(table))
+    ranking = rank_models(RecordsCache(table))
 
     ranks = {table.models[m].name: rank for m, rank in zip(ranking.models, ranking.ranks, strict=True)}
     assert ranks["Tumbling-E"] == (6, 6)
@@ -345,7 +345,7 @@ def test_ranks_are_over_numbers_of_one_scale(answers, capsys):
     table = table_of(answers)
     assert max(table.values(table.columns("CIDEr")[0])) > 1
 
-    ranking = rank_models(table, RecordsCache(table))
+    ranking = rank_models(RecordsCache(table))
 
     assert {table.benchmarks[b].task for b in ranking.benchmarks} == {"questions"}
     assert max(ranking.means) <= 1
@@ -359,7 +359,7 @@ def test_a_benchmarks_best_and_those_not_separable_from_it(exam_data, tmp_path):
         sit(exam_data, tmp_path / f"{name}.json", name, misses)
     table = table_of(tmp_path)
 
-    tied = tied_with_best(table, Column(0, "acc1"), RecordsCache(table))
+    tied = tied_with_best(RecordsCache(table), Column(0, "acc1"))
 
     assert [table.models[m].name for m in tied] == ["best", "close"]
 
@@ -367,9 +367,9 @@ def test_a_benchmarks_best_and_those_not_separable_from_it(exam_data, tmp_path):
 def test_the_best_by_mean_average_precision_is_marked_by_the_test_that_compares(small_suite):
     table = table_of(small_suite)
     column = next(column for column in table.columns() if column.metric == "mean_average_precision")
-    (line,) = compare(table, 0, 1, metric=column.metric).lines
+    (line,) = compare(RecordsCache(table), 0, 1, metric=column.metric).lines
 
-    tied = tied_with_best(table, column, RecordsCache(table))
+    tied = tied_with_best(RecordsCache(table), column)
 
     assert (len(tied) == 2) == (line.verdict == "not separable")
     assert tied[0] == table.leader(column)

@@ -16,7 +16,7 @@ from eyechart.errors import ResultError
 from eyechart.report.comparison import compare, unit_scores
 from eyechart.report.loader import load_results
 from eyechart.report.page.payload import make_payload
-from eyechart.report.paired_records import FUNCTIONS, align, read_checked, rows_of
+from eyechart.report.paired_records import FUNCTIONS, RecordsCache, align, read_checked, rows_of
 from eyechart.report.record_columns import RecordColumns
 from eyechart.report.result_table import make_table
 from eyechart.results import write_result
@@ -212,7 +212,7 @@ def test_compare_refuses_what_was_changed(results, change):
     table = make_table(load_results([results]).found)
 
     with pytest.raises(ResultError) as error:
-        compare(table, 0, 1)
+        compare(RecordsCache(table), 0, 1)
 
     assert said in error.value.message
 

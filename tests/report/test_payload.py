@@ -12,7 +12,7 @@ from eyechart.report.page.overview import Limits
 from eyechart.report.page.payload import make_payload
 from eyechart.results import write_result
 from eyechart.types import Metric
-from support.make_results import sit
+from support.make_results import chunks_of, sit
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def benchmark(payload, dataset, task="zeroshot_classification"):
         for i, part in enumerate(payload.overview["benchmarks"])
         if (part["dataset"], part["task"], part["language"]) == (dataset, task, "en")
     )
-    return found, payload.chunks[place]
+    return found, chunks_of(payload)[place]
 
 
 FORMS = {
@@ -134,7 +134,7 @@ def test_damaged_records_are_named_and_the_numbers_stand(exam_data, tmp_path):
 def test_too_many_samples_are_cut_to_the_most_missed_and_the_figures_are_of_all(suite):
     found = load_results(sorted(suite.glob("digits_*_zeroshot_classification.json"))).found
 
-    chunk = make_payload(found, limits=Limits(samples=10)).chunks[0]
+    chunk = chunks_of(make_payload(found, limits=Limits(samples=10)))[0]
 
     assert chunk["samples"]["total"] == 84
     assert len(chunk["samples"]["ids"]) == 10
@@ -147,7 +147,7 @@ def test_where_there_is_little_room_the_most_confident_mistakes_stay_and_have_th
     records = [record for record in one.result.iter_records() if record["rank"] > 1]
     worst = sorted(records, key=lambda record: record["label_score"] - record["scores"][0])[:3]
 
-    samples = make_payload([one], limits=Limits(samples=3, images=2)).chunks[0]["samples"]
+    samples = chunks_of(make_payload([one], limits=Limits(samples=3, images=2)))[0]["samples"]
 
     assert sorted(samples["ids"]) == sorted(record["id"] for record in worst)
     assert {samples["ids"][int(number)] for number in samples["thumbnails"]} == {record["id"] for record in worst[:2]}
@@ -160,7 +160,7 @@ def test_the_counts_of_a_class_are_those_of_the_model(exam_data, tmp_path):
     payload = make_payload(load_results([tmp_path]).found)
 
     names = [model["name"] for model in payload.overview["models"]]
-    counts = {names[int(m)]: own for m, own in payload.chunks[0]["class_counts"].items()}
+    counts = {names[int(m)]: own for m, own in chunks_of(payload)[0]["class_counts"].items()}
     assert counts == {"whole": [50, 50], "blind": [50, 48]}
 
 
@@ -176,7 +176,8 @@ def test_more_notes_than_are_shown_are_counted(exam_data, tmp_path):
 
 def test_thumbnails_stop_at_the_limit_for_the_page_and_none_means_none(payload, small_suite):
     def size(payload):
-        return sum(len(t) for chunk in payload.chunks for t in chunk.get("samples", {}).get("thumbnails", {}).values())
+        listed = [chunk.get("samples", {}) for chunk in chunks_of(payload)]
+        return sum(len(text) for part in listed for text in part.get("thumbnails", {}).values())
 
     found = load_results([small_suite]).found
     cut = make_payload(found, limits=Limits(image_bytes=3000))
@@ -200,7 +201,7 @@ def test_published_numbers_beside_do_not_hide_samples_and_marks(suite):
     assert [model["label"] for model in beside.overview["models"]][: len(names)] == names
     assert len(beside.overview["models"]) == len(names) + 121
     assert alone.pairs == beside.pairs != []
-    assert alone.chunks[0]["samples"] == beside.chunks[0]["samples"] != {}
+    assert chunks_of(alone)[0]["samples"] == chunks_of(beside)[0]["samples"] != {}
     (first,), (second,) = alone.overview["benchmarks"], beside.overview["benchmarks"]
     assert first["marks"] == second["marks"]
 

@@ -10,7 +10,7 @@ import pytest
 from eyechart.cli.result_arguments import REFERENCES
 from eyechart.errors import UnknownNameError
 from eyechart.report.loader import LoadedResult
-from eyechart.report.reference import load_publication, load_reference, names, published_tables
+from eyechart.report.reference import load_publication, names, published_tables
 from eyechart.report.result_table import make_table
 from eyechart.results import Result
 from eyechart.types import Metric
@@ -36,13 +36,13 @@ PRINTED = {
 
 def test_all_published_results_are_there():
     assert names() == ["clip_benchmark", "internvl", "open_clip"]
-    assert len(load_reference("internvl")) == 54
-    assert make_table(load_reference("internvl")).replaced == ()
+    assert len(load_publication("internvl").found) == 54
+    assert make_table(load_publication("internvl").found).replaced == ()
 
 
 @pytest.mark.parametrize("title", PRINTED)
 def test_the_tables_are_rebuilt_as_printed(title):
-    table = make_table(load_reference("internvl"))
+    table = make_table(load_publication("internvl").found)
     (rebuilt,) = [part for part in published_tables("internvl", table) if part.title == title]
 
     assert {table.models[row].name: " ".join(cells) for row, cells in rebuilt.rows} == PRINTED[title]
@@ -50,7 +50,7 @@ def test_the_tables_are_rebuilt_as_printed(title):
 
 def test_ones_own_results_stand_beside_the_published_ones():
     own = LoadedResult(Result("imagenet1k", "mine", "", "zeroshot_classification", "zh", {"acc1": Metric(0.5)}))
-    table = make_table([own, *load_reference("internvl")])
+    table = make_table([own, *load_publication("internvl").found])
 
     languages = published_tables("internvl", table)[1]
 
@@ -68,7 +68,7 @@ def test_ones_own_results_stand_beside_the_published_ones():
 def test_what_is_on_another_scale_or_of_another_task_stands_in_no_published_table(known):
     like = {"task": "zeroshot_classification", "language": "en", "values": {"acc1": Metric(0.5)}, **known}
     own = [LoadedResult(Result(name, "mine", "", **like)) for name in ("imagenet1k", *map(str, range(60)))]
-    table = make_table([*own, *load_reference("internvl")])
+    table = make_table([*own, *load_publication("internvl").found])
 
     variants = published_tables("internvl", table)[0]
 
@@ -80,7 +80,7 @@ def test_a_number_over_other_samples_is_marked_and_takes_no_part_in_an_average(k
     like = {"task": "zeroshot_classification", "language": "en", "values": {"acc1": Metric(0.5)}, **known}
     names = [part["dataset"] for part in load_publication("internvl").tables[0]["columns"]]
     table = make_table(
-        [*(LoadedResult(Result(name, "mine", "", **like)) for name in names), *load_reference("internvl")]
+        [*(LoadedResult(Result(name, "mine", "", **like)) for name in names), *load_publication("internvl").found]
     )
 
     rows = {table.models[row].name: cells for row, cells in published_tables("internvl", table)[0].rows}
@@ -92,7 +92,7 @@ def test_a_number_over_other_samples_is_marked_and_takes_no_part_in_an_average(k
 
 def test_an_unknown_reference_is_named():
     with pytest.raises(UnknownNameError, match="internvl"):
-        load_reference("internvt")
+        load_publication("internvt")
 
 
 READ_BY_HAND = [
@@ -112,7 +112,7 @@ READ_BY_HAND = [
 @pytest.mark.parametrize("cell", READ_BY_HAND, ids=lambda cell: " ".join(map(str, cell[:4])))
 def test_cells_are_those_of_the_published_files(cell):
     name, model, pretrained, dataset, metric, value = cell
-    results = [item.result for item in load_reference(name)]
+    results = [item.result for item in load_publication(name).found]
 
     (found,) = [r for r in results if (r.model, r.pretrained, r.dataset) == (model, pretrained, dataset)]
 
@@ -122,7 +122,7 @@ def test_cells_are_those_of_the_published_files(cell):
 def test_languages_are_columns_of_their_own():
     found = {
         (item.result.dataset, item.result.language): item.result.metrics
-        for item in load_reference("open_clip")
+        for item in load_publication("open_clip").found
         if (item.result.model, item.result.pretrained) == ("nllb-clip-base-siglip", "mrl")
     }
 
@@ -132,7 +132,7 @@ def test_languages_are_columns_of_their_own():
 
 
 def test_metrics_that_are_not_the_same_thing_have_names_of_their_own():
-    table = make_table([item for name in names() for item in load_reference(name)])
+    table = make_table([item for name in names() for item in load_publication(name).found])
     (main,) = [part for part in published_tables("open_clip", table) if part.title.startswith("38 datasets")]
     metric = dict(zip(main.header, main.metrics, strict=True))
 
@@ -150,7 +150,7 @@ def test_metrics_that_are_not_the_same_thing_have_names_of_their_own():
 
 
 def test_the_average_over_38_datasets_is_the_published_one():
-    table = make_table(load_reference("open_clip"))
+    table = make_table(load_publication("open_clip").found)
     main = published_tables("open_clip", table)[0]
     means = {table.models[row].label: cells[-1] for row, cells in main.rows}
 
@@ -161,7 +161,7 @@ def test_the_average_over_38_datasets_is_the_published_one():
 def test_sizes_are_known():
     (size,) = {
         (item.result.model_card["parameters"], item.result.model_card["gflops"])
-        for item in load_reference("open_clip")
+        for item in load_publication("open_clip").found
         if item.result.model == "ViT-H-14-378-quickgelu"
     }
 
@@ -193,7 +193,7 @@ def test_published_results_meet_ours_in_one_column():
         LoadedResult(Result(dataset, "mine", "", "zeroshot_classification", "en", {"acc1": Metric(0.5)}))
         for dataset in ("wds/vtab/cifar100", "stanford_cars", "imagenet1k")
     ]
-    table = make_table([*own, *(item for name in names() for item in load_reference(name))])
+    table = make_table([*own, *(item for name in names() for item in load_publication(name).found)])
     models = {benchmark.label: len(table.by_benchmark[b]) for b, benchmark in enumerate(table.benchmarks)}
 
     assert models["cifar100"] == 1 + 121 + 13 + 1  # ours, open_clip, CLIP_benchmark, InternVL-C

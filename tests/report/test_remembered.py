@@ -17,6 +17,7 @@ from eyechart.report.page.payload import make_payload
 from eyechart.report.record_columns import cached_columns, read_columns
 from eyechart.results import read_result
 from eyechart.results.files import records_file
+from support.make_results import chunks_of
 
 KEEP = 20
 
@@ -68,7 +69,7 @@ def test_a_second_report_reads_no_records_and_is_the_same(suite, reads, monkeypa
     assert read > 20
     assert len(reads) == read
     assert again.overview["benchmarks"] == first.overview["benchmarks"]
-    assert list(again.chunks) == list(first.chunks)
+    assert chunks_of(again) == chunks_of(first)
 
 
 def test_columns_of_every_form_are_kept_as_they_are(suite, answers, monkeypatch):

@@ -39,8 +39,8 @@ def standing(own, publication):
 
 def place(own, publication):
     """Return rank, range and number of the models ranked, on the only benchmark."""
-    (line,) = standing([own], publication)[1].lines
-    return line.rank.rank, (line.rank.low, line.rank.high), line.rank.among
+    ((_, rank),) = standing([own], publication)[1].ranks
+    return rank.rank, (rank.low, rank.high), rank.among
 
 
 PAPER = published(
@@ -85,7 +85,7 @@ def test_a_folder_with_the_name_of_a_publication_is_not_published():
     ]
     table = make_table([*own, *PAPER.found])
 
-    assert [part.lines[0].rank.among for part in leaderboard_positions(table, [PAPER])] == [4, 4]
+    assert [part.ranks[0][1].among for part in leaderboard_positions(table, [PAPER])] == [4, 4]
 
 
 def test_without_a_size_it_is_among_all():
@@ -97,7 +97,7 @@ def test_published_models_of_unknown_size_are_left_out_and_counted():
 
     _, found = standing([result("mine", "cifar100", {"acc1": 0.5}, parameters=2e6)], paper)
 
-    assert (found.compared, found.unknown_size, found.lines[0].rank.among) == (1, 1, 2)
+    assert (found.compared, found.unknown_size, found.ranks[0][1].among) == (1, 1, 2)
 
 
 def test_rounding_leaves_open_who_is_better():
@@ -126,7 +126,7 @@ def test_where_lower_is_better_the_smallest_is_first():
 
 def test_ones_own_weights_are_not_ranked_beside_themselves():
     _, found = standing([result("middle", "cifar100", {"acc1": 0.61}, parameters=100e6)], PAPER)
-    rank = found.lines[0].rank
+    ((_, rank),) = found.ranks
 
     assert (rank.rank, rank.among, rank.published) == (1, 2, 0.60)
 
@@ -136,7 +136,7 @@ def test_only_the_same_metric_is_compared():
 
     _, found = standing([result("mine", "pets", {"acc1": 0.5})], paper)
 
-    assert found.lines == ()
+    assert found.ranks == ()
     assert found.left_out == ("pets: no metric in common",)
 
 
@@ -152,13 +152,13 @@ def test_a_part_of_the_benchmark_is_not_ranked(known, why):
 
     _, found = standing([result("mine", "cifar100", {"acc1": 0.5}, **known)], paper)
 
-    assert (found.lines, found.left_out) == ((), (f"cifar100: {why}",))
+    assert (found.ranks, found.left_out) == ((), (f"cifar100: {why}",))
 
 
 def test_per_cent_are_not_ranked_among_fractions():
     _, found = standing([result("mine", "cifar100", {"acc1": 55.0})], PAPER)
 
-    assert (found.lines, found.left_out) == ((), ("cifar100: not a fraction: divide per cent by 100",))
+    assert (found.ranks, found.left_out) == ((), ("cifar100: not a fraction: divide per cent by 100",))
 
 
 def test_over_all_the_same_benchmarks_count_for_everybody():

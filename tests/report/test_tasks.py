@@ -9,8 +9,9 @@ from eyechart.errors import UsageError
 from eyechart.report.comparison import compare
 from eyechart.report.loader import load_results
 from eyechart.report.page.payload import make_payload
+from eyechart.report.paired_records import RecordsCache
 from eyechart.report.result_table import make_table
-from support.make_results import ENCODER, VLMS, questions, retrieval, sit, texts
+from support.make_results import ENCODER, VLMS, chunks_of, questions, retrieval, sit, texts
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def by_metric(found, metric=None):
     table = make_table(found)
     means = [table.values(table.columns()[0])[m] for m in (0, 1)]
     first, second = (0, 1) if means[0] < means[1] else (1, 0)
-    return {line.metric: line for line in compare(table, first, second, metric=metric).lines}
+    return {line.metric: line for line in compare(RecordsCache(table), first, second, metric=metric).lines}
 
 
 def test_text_retrieval_is_compared_by_the_gain_of_each_query(text_retrieval):
@@ -43,7 +44,7 @@ def test_text_retrieval_is_compared_by_the_gain_of_each_query(text_retrieval):
 
 def test_text_retrieval_is_shown_as_texts_that_look_for_documents(text_retrieval):
     payload = make_payload(text_retrieval)
-    (chunk,) = payload.chunks
+    (chunk,) = chunks_of(payload)
 
     assert chunk["gallery"] == "documents"
     assert len(chunk["samples"]["texts"]) == 32
@@ -64,7 +65,7 @@ def test_answers_that_are_half_right_are_compared_by_their_score(answers):
 
 
 def test_answers_that_are_half_right_are_shown_as_such(answers):
-    (chunk,) = make_payload(load_results(sorted(answers.glob("*descriptions*.json"))).found).chunks
+    (chunk,) = chunks_of(make_payload(load_results(sorted(answers.glob("*descriptions*.json"))).found))
 
     shares = [share for own in chunk["samples"]["correct"].values() for share in own]
     assert any(0 < share < 1 for share in shares)
@@ -75,7 +76,7 @@ def test_multiple_choice_is_compared_and_shown_with_its_options(answers):
     found = load_results(sorted(answers.glob("*flags*.json"))).found
 
     line = by_metric(found)["accuracy"]
-    (chunk,) = make_payload(found).chunks
+    (chunk,) = chunks_of(make_payload(found))
 
     assert line.paired.only_second > line.paired.only_first
     assert chunk["samples"]["questions"]["0"]["options"].keys() == set("ABCD")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-import zlib
 from importlib import resources
 
 import pytest
@@ -15,6 +13,7 @@ from eyechart.report.loader import load_results
 from eyechart.report.page import make_page
 from eyechart.report.page.payload import make_payload
 from support.browser import place_of
+from support.make_results import chunks_of
 from support.source_texts import source_runs
 
 TEMPLATES = resources.files("eyechart.report.page").joinpath("templates")
@@ -145,9 +144,8 @@ def chinese_page(small_suite, answers, tmp_path_factory):
         patch.setenv("EYECHART_LANG", "zh")
         path.write_bytes(make_page(payload))
     data = {key: value for key, value in payload.overview.items() if key != "averages"}
-    chunks = [json.loads(zlib.decompress(base64.b64decode(text))) for text in payload.chunks.texts]
     ours = words("page").keys() | words("notes").keys()
-    names = {name for name in names_in([data, chunks, payload.published]) if name not in ours}
+    names = {name for name in names_in([data, chunks_of(payload), payload.published]) if name not in ours}
     keys = {key for benchmark in payload.overview["benchmarks"] for key in benchmark["metrics"]}
     ordered = sorted((names | keys) - {""}, key=len, reverse=True)
     return path, re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, ordered))})(?!\w)")

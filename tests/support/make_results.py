@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import zlib
 from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -14,6 +16,7 @@ from PIL import Image
 from eyechart import evaluate
 from eyechart.datasets.questions.row_table import RowTable
 from eyechart.datasets.questions.table_files import write_tsv
+from eyechart.report.page.payload import Payload
 from eyechart.results import Result
 from support.chart_models import BLUR, PALETTE, WORDS
 from support.data import encoded, labels_to_npy, write_shards
@@ -25,6 +28,11 @@ COLOURS = list(PALETTE)
 LANGUAGES = {"it": ("rosso", "di fianco a"), "jp": ("赤", "と")}
 SETS = {"stamps": (24, 0.35), "garden": (12, 0.25), "harbour": (40, 0.55), "digits": (10, 0.45)}
 """Classification: how many classes, and how much of another image shines through."""
+
+
+def chunks_of(payload: Payload) -> list[dict[str, Any]]:
+    """Unpack the chunks of a page as the browser does: keys become texts."""
+    return [json.loads(zlib.decompress(base64.b64decode(text))) for text in payload.chunks]
 
 
 def pairs(count: int) -> list[tuple[str, str]]:

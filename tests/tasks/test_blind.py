@@ -14,6 +14,7 @@ from eyechart.report.loader import load_results
 from eyechart.report.page.payload import make_payload
 from eyechart.tasks.question_prompts import ImageSwap
 from eyechart.types import Message
+from support.make_results import chunks_of
 from support.vlm_data import image_cell, write_benchmark
 
 MODEL = """
@@ -153,7 +154,7 @@ def test_the_page_says_what_needs_the_image(place):
 
     payload = make_payload(load_results([place / "out"]).found)
 
-    [chunk] = payload.chunks
+    [chunk] = chunks_of(payload)
     [control] = chunk["blind"]
     assert [payload.overview["models"][control[side]]["label"] for side in ("seeing", "blind")] == [
         "looking:Looking",

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     comparisons = []
     for row in others:
         try:
-            one = compare(table, baseline, row, metric=args.metric, allow=args.allow_different, cache=cache)
+            one = compare(cache, baseline, row, metric=args.metric, allow=args.allow_different)
         except UsageError as error:
             if not published:
                 raise
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
             write_message("not compared: {reason}\n", sys.stderr, reason=error.message)
         else:
             comparisons.append(one)
-    ranking = rank_models(table, cache, args.metric)
+    ranking = rank_models(cache, args.metric)
     body = _to_json(table, comparisons, ranking) | ({"published": positions_json(*published)} if published else {})
     as_json = to_json(body, indent=1) + "\n"
     if args.output:

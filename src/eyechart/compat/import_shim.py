@@ -45,7 +45,7 @@ _RUN, _CONFIG = "eyechart.compat.evalscope.main", "eyechart.compat.evalscope.tas
 SURFACES: dict[str, dict[str, Sequence[str]]] = {
     "clip_benchmark": {
         "clip_benchmark": ("eyechart.compat.clip_benchmark",),
-        "clip_benchmark.datasets.builder": (_DATASETS,),
+        "clip_benchmark.datasets.builder": (_DATASETS, "default_collate=torch.utils.data:default_collate"),
         "clip_benchmark.metrics.captioning": (f"evaluate={_METRICS}:evaluate_captions",),
         "clip_benchmark.metrics.image_caption_selection": (f"evaluate={_METRICS}:evaluate_selection",),
         "clip_benchmark.metrics.linear_probe": ("eyechart.compat.clip_benchmark.linear_probe",),
@@ -110,25 +110,23 @@ def run_module(name: str, arguments: Sequence[str]) -> int:
     """Run a module as ``python -m name arguments`` would; of a served module, its ``main``."""
     sys.argv[:] = [name, *arguments]
     sys.path.insert(1, "")
-    if not any(isinstance(finder, _Finder) and name in finder.modules for finder in sys.meta_path):
-        try:
-            found = find_spec(name)
-        except ModuleNotFoundError:  # not even the package
-            found = None
-        if found is None:
-            raise UsageError(
-                "Module not found: {name}.", advice="To run a script, pass its path without -m.", name=name
-            )
-        runpy.run_module(name, run_name="__main__", alter_sys=True)
-        return 0
-    served = import_module(name)
-    if not hasattr(served, "main"):
-        raise UsageError("{name} has no main() to run.", name=name)
-    return int(served.main() or 0)
+    if any(isinstance(finder, _Finder) and name in finder.modules for finder in sys.meta_path):
+        served = import_module(name)
+        if not hasattr(served, "main"):
+            raise UsageError("{name} has no main() to run.", name=name)
+        return int(served.main() or 0)
+    try:
+        found = find_spec(name)
+    except ModuleNotFoundError:  # not even the package
+        found = None
+    if found is None:
+        raise UsageError("Module not found: {name}.", advice="To run a script, pass its path without -m.", name=name)
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+    return 0
 
 
-class _Finder(MetaPathFinder):
-    """Finds the modules of one package in `SURFACES`, ahead of all other finders."""
+class _Finder(MetaPathFinder, Loader):
+    """Finds and fills the modules of one package in `SURFACES`, ahead of all other finders."""
 
     def __init__(self, package: str) -> None:
         self.package, self.modules = package, SURFACES[package]
@@ -147,19 +145,12 @@ class _Finder(MetaPathFinder):
                 f"Eyechart has no {fullname}; of {self.package} it has: {', '.join(sorted(self.modules))}.",
                 name=fullname,
             )
-        return ModuleSpec(fullname, _OursLoader(self.modules.get(fullname, ())), is_package=inner, origin="eyechart")
-
-
-class _OursLoader(Loader):
-    """Fills a module with the names of its sources."""
-
-    def __init__(self, sources: Sequence[str]) -> None:
-        self.sources = sources
+        return ModuleSpec(fullname, self, is_package=inner, origin="eyechart")
 
     def exec_module(self, module: ModuleType) -> None:
         later: dict[str, tuple[str, str]] = {}
         """Names imported on first use: module and attribute; without an attribute, the module itself."""
-        for source in self.sources:
+        for source in self.modules.get(module.__name__, ()):
             name, _, target = source.rpartition("=")
             place, _, attribute = target.partition(":")
             if not name:

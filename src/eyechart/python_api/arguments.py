@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,18 +48,15 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@dataclass
 class InputObjects:
     """Names of a call's models and datasets, and the in-memory objects among them."""
 
-    models: list[str] = field(default_factory=list)
-    datasets: list[str] = field(default_factory=list)
-    given: dict[str, InMemoryObject] = field(default_factory=dict)
-    names: set[str] = field(default_factory=set)
-    """Names given by the caller, which objects must not take."""
-
-    def reserve(self, models: Any, datasets: Any) -> None:
-        """Record the names in use before objects are named."""
+    def __init__(self, models: Any, datasets: Any) -> None:
+        self.models: list[str] = []
+        self.datasets: list[str] = []
+        self.given: dict[str, InMemoryObject] = {}
+        self.names: set[str] = set()
+        """Names given by the caller, which objects must not take."""
         for what, things, listed in (
             ("model", models, [thing for _, thing in _models(models)]),
             ("dataset", datasets, _datasets(datasets)),

@@ -111,8 +111,8 @@ def compare(a: Side, b: Side, *, metric: str | None = None, allow_different: str
         table = make_table([item for side in sides for item in side])
         first, second = (_row_of(table, side, name) for side, name in zip(sides, ("first", "second"), strict=True))
         cache = RecordsCache(table)
-        pair = compare_rows(table, first, second, metric=metric, allow=allowed, cache=cache)
-        return Comparison(table, pair, rank_models(table, cache, metric))
+        pair = compare_rows(cache, first, second, metric=metric, allow=allowed)
+        return Comparison(table, pair, rank_models(cache, metric))
 
 
 def _found(side: Side, name: str) -> list[LoadedResult]:

@@ -314,8 +314,7 @@ def evaluate(
     """
     given = dict(locals())
     with errors_on(ARGUMENTS):
-        inputs = InputObjects()
-        inputs.reserve(model, dataset)
+        inputs = InputObjects(model, dataset)
         inputs.take_models(model, ModelParts(None, preprocess, tokenizer, processor))
         inputs.take_datasets(
             dataset, DataParts(None, texts_of("classnames", classnames), texts_of("templates", templates))

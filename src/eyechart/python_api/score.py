@@ -253,11 +253,7 @@ def _owners(pairs: Any, images: int, texts: int) -> Ints:
     uses = np.bincount(whole[:, 1], minlength=texts)
     if (uses != 1).any():
         text = int(np.flatnonzero(uses != 1)[0])
-        raise DataError(
-            "Text {text} is paired with {uses} images; expected exactly one.",
-            text=text,
-            uses=uses[text],
-        )
+        raise DataError("Text {text} is paired with {uses} images; expected exactly one.", text=text, uses=uses[text])
     without = np.setdiff1d(np.arange(images), whole[:, 0])
     if len(without):
         raise DataError(

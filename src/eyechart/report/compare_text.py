@@ -72,14 +72,10 @@ def _wrapped(texts: Iterable[str], width: int | None) -> list[str]:
     return [line for text in texts for line in wrap(translate(text), width)]
 
 
-def _scale(table: ResultTable, column: Column) -> int:
-    return 100 if table.in_per_cent(column) else 1
-
-
 def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
     paired = line.paired
     column = Column(table.benchmarks.index(line.benchmark), line.metric)
-    scale = _scale(table, column)
+    scale = 100 if table.in_per_cent(column) else 1
     return (
         line.benchmark.label,
         metric_label(table, column),
@@ -138,11 +134,11 @@ def position_text(table: ResultTable, position: LeaderboardPosition, width: int 
     """Lay out the ranks of one model in one publication."""
     rows: list[tuple[str, ...]] = []
     notes: list[str] = []
-    for line in position.lines:
-        column, label = Column(line.benchmark, line.metric), table.benchmarks[line.benchmark].label
-        rows.append((label, metric_label(table, column), *_cells(line.rank, _scale(table, column))))
-        if line.rank.published is not None:
-            value = _scale(table, column) * line.rank.published
+    for column, rank in position.ranks:
+        label, scale = table.benchmarks[column.benchmark].label, 100 if table.in_per_cent(column) else 1
+        rows.append((label, metric_label(table, column), *_cells(rank, scale)))
+        if rank.published is not None:
+            value = scale * rank.published
             notes.append(UserMessage("{name}: published for these weights: {value:.2f}", name=label, value=value))
     if position.overall:
         rows.append((f"mean of {position.averaged}", "", *_cells(position.overall, 100)))
@@ -185,8 +181,8 @@ def positions_json(table: ResultTable, found: Sequence[LeaderboardPosition]) -> 
             "parameters": position.parameters,
             "compared": position.compared,
             "lines": [
-                {"benchmark": table.benchmarks[line.benchmark].label, "metric": line.metric, **asdict(line.rank)}
-                for line in position.lines
+                {"benchmark": table.benchmarks[column.benchmark].label, "metric": column.metric, **asdict(rank)}
+                for column, rank in position.ranks
             ],
             "overall": position.overall and asdict(position.overall) | {"benchmarks": position.averaged},
             "left_out": list(position.left_out),

@@ -66,15 +66,9 @@ class PairwiseComparison:
 
 
 def compare(
-    table: ResultTable,
-    first: int,
-    second: int,
-    *,
-    metric: str | None = None,
-    allow: Collection[str] = (),
-    cache: RecordsCache | None = None,
+    cache: RecordsCache, first: int, second: int, *, metric: str | None = None, allow: Collection[str] = ()
 ) -> PairwiseComparison:
-    """Compare two rows of a table, the baseline first, on every benchmark that both have.
+    """Compare two rows of the cache's table, the baseline first, on every benchmark that both have.
 
     By default each benchmark's primary metrics are compared. ``allow`` lists aspects that may differ on purpose (see
     `eyechart.report.paired_records.ASPECTS`).
@@ -83,7 +77,7 @@ def compare(
         UsageError: If dataset, split, prompts, judge or task version differ, or nothing can be compared.
         ResultError: If records, or metrics that are means of them, were modified after the run.
     """
-    cache = cache or RecordsCache(table)
+    table = cache.table
     shared = [b for b in range(len(table.benchmarks)) if (first, b) in table.cells and (second, b) in table.cells]
     _refuse_different(table, first, second, shared, allow)
     columns = [column for column in table.columns(metric) if column.benchmark in shared]
@@ -91,16 +85,15 @@ def compare(
         raise UsageError(
             "No result has the metric {metric!r}.", advice="Omit {--metric} to compare primary metrics.", metric=metric
         )
-    lines = [line for column in columns if (line := compare_column(table, column, (first, second), cache))]
+    lines = [line for column in columns if (line := compare_column(cache, column, (first, second)))]
     if not lines:
-        names = sorted({column.metric for column in columns})
         raise UsageError(
             "{first} and {second} have no samples in common for {list}.",
             advice="Both need records of the same samples and a per-sample metric (not a median or a calibration "
             "error).",
             first=table.models[first].label,
             second=table.models[second].label,
-            list=", ".join(names),
+            list=", ".join(sorted({column.metric for column in columns})),
         )
     compared = {line.benchmark for line in lines}
     unpaired = [table.benchmarks[b].label for b in shared if table.benchmarks[b] not in compared]
@@ -113,8 +106,9 @@ def correct_for_many(lines: Sequence[Difference]) -> tuple[Difference, ...]:
     return tuple(replace(line, p_holm=p) for line, p in zip(lines, adjusted, strict=True))
 
 
-def compare_column(table: ResultTable, column: Column, pair: tuple[int, int], cache: RecordsCache) -> Difference | None:
+def compare_column(cache: RecordsCache, column: Column, pair: tuple[int, int]) -> Difference | None:
     """Compare two models' records by one metric; None if they cannot be paired or do not determine the metric."""
+    table = cache.table
     found = table.metrics_in(column)
     records = {model: cache.columns(model, column.benchmark) for model in pair}
     sides = [(found[model], columns) for model, columns in records.items() if columns and model in found]
@@ -200,12 +194,12 @@ class SuiteRanking:
     """Whether the means are fractions."""
 
 
-def paired_rows(table: ResultTable, column: Column, cache: RecordsCache) -> tuple[list[int], AlignedRows] | None:
+def paired_rows(cache: RecordsCache, column: Column) -> tuple[list[int], AlignedRows] | None:
     """Return the models that can be paired with a column's best, and their values, negated if lower is better.
 
     None if there are fewer than two, or the metric is not a mean over records.
     """
-    metrics = table.metrics_in(column)
+    metrics = cache.table.metrics_in(column)
     found = {
         model: rows_of(columns, mean_of)
         for model, columns in cache.comparable(column).items()
@@ -214,28 +208,28 @@ def paired_rows(table: ResultTable, column: Column, cache: RecordsCache) -> tupl
     aligned = align(list(found.values())) if len(found) > 1 else None
     if aligned is None:
         return None
-    sign = -1.0 if table.lower_is_better(column) else 1.0
+    sign = -1.0 if cache.table.lower_is_better(column) else 1.0
     return list(found), replace(aligned, values=sign * aligned.values)
 
 
-def tied_with_best(table: ResultTable, column: Column, cache: RecordsCache) -> list[int] | None:
+def tied_with_best(cache: RecordsCache, column: Column) -> list[int] | None:
     """Return the models that the best of a column does not significantly beat; None if none can be paired."""
-    paired = paired_rows(table, column, cache)
+    paired = paired_rows(cache, column)
     if paired is None:
-        return _tied_by_pairs(table, column, cache)
+        return _tied_by_pairs(cache, column)
     models, rows = paired
     marks = not_separable_from_best([rows.values], [None if rows.units is None else numbered(rows.units)], LEVEL)
     return [model for model, mark in zip(models, marks, strict=True) if mark]
 
 
-def _tied_by_pairs(table: ResultTable, column: Column, cache: RecordsCache) -> list[int] | None:
+def _tied_by_pairs(cache: RecordsCache, column: Column) -> list[int] | None:
     """Compare the best with each model, for a metric that is not a mean."""
-    leader = table.leader(column)
+    leader = cache.table.leader(column)
     found = {
         model: line
         for model in cache.comparable(column)
         if leader is not None and model != leader
-        if (line := compare_column(table, column, (leader, model), cache))
+        if (line := compare_column(cache, column, (leader, model)))
     }
     if leader is None or not found:
         return None
@@ -246,21 +240,20 @@ def _tied_by_pairs(table: ResultTable, column: Column, cache: RecordsCache) -> l
 class SuiteScores:
     """Collects, benchmark by benchmark, the inputs of rank intervals over the suite: a value per model and unit."""
 
-    def __init__(self, table: ResultTable) -> None:
-        self.table = table
-        self.matrices: dict[int, tuple[tuple[int, ...], Floats]] = {}
-        self.scales: dict[int, tuple[tuple[str, ...], bool]] = {}
-        """Benchmark -> its metrics if they are not fractions, and whether lower is better."""
+    def __init__(self, cache: RecordsCache) -> None:
+        self.cache = cache
+        self.by_scale: dict[tuple[tuple[str, ...], bool], dict[int, tuple[list[int], Floats]]] = {}
+        """Metrics if they are not fractions, and whether lower is better -> benchmark -> models and their values."""
 
-    def add(self, columns: Sequence[Column], cache: RecordsCache) -> None:
+    def add(self, columns: Sequence[Column]) -> None:
         """Add one benchmark by its metrics, if its models can be paired by all of them."""
-        paired = [paired_rows(self.table, column, cache) for column in columns]
+        paired = [paired_rows(self.cache, column) for column in columns]
         known = [part for part in paired if part is not None]
-        if known and len(known) == len(paired) and len({tuple(models) for models, _ in known}) == 1:
-            self.matrices[columns[0].benchmark] = (tuple(known[0][0]), unit_scores([rows for _, rows in known]))
-            fractions = all(map(self.table.in_per_cent, columns))
-            points = () if fractions else tuple(column.metric for column in columns)
-            self.scales[columns[0].benchmark] = points, any(map(self.table.lower_is_better, columns))
+        if known and len(known) == len(paired) and all(models == known[0][0] for models, _ in known):
+            table = self.cache.table
+            points = () if all(map(table.in_per_cent, columns)) else tuple(column.metric for column in columns)
+            benchmarks = self.by_scale.setdefault((points, any(map(table.lower_is_better, columns))), {})
+            benchmarks[columns[0].benchmark] = known[0][0], unit_scores([rows for _, rows in known])
 
     def ranking(self) -> SuiteRanking | None:
         """Return the rank intervals over the benchmarks that cover all models; None for fewer than two models.
@@ -268,22 +261,22 @@ class SuiteScores:
         As in averages, fractions take precedence over points, and metrics to maximise are never mixed with metrics to
         minimise. Points are only averaged with those of the same metrics.
         """
-        scale = min(self.scales.values(), default=((), False))
-        alike = {benchmark: rows for benchmark, (rows, _) in self.matrices.items() if self.scales[benchmark] == scale}
-        models = tuple(sorted({model for rows in alike.values() for model in rows}))
-        used = [benchmark for benchmark, rows in alike.items() if rows == models]
+        points, lower = scale = min(self.by_scale, default=((), False))
+        alike = self.by_scale.get(scale, {})
+        models = sorted({model for own, _ in alike.values() for model in own})
+        used = {benchmark: matrix for benchmark, (own, matrix) in alike.items() if own == models}
         if len(models) < 2 or not used:
             return None
-        matrices = [self.matrices[benchmark][1] for benchmark in used]
+        matrices = list(used.values())
         means = np.mean([matrix.mean(axis=1) for matrix in matrices], axis=0)
         ranks, order = rank_intervals(matrices, level=LEVEL), np.argsort(-means, kind="stable")
-        sign = -1.0 if scale[1] else 1.0
+        sign = -1.0 if lower else 1.0
         return SuiteRanking(
             models=tuple(models[i] for i in order),
             means=tuple((sign * means[order]).tolist()),
             ranks=tuple((ranks[i].low, ranks[i].high) for i in order),
             benchmarks=tuple(used),
-            in_per_cent=not scale[0],
+            in_per_cent=not points,
         )
 
 
@@ -302,9 +295,9 @@ def unit_scores(parts: Sequence[AlignedRows]) -> Floats:
     return np.asarray(np.mean(totals, axis=0))
 
 
-def rank_models(table: ResultTable, cache: RecordsCache, metric: str | None = None) -> SuiteRanking | None:
-    """Rank the models of a table over the benchmarks on which all of them can be paired."""
-    suite = SuiteScores(table)
-    for _, columns in groupby(table.columns(metric), key=lambda column: column.benchmark):
-        suite.add(list(columns), cache)
+def rank_models(cache: RecordsCache, metric: str | None = None) -> SuiteRanking | None:
+    """Rank the models of the cache's table over the benchmarks on which all of them can be paired."""
+    suite = SuiteScores(cache)
+    for _, columns in groupby(cache.table.columns(metric), key=lambda column: column.benchmark):
+        suite.add(list(columns))
     return suite.ranking()

@@ -35,15 +35,6 @@ class PublishedRank:
 
 
 @dataclass(frozen=True)
-class BenchmarkRank:
-    """The rank on one benchmark, by one metric."""
-
-    benchmark: int
-    metric: str
-    rank: PublishedRank
-
-
-@dataclass(frozen=True)
 class LeaderboardPosition:
     """One row of a table among the models of one publication."""
 
@@ -54,9 +45,10 @@ class LeaderboardPosition:
     """Published models of at most this size; all of them, if the size is not known."""
     unknown_size: int
     """Published models left out because their size is not known."""
-    lines: tuple[BenchmarkRank, ...]
+    ranks: tuple[tuple[Column, PublishedRank], ...]
+    """By benchmark and metric."""
     overall: PublishedRank | None
-    """By the mean over the benchmarks of ``lines``, of fractions to maximise."""
+    """By the mean over the benchmarks of ``ranks``, of fractions to maximise."""
     averaged: int
     """Number of benchmarks averaged."""
     left_out: tuple[str, ...]
@@ -86,7 +78,7 @@ def leaderboard_positions(table: ResultTable, publications: Sequence[Publication
     cards = ((row, item.result.model_card) for (row, _), item in table.cells.items())
     sizes = {row: float(card["parameters"]) for row, card in cards if is_number(card.get("parameters"))}
     found = (_position(table, m, publication, sizes) for publication in publications for m in own)
-    return [position for position in found if position.lines or position.left_out]
+    return [position for position in found if position.ranks or position.left_out]
 
 
 ROUNDED = 5_000
@@ -97,7 +89,7 @@ def _position(table: ResultTable, m: int, publication: Publication, sizes: Mappi
     rows = sorted({row for (row, _), item in table.cells.items() if publication.holds(item) and row != m})
     mine = sizes.get(m)
     compared = [row for row in rows if mine is None or sizes.get(row, math.inf) <= mine + ROUNDED]
-    lines, left_out, averaged = [], [], []
+    ranks, left_out, averaged = [], [], []
     for b, results in table.by_benchmark.items():
         theirs = {row: results[row] for row in rows if row in results}
         if m not in results or not theirs:
@@ -117,11 +109,9 @@ def _position(table: ResultTable, m: int, publication: Publication, sizes: Mappi
                 value = sign * theirs[row].values[name].value
                 part[row] = _Number(value, value - unit, value + unit)
             parts.append(part)
-            lines.append(BenchmarkRank(b, name, _rank(table, m, part, sign)))
-        columns = [Column(b, name) for name in metrics]
-        if all(
-            table.in_per_cent(column) and not results[m].values[column.metric].lower_is_better for column in columns
-        ):
+            ranks.append((Column(b, name), _rank(table, m, part, sign)))
+        maximised = not any(results[m].values[name].lower_is_better for name in metrics)
+        if maximised and all(table.in_per_cent(Column(b, name)) for name in metrics):
             averaged.append(_average(parts))  # the metrics share samples, so the ends of their intervals are averaged
     overall = None
     if len(averaged) > 1 and len(means := _average(averaged)) > 1:
@@ -132,7 +122,7 @@ def _position(table: ResultTable, m: int, publication: Publication, sizes: Mappi
         overall = _rank(table, m, means | {m: _Number(value, value - down, value + up)})
     unknown = 0 if mine is None else sum(row not in sizes for row in rows)
     return LeaderboardPosition(
-        m, publication, mine, len(compared), unknown, tuple(lines), overall, len(averaged), tuple(left_out)
+        m, publication, mine, len(compared), unknown, tuple(ranks), overall, len(averaged), tuple(left_out)
     )
 
 

@@ -21,8 +21,6 @@ from eyechart.results import IDENTITY, Result, parse_documents, result_from_dict
 OURS = "eyechart"
 PUBLISHED = "published"
 SUFFIXES = (".csv", ".json", ".jsonl")
-FileResults = tuple[list[tuple[Result, str]], tuple[str, ...]]
-"""Results with the tools that wrote them, and messages about unreadable lines."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def load_results(arguments: Argument | Sequence[Argument]) -> LoadedResults:
     return LoadedResults(tuple(found), tuple(skipped))
 
 
-def read_any(path: Path) -> FileResults:
+def read_any(path: Path) -> tuple[list[tuple[Result, str]], tuple[str, ...]]:
     """Read all results of one file with the name of the tool that wrote it, and messages about damaged lines.
 
     Raises:

@@ -161,8 +161,6 @@ class RecordsCache:
 LEVEL = 0.95
 POWER = 0.8
 
-Units = Sequence[str] | None
-
 
 @dataclass(frozen=True)
 class PairedOutcome:
@@ -184,7 +182,7 @@ class PairedOutcome:
     """The smallest true difference that this many samples detect four times out of five."""
 
 
-def paired_test(first: Floats, second: Floats, units: Units) -> PairedOutcome:
+def paired_test(first: Floats, second: Floats, units: Sequence[str] | None) -> PairedOutcome:
     """Compare two models' values for the same samples."""
     scale = max(1.0, float(np.abs([first, second]).max()))  # the test expects fractions
     clusters = None if units is None else numbered(units)

@@ -272,7 +272,12 @@ class ResultTable:
                 )
                 found.append(message)
         for b, benchmark in enumerate(self.benchmarks):
-            mixed = [name for name in self.metrics[b] if self._mixes_scales(Column(b, name))]
+            mixed = []  # metrics that some results give as a fraction and others apparently as per cent
+            for name in self.metrics[b]:
+                values = self.metrics_in(Column(b, name)).values()
+                fractions = not any(metric.points or metric.lower_is_better for metric in values)
+                if fractions and len({metric.value > 1 for metric in values}) > 1:
+                    mixed.append(name)
             if mixed:
                 message = UserMessage(
                     "{label}: {names}: some values are fractions, others are larger than 1. Divide per cent by 100.",
@@ -281,13 +286,6 @@ class ResultTable:
                 )
                 found.append(message)
         return found
-
-    def _mixes_scales(self, column: Column) -> bool:
-        """Whether some results give a metric as a fraction and others apparently as per cent."""
-        found = self.metrics_in(column).values()
-        if any(metric.points or metric.lower_is_better for metric in found):
-            return False
-        return {metric.value > 1 for metric in found} == {False, True}
 
     @cached_property
     def by_benchmark(self) -> dict[int, dict[int, Result]]:

@@ -36,7 +36,6 @@ __all__ = [
     "convert_dataset",
     "convert_retrieval_dataset",
     "dataset_collection",  # noqa: F822 - created on first use
-    "default_collate",  # noqa: F822
     "get_dataset_collate_fn",
     "get_dataset_collection_from_file",
     "get_dataset_default_task",
@@ -340,8 +339,4 @@ def _collections() -> dict[str, list[str]]:
 def __getattr__(name: str) -> Any:
     if name == "dataset_collection":
         return _collections()
-    if name == "default_collate":
-        from torch.utils.data import default_collate
-
-        return default_collate
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

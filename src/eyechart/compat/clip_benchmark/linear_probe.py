@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eyechart.compat.clip_benchmark.metrics import (
-    NAME,
-    accuracy,
-    inference,
-    label_entries,
-    over_loader,
-    task_metrics,
-)
+from eyechart.compat.clip_benchmark.metrics import NAME, accuracy, inference, label_entries, over_loader, task_metrics
 from eyechart.errors import UsageError
 from eyechart.learn.linear_classifiers import Schedule, cosine_rate, train_layer
 from eyechart.metrics.vectors import float_array
@@ -118,11 +111,11 @@ def _features(
                 "No model given, and {path} does not exist.", advice="Run once with a model.", path=missing[0]
             )
         vectors, targets = (torch.load(file, map_location="cpu", weights_only=True) for file in files)
-        return Features(float_array(vectors), targets.numpy().astype(np.int64))
-    vectors, targets = infer(_featurizer()(model, normalize), () if loader is None else loader, amp, device)
-    folder.mkdir(parents=True, exist_ok=True)
-    for tensor, file in zip((vectors, targets), files, strict=True):
-        torch.save(tensor, file)
+    else:
+        vectors, targets = infer(_featurizer()(model, normalize), () if loader is None else loader, amp, device)
+        folder.mkdir(parents=True, exist_ok=True)
+        for tensor, file in zip((vectors, targets), files, strict=True):
+            torch.save(tensor, file)
     return Features(float_array(vectors), targets.numpy().astype(np.int64))
 
 

@@ -51,10 +51,7 @@ def put(values: dict[str, Any], name: str, value: object, other_name: str) -> No
     """Set a key that was given by another name; two different values are an error."""
     if name in values and values[name] != value:
         raise UsageError(
-            "The config has both {old} and {new}.",
-            advice="They are synonyms: keep {new}.",
-            old=other_name,
-            new=name,
+            "The config has both {old} and {new}.", advice="They are synonyms: keep {new}.", old=other_name, new=name
         )
     values[name] = value
 

@@ -17,15 +17,11 @@ from eyechart.settings.declare import explain
 
 __all__ = ["EvalBackend", "EvalType", "HubType", "TaskConfig"]
 
-
-Dict = dict[str, Any]
-
 TOOLS: dict[str, type[BaseModel]] = {"clip_benchmark": schema.ClipConfig, "mteb": schema.MtebConfig}
 TOOL_ALIASES = {**{name: name for name in TOOLS}, "cmteb": "mteb"}
 BACKENDS = {"rageval": "RAGEval"}
 
 _QUESTIONS = "to ask a generative model questions, run `eyechart eval --dataset NAME --model_type api` instead"
-_IN_ENTRY = "set it in the model's entry in eval_config"
 _AUTOMATIC = "determined automatically; remove it"
 _NO_SANDBOX = "model output is never executed; remove it"
 _JUDGE = f"set the judge with --judge; {_QUESTIONS}"
@@ -71,7 +67,7 @@ ELSEWHERE = {
 ELSEWHERE_IN_EVAL = {
     **dict.fromkeys(("metrics", "metric"), "all metrics of a task are computed; recall_k sets the k of retrieval"),
     **dict.fromkeys(("k", "recall_at_k"), "use recall_k"),
-    **dict.fromkeys(("prompt", "api_base", "api_key"), _IN_ENTRY),
+    **dict.fromkeys(("prompt", "api_base", "api_key"), "set it in the model's entry in eval_config"),
 }
 """Keys commonly misplaced in ``eval``."""
 ELSEWHERE_BACKENDS = {
@@ -115,7 +111,7 @@ class HubType:
     HUGGINGFACE = "huggingface"
 
 
-def normalise(config: Mapping[str, Any]) -> Dict:
+def normalise(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a config with canonical backend and tool. Unknown keys are left for the schema to reject."""
     whole = dict(config)
     if "tool" in whole and "eval_config" not in whole:

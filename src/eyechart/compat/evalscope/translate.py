@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from eyechart.api import Budget
 from eyechart.compat.evalscope.models import encode_options, text_spec, vision_spec
@@ -67,7 +67,7 @@ def translate(configs: Sequence[TaskConfig], folders: Mapping[Path, RunFolder]) 
         else:
             skip |= not inner.eval.overwrite_results
             promised = {data_folder(job.output).resolve() for job in every if job.task == CAPTION}
-            search = TextSearch.of(inner.models, inner.eval, inner.eval.encode_kwargs, budget, target, planner)
+            search = TextSearch(inner.models, inner.eval, inner.eval.encode_kwargs, budget, target, planner)
             jobs = [*search.custom_jobs(inner.eval, promised), *search.mteb_jobs(inner.eval)]
         found.append(Translation(tuple(jobs), skip, settings.dry_run, tuple(tables)))
         every += jobs
@@ -137,7 +137,7 @@ class _VisionModels:
 
     def _searches(self, captioning: Sequence[Job]) -> Iterator[Job]:
         if captioning:
-            search = TextSearch.of(self.settings.text_models, self.settings, {}, self.budget, self.target, self.planner)
+            search = TextSearch(self.settings.text_models, self.settings, {}, self.budget, self.target, self.planner)
         for captions in captioning:
             folder = str(data_folder(captions.output))
             dataset = DatasetSpec(captions.dataset.name, "text_collection", folder, "test")
@@ -171,39 +171,30 @@ class _VisionModels:
         return make_config(values | ({"dataset_root": root} if root else {}))
 
 
-@dataclass(frozen=True)
 class TextSearch:
     """The text models of a config: every encoder searches alone, and with each reranker as a second stage."""
 
-    encoders: tuple[tuple[ModelSpec, dict[str, Any]], ...]
-    """Encoders with their prompts."""
-    rerankers: tuple[tuple[ModelSpec, str], ...]
-    top_k: int
-    target: RunFolder
-    planner: Planner
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         entries: Sequence[TextModel],
         settings: ClipEval | MtebEval,
         encode_kwargs: dict[str, Any],
         budget: Budget,
         target: RunFolder,
         planner: Planner,
-    ) -> Self:
-        """Separate encoders and rerankers; a reranker alone cannot search."""
+    ) -> None:
+        self.top_k, self.target, self.planner = settings.top_k, target, planner
         specs = [(entry, text_spec(entry, settings, budget, encode_kwargs)) for entry in entries]
-        encoders = tuple(
+        self.encoders = [
             (spec, encode_options(entry, encode_kwargs)) for entry, spec in specs if not entry.is_cross_encoder
-        )
-        rerankers = tuple((spec, entry.prompt or "") for entry, spec in specs if entry.is_cross_encoder)
-        if not encoders:
+        ]
+        """Encoders with their prompts."""
+        self.rerankers = [(spec, entry.prompt or "") for entry, spec in specs if entry.is_cross_encoder]
+        if not self.encoders:
             raise UsageError(
                 "All models are rerankers (is_cross_encoder).",
                 advice="Rerankers reorder the results of an encoder: add an encoder.",
             )
-        return cls(encoders, rerankers, settings.top_k, target, planner)
 
     def jobs(
         self,
@@ -211,23 +202,25 @@ class TextSearch:
         task: str,
         options: Mapping[str, Any],
         *,
+        encoders: Sequence[tuple[ModelSpec, dict[str, Any]]] = (),
         second: bool = True,
         promised: bool = False,
         writer: str = "",
         file_task: str = "",
     ) -> Iterator[Job]:
-        """Plan every encoder, alone and (if ``second``) with each reranker.
+        """Plan each encoder, alone and (if ``second``) with each reranker.
 
         Args:
             dataset: The texts.
             task: The task.
             options: Its options, without those of the models.
+            encoders: Encoders with their prompts; by default all.
             second: Whether rerankers apply.
             promised: Whether an earlier job writes the texts.
             writer: The model that wrote the texts, named in results with the models that search them.
             file_task: The task in the names of files, if it differs.
         """
-        for encoder, prompts in self.encoders:
+        for encoder, prompts in encoders or self.encoders:
             self.planner.check(encoder, "encoder")
             access = access_of(encoder)
             # A remote encoder serves requests in parallel, so it gets several requests' worth of texts at a time.
@@ -277,11 +270,11 @@ class TextSearch:
         if not (settings.task_names or settings.task_types or (settings.languages and not settings.custom_tasks)):
             return
         names = settings.task_names or tasks_of_types(settings.task_types, settings.languages)
-        alone = [replace(self, encoders=(encoder,)) for encoder in self.encoders]  # groups the jobs by model
-        for search, name in product(alone, names):
+        for encoder, name in product(self.encoders, names):  # groups the jobs by model
             dataset = DatasetSpec(name, MTEB, name, limit=settings.limit, options=_mteb_options(settings, name))
             kind = cast("MtebDataset", self.planner.datasets.open(dataset)).task.metadata.type
-            yield from search.jobs(dataset, MTEB, {}, second=kind in WITH_RERANKER, file_task=f"{MTEB}_{kind}")
+            second = kind in WITH_RERANKER
+            yield from self.jobs(dataset, MTEB, {}, encoders=[encoder], second=second, file_task=f"{MTEB}_{kind}")
 
 
 def _mteb_options(settings: MtebEval, name: str) -> dict[str, Any]:

@@ -72,7 +72,6 @@ __all__ = [
 ]
 
 _CHINESE = re.compile("[\u4e00-\u9fff]")
-_PROXIES = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY")
 _CUT = {"second": None, "minute": -2, "hour": -4, "day": -6}
 SMALLER = 0.8
 """Factor by which an image is scaled down until its file is small enough."""
@@ -183,7 +182,7 @@ def setup_logger(
 
 def proxy_set(s: str) -> None:
     """Route all downloads of this process through a proxy."""
-    os.environ.update(dict.fromkeys(_PROXIES, s))
+    os.environ.update(dict.fromkeys(("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"), s))
 
 
 def get_rank_and_world_size() -> tuple[int, int]:

@@ -89,9 +89,8 @@ def preproc_content(inputs: object) -> list[Item]:
         raise AssertionError(f"not a message: {type(inputs).__name__}; expected text, dict, or a list of one of them")
     if isinstance(inputs, str):
         return [{"type": "text", "value": inputs}]
-    if isinstance(inputs, Mapping):
-        return preproc_content([inputs])
-    return [_item(given) for given in (inputs if isinstance(inputs, Sequence) else [])]
+    entries: Any = [inputs] if kind == "dict" else inputs
+    return list(map(_item, entries))
 
 
 def _item(given: str | Mapping[str, Any]) -> Item:

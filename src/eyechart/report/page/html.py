@@ -79,7 +79,7 @@ def make_page(payload: Payload, *, live: bool = False) -> bytes:
     )
     overview = payload.overview | {"live": live, "language": language()}
     packed = {"pairs": pack(payload.pairs), "published": pack(payload.published)}
-    packed |= {f"chunk-{number}": chunk for number, chunk in enumerate(payload.chunks.texts)}
+    packed |= {f"chunk-{number}": chunk for number, chunk in enumerate(payload.chunks)}
     blocks = [
         _json_block("overview", overview),
         _json_block("words", {part: words(part) for part in ("page", "notes")}),

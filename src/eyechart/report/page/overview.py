@@ -7,12 +7,12 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from eyechart.io.safe_parse import is_number
-from eyechart.report.leaderboard import LeaderboardPosition, PublishedRank, published_positions
+from eyechart.report.leaderboard import LeaderboardPosition, published_positions
 from eyechart.report.loader import LoadedResult
 from eyechart.report.paired_records import differing
 from eyechart.report.reference import load_publication, published_tables
@@ -75,34 +75,9 @@ LEVEL = 6
 """Level 9 takes three times as long for a page that is 2 % smaller."""
 
 
-class PackedValues:
-    """A list of values held packed: the chunks of a large report take a fiftieth of their memory."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def append(self, value: Any) -> None:
-        """Pack a value and add it."""
-        self.texts.append(pack(value))
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def __getitem__(self, place: int) -> Any:
-        return unpack(self.texts[place])
-
-    def __iter__(self) -> Iterator[Any]:
-        return map(unpack, self.texts)
-
-
 def pack(value: Any) -> str:
     """Pack a value for the page."""
     return base64.b64encode(zlib.compress(plain_json(value).encode(), LEVEL)).decode()
-
-
-def unpack(text: str) -> Any:
-    """Unpack a value as the page does: keys become texts."""
-    return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
 def plain_json(value: Any) -> str:
@@ -129,9 +104,7 @@ def describe_model(table: ResultTable, row: int) -> dict[str, Any]:
         "label": cut(model.label, 1000),
         "origin": model.origin,
         "family": cut(str(card.get("family", "")), 100),
-        "parameters": card.get("parameters") if is_number(card.get("parameters")) else None,
-        "gflops": card.get("gflops") if is_number(card.get("gflops")) else None,
-        "image_size": card.get("image_size") if is_number(card.get("image_size")) else None,
+        **{key: card.get(key) if is_number(card.get(key)) else None for key in ("parameters", "gflops", "image_size")},
         "throughput": round(sum(rates) / len(rates), 3) if rates else None,
     }
 
@@ -200,22 +173,22 @@ def describe_published(found: Sequence[LoadedResult], references: Sequence[str])
 
 
 def _position(table: ResultTable, position: LeaderboardPosition) -> dict[str, Any]:
-    lines = []
-    for line in position.lines:
-        column = Column(line.benchmark, line.metric)
-        names = cut(table.benchmarks[line.benchmark].label, 500), metric_label(table, column)
-        lines.append(_line(*names, line.rank, percent=table.in_per_cent(column)))
+    overall = {"benchmark": "", "metric": "", "percent": True, "n": position.averaged}
     return {
         "model": position.model,
         "title": position.publication.title,
         "parameters": position.parameters,
         "compared": position.compared,
         "unknown": position.unknown_size,
-        "lines": lines,
-        "overall": position.overall and _line("", "", position.overall, percent=True) | {"n": position.averaged},
+        "lines": [
+            {
+                "benchmark": cut(table.benchmarks[column.benchmark].label, 500),
+                "metric": metric_label(table, column),
+                "percent": table.in_per_cent(column),
+                **asdict(rank),
+            }
+            for column, rank in position.ranks
+        ],
+        "overall": position.overall and asdict(position.overall) | overall,
         "left_out": [cut(text, 500) for text in position.left_out],
     }
-
-
-def _line(benchmark: str, metric: str, rank: PublishedRank, *, percent: bool) -> dict[str, Any]:
-    return {"benchmark": benchmark, "metric": metric, "percent": percent, **asdict(rank)}

@@ -17,20 +17,20 @@ from eyechart.report.judge_summary import judge_lines, judge_table
 from eyechart.report.loader import LoadedResult, SkippedFile
 from eyechart.report.page.overview import (
     Limits,
-    PackedValues,
     cut,
     describe_benchmark,
     describe_model,
     describe_published,
     describe_result,
+    pack,
     rounded,
     short,
 )
 from eyechart.report.page.sample_lists import Samples, list_samples
 from eyechart.report.paired_records import AlignedRows, RecordsCache, align, differences, rows_of
 from eyechart.report.record_columns import NO_VALUE, Ints, RecordColumns
-from eyechart.report.reference import load_reference
-from eyechart.report.result_table import Column, ResultTable, benchmark_of, best_of, make_table
+from eyechart.report.reference import load_publication
+from eyechart.report.result_table import Column, benchmark_of, best_of, make_table
 from eyechart.report.table_formats import AVERAGES, average
 from eyechart.results import Result
 from eyechart.stats import paired_test
@@ -232,10 +232,10 @@ WORST = 200
 
 @dataclass(frozen=True)
 class Payload:
-    """The parts of the page's data; chunks are packed as soon as they are built, and unpacked on demand."""
+    """The parts of the page's data; chunks are packed as soon as they are built, to a fiftieth of their memory."""
 
     overview: dict[str, Any]
-    chunks: PackedValues
+    chunks: list[str]
     pairs: list[dict[str, Any]]
     published: dict[str, Any] = field(default_factory=dict)
 
@@ -256,15 +256,15 @@ def make_payload(
     limits = limits or Limits()
     table = make_table([*found, *_matching_published(found, references)])
     cache = RecordsCache(table, keep=WORST, strict=False)
-    suite, pairs, chunks = SuiteScores(table), PairedLines(table), PackedValues()
-    benchmarks = []
+    suite, pairs = SuiteScores(cache), PairedLines(cache)
+    benchmarks, chunks = [], []
     for b in range(len(table.benchmarks)):
         results = table.by_benchmark[b]
         try:
             primary = [Column(b, metric) for metric in table.primary[b]]
-            marks = [_marks(table, Column(b, metric), cache) for metric in table.metrics[b]]
-            suite.add(primary, cache)
-            pairs.add(primary, cache)
+            marks = [_marks(cache, Column(b, metric)) for metric in table.metrics[b]]
+            suite.add(primary)
+            pairs.add(primary)
             chunk = make_chunk(results, cache.comparable(primary[0]) if primary else {}, limits)
         except DAMAGED as error:
             raise ResultError(
@@ -277,7 +277,7 @@ def make_payload(
         images = len(chunk.get("samples", {}).get("thumbnails", ()))
         facts = {"marks": marks, "form": chunk.get("form", ""), "images": images}
         benchmarks.append(describe_benchmark(table, b) | facts)
-        chunks.append(chunk)
+        chunks.append(pack(chunk))
         cache.forget(b)
     overview = {
         "title": cut(title, 200),
@@ -306,7 +306,7 @@ MANY_PUBLISHED = 12
 def _matching_published(found: Sequence[LoadedResult], references: Sequence[str]) -> list[LoadedResult]:
     """Return the published results of the benchmarks found; a few models also without any."""
     wanted = {benchmark_of(item.result) for item in found}
-    published = [item for name in dict.fromkeys(references) for item in load_reference(name)]
+    published = [item for name in dict.fromkeys(references) for item in load_publication(name).found]
     if wanted:
         return [item for item in published if benchmark_of(item.result) in wanted]
     few = len({(item.argument, item.result.model, item.result.pretrained) for item in published}) <= MANY_PUBLISHED
@@ -316,8 +316,8 @@ def _matching_published(found: Sequence[LoadedResult], references: Sequence[str]
 class PairedLines:
     """Collects, benchmark by benchmark, the differences between pairs of rows."""
 
-    def __init__(self, table: ResultTable) -> None:
-        self.table = table
+    def __init__(self, cache: RecordsCache) -> None:
+        self.cache, table = cache, cache.table
         self.lines: dict[tuple[int, int], list[Difference]] = {}
         models = sorted({m for (m, _), found in table.cells.items() if found.result.record_info})
         self.pairs = list(combinations(models, 2))
@@ -328,30 +328,31 @@ class PairedLines:
             top = set(order[:ALL_PAIRS])
             self.pairs = [pair for pair in self.pairs if top.issuperset(pair) or order[0] in pair]
 
-    def add(self, columns: Sequence[Column], cache: RecordsCache) -> None:
+    def add(self, columns: Sequence[Column]) -> None:
         """Add one benchmark by its metrics, for the models comparable with its best."""
-        comparable = cache.comparable(columns[0]) if columns else {}
+        comparable = self.cache.comparable(columns[0]) if columns else {}
         for column, pair in product(columns, self.pairs):
-            if comparable.keys() >= set(pair) and (line := compare_column(self.table, column, pair, cache)):
+            if comparable.keys() >= set(pair) and (line := compare_column(self.cache, column, pair)):
                 self.lines.setdefault(pair, []).append(line)
 
     def described(self) -> list[dict[str, Any]]:
         """Return the differences as plain values."""
-        place = {benchmark: i for i, benchmark in enumerate(self.table.benchmarks)}
+        place = {benchmark: i for i, benchmark in enumerate(self.cache.table.benchmarks)}
         return [
             {"a": a, "b": b, "lines": [_difference(line, place[line.benchmark]) for line in correct_for_many(lines)]}
             for (a, b), lines in self.lines.items()
         ]
 
 
-def _marks(table: ResultTable, column: Column, cache: RecordsCache) -> dict[str, Any]:
+def _marks(cache: RecordsCache, column: Column) -> dict[str, Any]:
     """Return the best models of a column, those not separable from the best, and the method."""
+    table = cache.table
     lower = table.lower_is_better(column)
     contest = table.contestants(column)
     best = best_of([contest[m].value if m in contest else None for m in range(len(table.models))], lower=lower)
     if not best:
         return {}
-    tied = tied_with_best(table, column, cache)
+    tied = tied_with_best(cache, column)
     if tied is not None:
         return {"best": best, "tied": [m for m in tied if m not in best], "how": "paired"}
     results = table.by_benchmark[column.benchmark]

@@ -56,11 +56,6 @@ def names() -> list[str]:
     return sorted(name.partition(".")[0] for name in files if name.endswith((PLAIN, PACKED)))
 
 
-def load_reference(name: str) -> tuple[LoadedResult, ...]:
-    """Load the results of a set."""
-    return load_publication(name).found
-
-
 @cache
 def load_publication(name: str) -> Publication:
     """Load a set of published results with its metadata."""

@@ -1,4 +1,4 @@
-// Averages over the rows and columns shown; the same rules as eyechart.report.averages, and a test compares the two.
+// Averages over the rows and columns shown; the same rules as eyechart.report.table_formats, and a test compares the two.
 
 const SCALES = {
   rank: (values, percent, chance, lower) => {
@@ -49,9 +49,13 @@ function averageOf(models, columns, how) {
   return { values, used, leftOut, lower, common: complete.length > 0 };
 }
 
+function averageKind(how) {
+  return DATA.averages.find(({ key }) => key === how);
+}
+
 // Said on the page in the reader's language, in a copied table as `eyechart build` says it.
 function averageNote(how, { values, used, leftOut, common }, say) {
-  const part = DATA.averages.find(({ key }) => key === how);
+  const part = averageKind(how);
   const known = { heading: say(part.heading), how: say(part.how), n: used.length, left: leftOut.map((b) => BENCHMARKS[b].label).join(", ") };
   if (values.every((value) => value === null)) return say("{heading}: {how}. There is none: only fractions are averaged, and for chance only where that is known.", known);
   if (!common) return say("{heading}: {how}. No benchmark has all models: each model's own are averaged, so compare with care.", known);

@@ -124,7 +124,7 @@ function incidents(described) {
   return lines.length > 0 && h("details", { class: "notices", open: lines.length < 6 }, h("summary", {}, t("Warnings and failures")), h("ul", {}, lines));
 }
 
-// Blind control: what a model gets right without the images, beside what it gets right with them.
+// Blind control: what a model gets right without the images, compared with what it gets right with them.
 
 function blindSection(view, redraw) {
   const control = (view.chunk.blind || []).find((one) => one.seeing === view.m || one.blind === view.m);

@@ -142,7 +142,7 @@ function lineChart(label, xs, series, { percent = true, xLabel = "", log = true 
   });
 }
 
-// Points with a name each. A name stands beside its point, further off at the end of a line, or in a list by number.
+// Points with a name each. A name stands next to its point, further off at the end of a line, or in a list by number.
 
 const LETTER = 6.4; // wide, on average
 const IDEOGRAPH = 12.4; // as wide as high

@@ -6,6 +6,10 @@ function className(chunk, i) {
   return i === null ? null : (chunk.classnames && chunk.classnames[i]) ?? t("class {i}", { i });
 }
 
+function classNames(chunk, labels) {
+  return labels.map((label, k) => [k > 0 && ", ", data(className(chunk, label))]);
+}
+
 function classesSection(view) {
   const { chunk } = view;
   const values = chunk.per_class && chunk.per_class[view.m];

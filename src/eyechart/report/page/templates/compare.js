@@ -20,14 +20,15 @@ function compareView(main, params, pairs) {
   drawPair(target, pairs, a, b);
 }
 
-// A line as the report wrote it, or as it reads when the two models change places.
+// A line as the report wrote it, or as it reads when the two models change places; it is a column, too.
 function readLine(line, swap) {
-  const percent = columnPercent({ b: line.b, i: BENCHMARKS[line.b].metrics.indexOf(line.metric) });
-  if (!swap) return { ...line, percent };
+  const i = BENCHMARKS[line.b].metrics.indexOf(line.metric);
+  const percent = columnPercent({ b: line.b, i });
+  if (!swap) return { ...line, i, percent };
   const minus = (value) => (value === null ? null : -value);
   const turned = { better: "worse", worse: "better" }[line.verdict] || line.verdict;
   const numbers = { first: line.second, second: line.first, difference: -line.difference, low: minus(line.high), high: minus(line.low) };
-  return { ...line, ...numbers, percent, only_first: line.only_second, only_second: line.only_first, verdict: turned };
+  return { ...line, ...numbers, i, percent, only_first: line.only_second, only_second: line.only_first, verdict: turned };
 }
 
 function samplesOf(line) {
@@ -44,8 +45,7 @@ function drawPair(target, pairs, a, b) {
   const lines = pair.lines.map((line) => readLine(line, pair.a !== a));
   const better = lines.filter((line) => line.verdict === "better").length;
   const worse = lines.filter((line) => line.verdict === "worse").length;
-  const title = (line) => `${BENCHMARKS[line.b].label} ${BENCHMARKS[line.b].short[BENCHMARKS[line.b].metrics.indexOf(line.metric)]}`;
-  const rows = lines.filter((line) => line.percent).map((line) => ({ label: title(line), value: line.difference, low: line.low, high: line.high, mark: { better: "good", worse: "bad" }[line.verdict] || "tied", onclick: () => go(`#/benchmark/${line.b}?model=${b}`) }));
+  const rows = lines.filter((line) => line.percent).map((line) => ({ label: columnTitle(line), value: line.difference, low: line.low, high: line.high, mark: { better: "good", worse: "bad" }[line.verdict] || "tied", onclick: () => go(`#/benchmark/${line.b}?model=${b}`) }));
   return replace(
     target,
     h(
@@ -60,7 +60,7 @@ function drawPair(target, pairs, a, b) {
       }),
     ),
     rows.length > 0 && dotPlot(t("Difference between B and A by benchmark, in percentage points"), rows, { zero: true }),
-    h("div", { class: "toolbar" }, copyMenu(() => pairGrid(lines, a, b, title))),
+    h("div", { class: "toolbar" }, copyMenu(() => pairGrid(lines, a, b))),
     plainTable(
       t("Differences"),
       [t("Benchmark"), "A", "B", "B − A", t("95 % interval"), t("p (Holm)"), t("only A / B right"), t("detectable"), "n", t("Verdict")],
@@ -68,7 +68,7 @@ function drawPair(target, pairs, a, b) {
         h(
           "tr",
           {},
-          h("th", { scope: "row" }, h("a", { href: `#/benchmark/${line.b}?model=${b}` }, data(title(line)))),
+          h("th", { scope: "row" }, h("a", { href: `#/benchmark/${line.b}?model=${b}` }, data(columnTitle(line)))),
           h("td", {}, number(line.first, 1, line.percent), fewerNote(a, line.b)),
           h("td", {}, number(line.second, 1, line.percent), fewerNote(b, line.b)),
           h("td", {}, h("b", {}, signed(line.difference, 1, line.percent))),
@@ -90,10 +90,10 @@ function fewerNote(m, b) {
   return fewer.length > 0 && h("small", {}, " ", toldList(fewer));
 }
 
-function pairGrid(lines, a, b, title) {
+function pairGrid(lines, a, b) {
   return {
     header: ["benchmark", MODELS[a].label, MODELS[b].label, "difference", "low", "high", "p (Holm)"],
-    rows: lines.map((line) => [title(line), ...[line.first, line.second, line.difference, line.low, line.high].map((value) => number(value, 2, line.percent)), pText(line.p)]),
+    rows: lines.map((line) => [columnTitle(line), ...[line.first, line.second, line.difference, line.low, line.high].map((value) => number(value, 2, line.percent)), pText(line.p)]),
     best: new Set(),
     note: "Paired on the same samples; 95 % intervals; fractions in per cent.",
   };

@@ -1,4 +1,4 @@
-// Tables as text; the same forms as eyechart.report.formats, and a test compares the two.
+// Tables as text; the same formats as eyechart.report.table_formats, and a test compares the two.
 
 const oneLine = (text) => text.split(/\s+/).filter(Boolean).join(" ");
 const markdownEscape = (text) =>

@@ -64,11 +64,15 @@ function byColumn(column) {
   return (x, y) => (value(x) === value(y) ? 0 : lowerIsBetter(column) === value(x) < value(y) ? -1 : 1);
 }
 
-// The positions of the best value; alone, nobody is best.
+// The positions of the best value; none for a single value.
 function bestOf(values, lower) {
   const present = values.filter((value) => value !== null);
   const top = lower ? Math.min(...present) : Math.max(...present);
   return present.length < 2 ? [] : values.map((value, i) => (value === top ? i : -1)).filter((i) => i >= 0);
+}
+
+function columnKey(column) {
+  return `${column.b}/${column.i}`;
 }
 
 function columnTitle(column) {

@@ -56,9 +56,12 @@ function scrollable(label, ...children) {
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, children);
 }
 
+function tableHead(cells) {
+  return h("thead", {}, h("tr", {}, cells.map((cell) => h("th", { scope: "col" }, cell))));
+}
+
 function plainTable(label, heads, rows) {
-  const head = h("thead", {}, h("tr", {}, heads.map((text) => h("th", { scope: "col" }, text))));
-  return scrollable(label, h("table", { class: "plain-table numbers" }, head, h("tbody", {}, rows)));
+  return scrollable(label, h("table", { class: "plain-table numbers" }, tableHead(heads), h("tbody", {}, rows)));
 }
 
 function tableRow(name, cells, props = {}) {

@@ -13,7 +13,7 @@ function range(low, high, digits = 1, percent = true) {
   return low === null || high === null || low === undefined ? "" : `${number(low, digits, percent)} – ${number(high, digits, percent)}`;
 }
 
-// How far an interval reaches: one number if both sides read the same; as eyechart.results.numbers.
+// How far an interval reaches: one number if both sides read the same; as eyechart.results.views.
 function reach(value, low, high, digits = 1, percent = true) {
   const [below, above] = [value - low, high - value].map((side) => number(Math.max(0, side), digits, percent));
   return below === above ? `±${above}` : `−${below} +${above}`;

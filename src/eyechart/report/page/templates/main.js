@@ -22,7 +22,7 @@ function route() {
   return { name, argument, params: new URLSearchParams(query || "") };
 }
 
-let turns = 0; // views that were chosen so far: whoever waits for data draws only if its own is still the last
+let turns = 0; // views chosen so far: a view that waited for data draws only if it is still the last one
 
 // What a view must have before it can be drawn, all at once; most have it already.
 const NEEDS = {
@@ -55,7 +55,7 @@ async function show({ first = false } = {}) {
     main.focus({ preventScroll: true });
     scrollTo(0, 0);
   }
-  main.dataset.view = location.hash; // tells whoever drives the page that this view is complete
+  main.dataset.view = location.hash; // tells scripts that drive the page that this view is complete
 }
 
 function drawNav(current) {

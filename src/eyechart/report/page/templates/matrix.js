@@ -13,7 +13,7 @@ function shownColumns() {
 
 function sortedModels(models, columns, average) {
   const { key, best } = STATE.sort;
-  const column = columns.find((part) => `${part.b}/${part.i}` === key);
+  const column = columns.find((part) => columnKey(part) === key);
   if (key !== "average" && !column) return key === "model" && !best ? [...models].reverse() : models;
   const valueOf = (m) => (column ? valueAt(m, column) : average.values[models.indexOf(m)]);
   const direction = best === (column ? lowerIsBetter(column) : average.lower) ? 1 : -1;
@@ -47,7 +47,7 @@ function ariaSort(key, lower) {
 
 function matrixTable(models, columns, average) {
   const kinds = spansOf(columns.map((column) => BENCHMARKS[column.b].kind));
-  const heading = t(DATA.averages.find((part) => part.key === STATE.average).heading);
+  const heading = t(averageKind(STATE.average).heading);
   return h(
     "table",
     { class: `matrix${STATE.shade ? " shade" : ""}` },
@@ -70,7 +70,7 @@ function matrixTable(models, columns, average) {
 
 function columnHead(column) {
   const benchmark = BENCHMARKS[column.b];
-  const key = `${column.b}/${column.i}`;
+  const key = columnKey(column);
   return h(
     "th",
     { scope: "col", "aria-sort": ariaSort(key, lowerIsBetter(column)) },
@@ -130,7 +130,7 @@ function matrixCell(m, column) {
 const scales = new Map();
 
 function columnScale(column) {
-  const key = `${column.b}/${column.i}`;
+  const key = columnKey(column);
   if (!scales.has(key)) {
     const values = modelsOf(column.b).map((m) => valueAt(m, column)).filter((value) => value !== null);
     const [from, to] = lowerIsBetter(column) ? [Math.max(...values), Math.min(...values)] : [Math.min(...values), Math.max(...values)];
@@ -152,9 +152,8 @@ function matrixGrid() {
   shown.push(means.map((value) => number(value, isRank ? 2 : 1, !isRank)));
   const lower = [...columns.map(lowerIsBetter), average.lower];
   const best = new Set([...numbers, means].flatMap((values, c) => bestOf(values, lower[c]).map((r) => `${r}/${c + 1}`)));
-  const heading = DATA.averages.find((part) => part.key === STATE.average).heading;
   return {
-    header: ["model", ...columns.map(columnTitle), heading],
+    header: ["model", ...columns.map(columnTitle), averageKind(STATE.average).heading],
     rows: models.map((m, r) => [MODELS[m].label, ...shown.map((column) => column[r])]),
     best,
     note: [averageNote(STATE.average, average, plain), ...cautions(models, columns)].join(" "),

@@ -133,9 +133,9 @@ function drawScatter(models, columns, average) {
   if (!usable.length) return;
   const [key, xWord, log] = usable.find(([name]) => name === STATE.scatterX) || usable[0];
   const xLabel = t(xWord);
-  const column = columns.find((part) => `${part.b}/${part.i}` === STATE.scatterY);
+  const column = columns.find((part) => columnKey(part) === STATE.scatterY);
   const percent = column ? columnPercent(column) : STATE.average !== "rank";
-  const yLabel = column ? columnTitle(column) : t(DATA.averages.find((part) => part.key === STATE.average).heading);
+  const yLabel = column ? columnTitle(column) : t(averageKind(STATE.average).heading);
   const points = models
     .filter((m) => MODELS[m][key])
     .map((m) => {
@@ -151,7 +151,7 @@ function drawScatter(models, columns, average) {
       "div",
       { class: "toolbar" },
       select(t("Across"), usable.map(([name, text]) => [name, t(text)]), key, (value) => change({ scatterX: value })),
-      select(t("Up"), [["average", t("average")], ...columns.map((part) => [`${part.b}/${part.i}`, columnTitle(part)])], STATE.scatterY, (value) => change({ scatterY: value })),
+      select(t("Up"), [["average", t("average")], ...columns.map((part) => [columnKey(part), columnTitle(part)])], STATE.scatterY, (value) => change({ scatterY: value })),
     ),
     points.length ? scatter(t("{y} against {x}", { y: yLabel, x: xLabel }), points, { xLabel, yLabel, percent, log }) : h("p", { class: "empty" }, t("No shown model has both.")),
   );
@@ -257,7 +257,7 @@ function pictured(chunk, i) {
 
 const MISTAKES = {
   label: (chunk, access, m, i) => [h("b", {}, data(className(chunk, chunk.samples.label[i]))), h("span", { class: "bad-text" }, "→ ", data(className(chunk, access.prediction(m, i))))],
-  labels: (chunk, access, m, i) => [h("b", {}, chunk.samples.labels[i].map((label, k) => [k > 0 && ", ", data(className(chunk, label))])), h("span", { class: "bad-text" }, "→ ", data(className(chunk, (access.detail(m, i)?.top ?? [])[0])))],
+  labels: (chunk, access, m, i) => [h("b", {}, classNames(chunk, chunk.samples.labels[i])), h("span", { class: "bad-text" }, "→ ", data(className(chunk, (access.detail(m, i)?.top ?? [])[0])))],
   ranking: (chunk, access, m, i) => [h("b", {}, chunk.samples.from_text[i] === 1 ? h("q", {}, data(shorten(chunk.samples.texts[i] ?? chunk.samples.ids[i], 60))) : data(shorten(rightTexts(chunk, i)[0] ?? chunk.samples.ids[i], 60))), h("span", { class: "bad-text" }, rankText(access, m, i))],
   question: (chunk, access, m, i) => [h("b", {}, data(shorten(String(chunk.samples.questions[i]?.question ?? chunk.samples.ids[i]), 60))), h("span", { class: "bad-text" }, "→ ", data(shorten(String(access.detail(m, i)?.extracted ?? t("nothing")), 40)))],
 };

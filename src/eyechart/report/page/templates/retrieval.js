@@ -1,4 +1,4 @@
-// A query of retrieval: what is right stands beside what was found, texts for an image, an image for a text.
+// A query of retrieval: what is right stands next to what was found, texts for an image, an image for a text.
 
 const textsByImage = new WeakMap();
 

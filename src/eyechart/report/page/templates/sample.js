@@ -27,8 +27,8 @@ const CARDS = {
   labels: (chunk, access, m, i) => {
     const own = access.detail(m, i);
     return [
-      h("b", {}, chunk.samples.labels[i].map((label, k) => [k > 0 && ", ", data(className(chunk, label))])),
-      own && h("span", { class: "bad-text" }, t("top: "), own.top.slice(0, 3).map((label, k) => [k > 0 && ", ", data(className(chunk, label))])),
+      h("b", {}, classNames(chunk, chunk.samples.labels[i])),
+      own && h("span", { class: "bad-text" }, t("top: "), classNames(chunk, own.top.slice(0, 3))),
       h("small", {}, data(shorten(chunk.samples.ids[i], 40))),
     ];
   },
@@ -70,7 +70,7 @@ const DETAILS = {
   labels: (chunk, access, m, i) => {
     const own = access.detail(m, i);
     return [
-      h("div", { class: "sample-head" }, image(chunk, i, 144), h("p", {}, t("True classes: "), chunk.samples.labels[i].map((label, k) => [k > 0 && ", ", h("b", {}, data(className(chunk, label)))]))),
+      h("div", { class: "sample-head" }, image(chunk, i, 144), h("p", {}, t("True classes: "), h("b", {}, classNames(chunk, chunk.samples.labels[i])))),
       own && scoreBars(chunk, own, (label) => chunk.samples.labels[i].includes(label)),
     ];
   },
@@ -112,8 +112,7 @@ function everyModel(view, access, i) {
     if (chunk.form === "question") return data(shorten(String((access.detail(m, i) || {}).prediction ?? ""), 200));
     return rankText(access, m, i);
   };
-  return [
-    h("h3", {}, t("All models on this sample")),
-    h("table", { class: "plain-table" }, h("thead", {}, h("tr", {}, [t("Model"), t("Answer"), ""].map((text) => h("th", { scope: "col" }, text || h("span", { class: "offscreen" }, t("Verdict")))))), h("tbody", {}, models.map((m) => h("tr", { class: m === view.m ? "chosen" : "" }, h("th", { scope: "row" }, data(MODELS[m].label)), h("td", {}, answer(m)), h("td", {}, verdictOf(access, m, i)))))),
-  ];
+  const row = (m) => tableRow(data(MODELS[m].label), [answer(m), verdictOf(access, m, i)], { class: m === view.m ? "chosen" : "" });
+  const head = tableHead([t("Model"), t("Answer"), h("span", { class: "offscreen" }, t("Verdict"))]);
+  return [h("h3", {}, t("All models on this sample")), h("table", { class: "plain-table" }, head, h("tbody", {}, models.map(row)))];
 }
