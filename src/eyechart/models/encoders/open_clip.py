@@ -81,7 +81,7 @@ class OpenClipEncoder(TorchEncoder):
         # oneDNN weights are only supported for float32 on a CPU.
         onednn = self.device == "cpu" and self.precision == "fp32" and not self.compute.text
         self.applied = speed_up(self.model, self.tokenizer, onednn=onednn) if speedups.enabled() else TowerSpeedups()
-        self.speedups, self.strips_padding = self.applied.image, self.applied.strip_padding
+        self.speedups, self.strips_padding = self.applied.image, "strip_padding" in self.applied.text
         size = getattr(self.model.visual, "image_size", None)
         context = getattr(self.tokenizer, "context_length", None)
         # Cleaning, activation, heads, pooling etc. are not weights but determine the vectors.
