@@ -66,11 +66,12 @@ class CrossEncoderReranker:
         import torch
         from sentence_transformers import CrossEncoder
 
+        self.device = choose_device(spec.device)
         self.batch_size = access_of(spec).batch_size if spec.access else BATCH
         with load_errors(f"the reranker {spec.name}"), whole_weights(spec.name) as notes:
             self.model = CrossEncoder(
                 hub.source_for_library(spec.name, spec),
-                device=choose_device(spec.device),
+                device=self.device,
                 max_length=spec.options.get("max_seq_length"),
                 model_kwargs={"dtype": input_type(spec.precision)},
                 **hub.loading(spec, cache="cache_folder"),
@@ -87,7 +88,6 @@ class CrossEncoderReranker:
         # Sigmoid keeps the order but saturates large scores.
         bounded = isinstance(own, torch.nn.Sigmoid)
         self.activation = torch.nn.Identity() if bounded else own
-        self.device = choose_device(spec.device)
         structure = structure_digest(self.model), tokenizer_digest(self.model.tokenizer)
         self.card = ModelCard(
             family="cross-encoder",
