@@ -148,16 +148,16 @@ def test_a_tag_with_an_address_is_known_by_the_file_in_open_clips_cache(own_cach
 
 
 def test_the_table_of_tags_is_remembered_and_a_damaged_one_asked_again(own_cache, monkeypatch):
-    from eyechart.models.encoders import open_clip_files
+    from eyechart.models.encoders.open_clip import tags
 
-    whole = open_clip_files.tags()
+    whole = tags()
     (file,) = (own_cache / "open_clip").iterdir()
     assert whole["ViT-B-32"]["openai"]
     for damaged in (b"", b"[]", b'{"ViT-B-32": {"openai": 3}}', b'{"ViT-B-32": 3}', b"\xff"):
         file.write_bytes(damaged)
-        assert open_clip_files.tags() == whole
+        assert tags() == whole
     monkeypatch.setitem(sys.modules, "open_clip", None)
-    assert open_clip_files.tags() == whole
+    assert tags() == whole
 
 
 def test_code_that_a_config_takes_from_another_repository_belongs_to_the_model(tmp_path):

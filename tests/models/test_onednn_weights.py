@@ -9,7 +9,7 @@ from open_clip.model import CLIP
 
 from eyechart.models.speedups import open_clip_towers
 from eyechart.models.speedups.open_clip_towers import (
-    LastBlock,
+    LastTokenBlock,
     OnednnLinear,
     encode_stripped,
     speed_up,
@@ -31,7 +31,7 @@ def arranged(clip):
     return "onednn_weights" in speed_up(clip, open_clip.get_tokenizer("ViT-B-32"), onednn=True).image
 
 
-def refused(_):
+def refused(*_):
     raise ValueError("not this one")
 
 
@@ -44,7 +44,7 @@ def bytes_of(transformer):
 def test_images_have_the_same_vectors(vision, short, monkeypatch):
     clip = model(**vision)
     if not short:
-        monkeypatch.setattr(LastBlock, "apply", refused)
+        monkeypatch.setattr(LastTokenBlock, "__init__", refused)
     with torch.inference_mode():
         whole = clip.encode_image(PIXELS)
 
@@ -67,7 +67,7 @@ def test_texts_have_the_same_vectors():
 
 
 def test_the_original_weights_are_given_back(monkeypatch):
-    monkeypatch.setattr(LastBlock, "apply", refused)  # the attention of a shortened block keeps its own
+    monkeypatch.setattr(LastTokenBlock, "__init__", refused)  # the attention of a shortened block keeps its own
     clip = model()
     before = bytes_of(clip.visual.transformer)
 
@@ -89,7 +89,7 @@ def test_a_twin_shares_the_weights():
 
 
 def test_a_tower_that_would_differ_is_left_as_it_is(monkeypatch):
-    monkeypatch.setattr(LastBlock, "apply", refused)  # it is a change of its own, which rounds differently
+    monkeypatch.setattr(LastTokenBlock, "__init__", refused)  # it is a change of its own, which rounds differently
     clip = model()
     with torch.inference_mode():
         whole = clip.encode_image(PIXELS)

@@ -25,7 +25,7 @@ def tokenizer():
 def test_a_causal_tower_gives_the_same_vectors_without_padding(tokenizer):
     clip = model()
     plain = model()
-    assert speed_up(clip, tokenizer, onednn=False).strip_padding
+    assert "strip_padding" in speed_up(clip, tokenizer, onednn=False).text
 
     with torch.inference_mode():
         for texts in (TEXTS, *([text] for text in TEXTS)):

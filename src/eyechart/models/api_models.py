@@ -222,7 +222,7 @@ class ApiReranker(ServedModel):
         self.card = ModelCard(
             family="rerank-api",
             name=spec.name,
-            weights_digest=_identity(spec),
+            weights_digest=ApiRerankerFamily().identity(spec),
             transform="rerank",
             precision="unknown",
         )
@@ -258,9 +258,5 @@ class ApiRerankerFamily(ServedFamily):
 
     def identity(self, spec: ModelSpec) -> str:
         """Identify address and model: the weights behind an API are unknown."""
-        return _identity(spec)
-
-
-def _identity(spec: ModelSpec) -> str:
-    form = spec.options.get("rerank_form")
-    return digest_json([address_of(spec), spec.name, *([form] if form else [])])
+        form = spec.options.get("rerank_form")
+        return digest_json([address_of(spec), spec.name, *([form] if form else [])])

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import threading
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,6 @@ def _path(spec: ModelSpec, identity: str) -> Path:
 # A model that is loaded only if a result is missing from the store.
 
 
-_UNKNOWN_YET = "unknown yet"
-
-
 class LazyModel:
     """A model that reads its card from the cache and loads its weights only when needed.
 
@@ -72,7 +70,6 @@ class LazyModel:
         self.family = family
         self._model: Any = None
         self._card: ModelCard | None = None
-        self._identity: str | None = _UNKNOWN_YET
         self._loading = threading.Lock()
         self.load_seconds = 0.0
 
@@ -104,15 +101,13 @@ class LazyModel:
             self._card = read_card(self.spec, self.identity)
         return self._card
 
-    @property
+    @cached_property
     def identity(self) -> str | None:
         """A text that changes whenever the model does; None if unknown.
 
         It is determined once: later changes of the files do not affect it.
         """
-        if self._identity is _UNKNOWN_YET:
-            self._identity = self.family.identity(self.spec)
-        return self._identity
+        return self.family.identity(self.spec)
 
     def load(self, expected: str | None = None) -> Any:
         """Return the loaded model. Concurrent calls load it once.
@@ -126,10 +121,10 @@ class LazyModel:
                 model = self.family.load(self.spec)
                 after = self.family.identity(self.spec)
                 # If files changed during loading, the identity of the loaded model is unknown.
-                self._identity = after if before in (None, after) else None
+                self.identity = after if before in (None, after) else None
                 self._card = model.card
-                if self._identity is not None:
-                    write_card(self.spec, self._identity, model.card)
+                if self.identity is not None:
+                    write_card(self.spec, self.identity, model.card)
                 self._model = model
                 self.load_seconds = time.perf_counter() - start
         if expected is not None and self._model.card.fingerprint != expected:

@@ -19,9 +19,8 @@ from eyechart.errors import DataError, ModelError, UsageError, first_line, unkno
 from eyechart.metrics.answers import split_thinking
 from eyechart.models import hub
 from eyechart.models.access import access_of
-from eyechart.models.encoders import open_clip as encoders
-from eyechart.models.encoders.open_clip_files import architecture
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, read_json, whole_weights
+from eyechart.models.encoders.open_clip import OpenClipEncoder, OpenClipFamily, architecture
+from eyechart.models.towers.checkpoints import load_errors, read_json, whole_weights
 from eyechart.models.towers.torch_tools import (
     choose_device,
     forward_pass,
@@ -115,14 +114,11 @@ class TransformersGenerator(LocalGenerator):
         self.settings = generation_settings(spec.options.get("settings") or {})
         options = hub.loading(spec)
         source = hub.source_for_library(spec.name, spec)
-        try:
-            with whole_weights(spec.name) as notes:
-                self.processor = transformers.AutoProcessor.from_pretrained(source, **options)
-                model = transformers.AutoModelForImageTextToText.from_pretrained(
-                    source, dtype=input_type(spec.precision), **options
-                )
-        except LOAD_ERRORS as error:
-            raise load_error(f"transformers {spec.name}", error) from error
+        with load_errors(f"transformers {spec.name}"), whole_weights(spec.name) as notes:
+            self.processor = transformers.AutoProcessor.from_pretrained(source, **options)
+            model = transformers.AutoModelForImageTextToText.from_pretrained(
+                source, dtype=input_type(spec.precision), **options
+            )
         template = getattr(self.processor, "chat_template", None)
         self.plain = model.config.model_type in PLAIN and not template
         if not self.plain and not template:
@@ -275,7 +271,7 @@ class CocaGenerator(LocalGenerator):
         from open_clip import coca_model
 
         encoder_spec = replace(spec, options={k: v for k, v in spec.options.items() if k != "settings"})
-        self.encoder = encoders.OpenClipEncoder(encoder_spec)
+        self.encoder = OpenClipEncoder(encoder_spec)
         self.encoder.precision_check = None  # there are no vectors to compare
         self.batch_size = access_of(spec).batch_size
         if not hasattr(self.encoder.model, "text_decoder"):
@@ -326,7 +322,7 @@ class CocaGenerator(LocalGenerator):
         return answers
 
 
-class CocaFamily(encoders.OpenClipFamily):
+class CocaFamily(OpenClipFamily):
     """CoCa models.
 
     ``options["settings"]["decoding"]`` is beam_search (open_clip's, needs transformers 4) or greedy.

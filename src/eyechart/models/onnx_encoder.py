@@ -169,11 +169,8 @@ class OnnxEncoder(BaseEncoder):
         length = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
         self.reading = read_texts(parts, spec.options, self.tokenizer, inputs, length)
         self.tokenizer.no_padding()
-        self.tokenizer.no_truncation()
-        self.cutting = load_tokenizer(parts.tokenizer)
-        self.cutting.no_padding()
         with tokenizing(str(self.path)):
-            self.cutting.enable_truncation(self.reading.length)
+            self.tokenizer.enable_truncation(self.reading.length)
         config = read_json(parts.transform)
         self.image_transform = Preprocess.from_config(config, str(parts.transform))
         if parts.digest() != digest:
@@ -207,15 +204,15 @@ class OnnxEncoder(BaseEncoder):
         """Clean, tokenize, truncate with the end token kept, pad, and run the text tower."""
         if not texts:
             return self.no_vectors()
-        return self.text.run(self.reading.pad_rows(self._tokenize(self.cutting, texts)))
+        return self.text.run(self.reading.pad_rows([encoding.ids for encoding in self._tokenize(texts)]))
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Find texts that exceed the context length."""
-        return [len(row) > self.reading.length for row in self._tokenize(self.tokenizer, texts)]
+        return [bool(encoding.overflowing) for encoding in self._tokenize(texts)]
 
-    def _tokenize(self, tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    def _tokenize(self, texts: Sequence[str]) -> list[Any]:
         with tokenizing(str(self.path)):
-            return [encoding.ids for encoding in tokenizer.encode_batch(self.reading.clean(texts))]
+            return list(self.tokenizer.encode_batch(self.reading.clean(texts)))
 
 
 class _Tower:

@@ -11,7 +11,7 @@ import numpy as np
 from eyechart.errors import ModelError
 from eyechart.models import hub
 from eyechart.models.access import access_of
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
+from eyechart.models.towers.checkpoints import load_errors, whole_weights
 from eyechart.models.towers.torch_tools import (
     choose_device,
     forward_pass,
@@ -66,18 +66,16 @@ class CrossEncoderReranker:
         import torch
         from sentence_transformers import CrossEncoder
 
+        self.device = choose_device(spec.device)
         self.batch_size = access_of(spec).batch_size if spec.access else BATCH
-        try:
-            with whole_weights(spec.name) as notes:
-                self.model = CrossEncoder(
-                    hub.source_for_library(spec.name, spec),
-                    device=choose_device(spec.device),
-                    max_length=spec.options.get("max_seq_length"),
-                    model_kwargs={"dtype": input_type(spec.precision)},
-                    **hub.loading(spec, cache="cache_folder"),
-                )
-        except LOAD_ERRORS as error:
-            raise load_error(f"the reranker {spec.name}", error) from error
+        with load_errors(f"the reranker {spec.name}"), whole_weights(spec.name) as notes:
+            self.model = CrossEncoder(
+                hub.source_for_library(spec.name, spec),
+                device=self.device,
+                max_length=spec.options.get("max_seq_length"),
+                model_kwargs={"dtype": input_type(spec.precision)},
+                **hub.loading(spec, cache="cache_folder"),
+            )
         outputs = getattr(self.model, "num_labels", 1)
         if outputs != 1:
             raise ModelError(
@@ -90,7 +88,6 @@ class CrossEncoderReranker:
         # Sigmoid keeps the order but saturates large scores.
         bounded = isinstance(own, torch.nn.Sigmoid)
         self.activation = torch.nn.Identity() if bounded else own
-        self.device = choose_device(spec.device)
         structure = structure_digest(self.model), tokenizer_digest(self.model.tokenizer)
         self.card = ModelCard(
             family="cross-encoder",

@@ -30,7 +30,7 @@ def known_models() -> Iterator[Row]:
     if not has_open_clip():
         yield "ViT-B-32:openai", "open_clip", "and many more: pip install 'eyechart[open-clip]'"
         return
-    from eyechart.models.encoders.open_clip_files import tags
+    from eyechart.models.encoders.open_clip import tags
 
     by_name = tags()
     for name in sorted(open_clip_names()):

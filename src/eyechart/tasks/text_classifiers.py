@@ -18,7 +18,7 @@ from eyechart.errors import DataError, import_extra
 from eyechart.io.files import shown, write_atomic
 from eyechart.io.safe_parse import parse_json
 from eyechart.metrics.vectors import Vectors, mean_of_units, unit
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.checkpoints import load_errors
 from eyechart.tasks.base import counted
 from eyechart.types import DatasetInfo, Notice
 
@@ -189,10 +189,8 @@ def _read(path: Path) -> tuple[Vectors, dict[str, Any]]:
 def _read_torch(path: Path) -> Vectors:
     """Read a tensor with one column per class; ``weights_only`` keeps the pickle from creating other objects."""
     torch = import_extra("torch", "open-clip")
-    try:
+    with load_errors(str(path)):
         columns = torch.load(path, map_location="cpu", weights_only=True)
-    except LOAD_ERRORS as error:
-        raise load_error(str(path), error) from error
     if not isinstance(columns, torch.Tensor) or columns.ndim != 2:
         raise DataError("{path} is not a classifier file: expected a two-dimensional tensor.", path=path)
     vectors: Vectors = columns.detach().float().numpy().T

@@ -15,7 +15,7 @@ from eyechart.errors import MissingExtraError
 from eyechart.models import hub
 from eyechart.models.encoders.transformers import LIBRARIES
 from eyechart.models.hub import source_of
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.checkpoints import load_errors
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.towers.torch_tools import describe
@@ -39,14 +39,12 @@ class JaClipEncoder(TorchEncoder):
         import japanese_clip
 
         self.library = japanese_clip
-        try:
+        with load_errors(f"japanese_clip {source_of(spec)}"):
             # The library supports neither revisions nor other hubs.
             plain = hub.revision_of(spec) is None and hub.name_of(spec) == hub.HUGGINGFACE
             source = source_of(spec) if plain else hub.download(source_of(spec), spec)
             model, self.transform = japanese_clip.load(source, device="cpu", cache_dir=spec.options.get("cache_dir"))
             self.tokenizer = japanese_clip.load_tokenizer()
-        except LOAD_ERRORS as error:
-            raise load_error(f"japanese_clip {source_of(spec)}", error) from error
         super().__init__(spec, model)
         vision = getattr(getattr(model, "config", None), "vision_config", None)
         self.card = self.make_card(

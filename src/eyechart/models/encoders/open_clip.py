@@ -12,34 +12,28 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from eyechart.errors import ModelError, unknown_name
+from eyechart.io.files import cache_root, write_cached
 from eyechart.languages import find_same
 from eyechart.messages import UserMessage
 from eyechart.models import hub, speedups
-from eyechart.models.encoders.open_clip_files import (
-    FOLDER,
-    HUB,
-    architecture,
-    folder_of,
-    own_place,
-    plain_name,
-    registered,
-    tag_checkpoint,
-    tags,
-)
 from eyechart.models.family import OPEN_CLIP, LocalFamily, check_path, open_clip_names
 from eyechart.models.speedups.open_clip_towers import TowerSpeedups, encode_stripped, speed_up
 from eyechart.models.speedups.transforms import DECODERS, FAST_NOTE, FastImages, PixelTable
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, read_json
+from eyechart.models.towers.checkpoints import load_errors, read_json
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.sentencepieces import exact_tokenizer
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
@@ -50,6 +44,9 @@ if TYPE_CHECKING:
     import torch
 
 
+HUB, FOLDER = "hf-hub:", "local-dir:"
+DEFAULT_WEIGHTS = "open_clip_pytorch_model.bin"
+"""Weights file of a repository that is given without a file name."""
 NLLB_CODE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 QUICK = "-quickgelu"
@@ -57,6 +54,9 @@ NO_WEIGHTS = "No pretrained weights loaded"
 """Start of an open_clip warning that the card's own note replaces."""
 NAMES = ("hf_tokenizer_name", "hf_model_name")
 """Sources of an architecture's tokenizer and text tower; their content is digested when they are loaded."""
+
+Tags = dict[str, dict[str, dict[str, str]]]
+"""``hf_hub`` or ``url`` by architecture and tag."""
 
 
 class OpenClipEncoder(TorchEncoder):
@@ -81,7 +81,7 @@ class OpenClipEncoder(TorchEncoder):
         # oneDNN weights are only supported for float32 on a CPU.
         onednn = self.device == "cpu" and self.precision == "fp32" and not self.compute.text
         self.applied = speed_up(self.model, self.tokenizer, onednn=onednn) if speedups.enabled() else TowerSpeedups()
-        self.speedups, self.strips_padding = self.applied.image, self.applied.strip_padding
+        self.speedups, self.strips_padding = self.applied.image, "strip_padding" in self.applied.text
         size = getattr(self.model.visual, "image_size", None)
         context = getattr(self.tokenizer, "context_length", None)
         # Cleaning, activation, heads, pooling etc. are not weights but determine the vectors.
@@ -205,23 +205,21 @@ def load_parts(spec: ModelSpec) -> tuple[Any, Any, Any, list[str]]:
     cache = spec.options.get("cache_dir")
     quick, notes = (False, []) if saved else _quick_gelu(name, spec)
     start = no_random_start() if trained else nullcontext()
-    try:
-        with warnings.catch_warnings(), quiet_transformers(), start, _library_warnings() as warned:
-            # The first warning becomes a note on the card, the second repeats the error that follows it.
-            warnings.filterwarnings("ignore", message="QuickGELU mismatch")
-            warnings.filterwarnings("ignore", message=".*looks like a TorchScript archive")
-            model, _, transform = open_clip.create_model_and_transforms(
-                name,
-                pretrained=spec.pretrained or None,
-                force_quick_gelu=quick,
-                cache_dir=cache,
-                weights_only=True,
-                pretrained_text=False,
-                require_pretrained=trained,
-            )
-            tokenizer = open_clip.get_tokenizer(name, cache_dir=cache)
-    except LOAD_ERRORS as error:
-        raise load_error(f"open_clip {spec.label}", error) from error
+    silent = warnings.catch_warnings()
+    with load_errors(f"open_clip {spec.label}"), silent, quiet_transformers(), start, _library_warnings() as warned:
+        # The first warning becomes a note on the card, the second repeats the error that follows it.
+        warnings.filterwarnings("ignore", message="QuickGELU mismatch")
+        warnings.filterwarnings("ignore", message=".*looks like a TorchScript archive")
+        model, _, transform = open_clip.create_model_and_transforms(
+            name,
+            pretrained=spec.pretrained or None,
+            force_quick_gelu=quick,
+            cache_dir=cache,
+            weights_only=True,
+            pretrained_text=False,
+            require_pretrained=trained,
+        )
+        tokenizer = open_clip.get_tokenizer(name, cache_dir=cache)
     notes += warned
     if not saved:
         notes += _preprocessing_notes(name, spec, model.visual.preprocess_cfg)
@@ -322,3 +320,84 @@ def _preprocessing_notes(name: str, spec: ModelSpec, used: dict[str, Any]) -> li
         open_clip=OPEN_CLIP,
     )
     return [note]
+
+
+# The files of a model, located without importing the library, which takes seconds.
+
+
+def plain_name(name: str) -> str:
+    """Return an architecture name as open_clip writes it: OpenAI's ViT-B/32 is ViT-B-32."""
+    return name.replace("/", "-")
+
+
+def folder_of(name: str) -> Path | None:
+    """Return the folder that a name refers to: ``local-dir:folder`` or the folder itself; else None."""
+    path = Path(name.removeprefix(FOLDER))
+    return path if name.startswith(FOLDER) or path.is_dir() else None
+
+
+def own_place(spec: ModelSpec) -> Path | None:
+    """Return the path that the name refers to: a folder, or the file of an architecture."""
+    folder = folder_of(spec.name)
+    if folder is not None:
+        return folder
+    if spec.name.startswith(HUB):
+        return hub.cached_place(spec.name.removeprefix(HUB), spec)
+    if Path(spec.name).is_file():
+        return Path(spec.name)
+    library = find_spec("open_clip")
+    if library is None or library.origin is None:
+        return None
+    path = Path(library.origin).parent / "model_configs" / f"{plain_name(spec.name)}.json"
+    return path if path.is_file() else None
+
+
+def architecture(spec: ModelSpec) -> dict[str, Any] | None:
+    """Read an architecture that is available offline: built into the library, a file, or a saved folder."""
+    own = own_place(spec)
+    path = own / OPEN_CLIP if own is not None and own.is_dir() else own
+    content = read_json(path) if path is not None and path.is_file() else {}
+    return dict(content.get("model_cfg", content)) or registered(spec)
+
+
+def registered(spec: ModelSpec) -> dict[str, Any] | None:
+    """Return an architecture that was added to the library in this process without a file."""
+    library = sys.modules.get("open_clip")
+    if library is None or own_place(spec) is not None or spec.name.startswith(HUB):
+        return None
+    config: dict[str, Any] | None = library.get_model_config(plain_name(spec.name))
+    return config
+
+
+def tag_checkpoint(spec: ModelSpec) -> Path | None:
+    """Return the checkpoint of a tag in the cache of the hub or of open_clip."""
+    source = tags().get(plain_name(spec.name), {}).get(spec.pretrained.lower().replace("-", "_"), {})
+    cache = spec.options.get("cache_dir")
+    if source.get("hf_hub") and find_spec("huggingface_hub") is not None:
+        repository, _, file = source["hf_hub"].rpartition("/")
+        folder = hub.cached_folder(repository, cache)
+        name = file or DEFAULT_WEIGHTS
+        safe = "open_clip_model.safetensors" if name == DEFAULT_WEIGHTS else f"{Path(name).stem}.safetensors"
+        names = [folder / one for one in (safe, name)] if folder else []
+    else:
+        names = [Path(cache or Path.home() / ".cache" / "clip") / Path(source.get("url", "")).name]
+    return next((path for path in names if path.is_file()), None)
+
+
+def tags() -> Tags:
+    """Return open_clip's table of tags, cached per version of the library."""
+    path = cache_root() / "open_clip" / f"tags-{version('open_clip_torch')}.json"
+    try:
+        known: Tags = json.loads(path.read_bytes())
+        if all(isinstance(source, dict) for by_tag in known.values() for source in by_tag.values()):
+            return known
+    except (OSError, ValueError, AttributeError):
+        pass  # missing or damaged: rebuilt below
+    import open_clip
+
+    found: Tags = {}
+    for name, tag in open_clip.list_pretrained():
+        source = open_clip.get_pretrained_cfg(name, tag)
+        found.setdefault(name, {})[tag] = {key: source[key] for key in ("hf_hub", "url") if source.get(key)}
+    write_cached(path, json.dumps(found).encode())
+    return found

@@ -18,7 +18,7 @@ from eyechart.models import hub
 from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT
 from eyechart.models.family import MODULES
 from eyechart.models.hub import source_of
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, read_json, whole_weights
+from eyechart.models.towers.checkpoints import load_errors, read_json, whole_weights
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.sentencepieces import disagreements
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
@@ -54,11 +54,8 @@ def sees(model: Any) -> bool:
 
 def load_pipeline(spec: ModelSpec, source: str) -> tuple[Any, list[str]]:
     """Load the modules with the requested context length; also return notes on the weights."""
-    try:
-        with whole_weights(source, unused=POOLER) as notes:
-            model = _load(spec, source)
-    except LOAD_ERRORS as error:
-        raise load_error(f"sentence-transformers {source}", error) from error
+    with load_errors(f"sentence-transformers {source}"), whole_weights(source, unused=POOLER) as notes:
+        model = _load(spec, source)
     if any({"query", "document"} <= set(getattr(module, "sub_modules", ())) for module in model):
         raise ModelError(
             "{source} encodes queries and documents with different modules, which is not supported.",

@@ -20,7 +20,7 @@ from PIL import Image
 
 from eyechart.errors import ModelError
 from eyechart.models import hub
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, broken_file, load_error, whole_weights
+from eyechart.models.towers.checkpoints import broken_file, load_error, whole_weights
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.preprocess import check_config, check_scaled, shorter_edge
 from eyechart.models.towers.sentencepieces import exact_tokenizer
@@ -252,7 +252,7 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
             # Load in float32 regardless of the saved dtype; the requested precision is set afterwards.
             model = loader.from_pretrained(source, dtype="float32", **options)
             processor = transformers.AutoProcessor.from_pretrained(source, **options)
-    except LOAD_ERRORS as error:
+    except Exception as error:
         if "trust_remote_code" in str(error):
             raise ModelError(
                 "{path} contains custom code, which would run with your permissions.",

@@ -7,7 +7,7 @@ image transform (classification crops, retrieval squashes).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -44,23 +44,14 @@ if TYPE_CHECKING:
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-@dataclass(frozen=True)
-class Variant:
-    """The settings that a model name selects."""
-
-    letter: str
-    folder: bool
-    crop: bool
-
-
 GIVE = UserMessage(
     "Pass the checkpoint with {--pretrained}: internvl_c_13b_224px.pth, or InternVL-14B-224px for names with _hf."
 )
-VARIANTS = {
-    f"internvl_{letter}_{task}{suffix}": Variant(letter.upper(), bool(suffix), task == "classification")
+NAMES = [
+    f"internvl_{letter}_{task}{suffix}"
     for letter, suffix in (("c", ""), ("c", "_hf"), ("g", "_hf"))
     for task in ("classification", "retrieval")
-}
+]
 
 
 class InternVLEncoder(TorchEncoder):
@@ -73,9 +64,9 @@ class InternVLEncoder(TorchEncoder):
     def __init__(self, spec: ModelSpec) -> None:
         from torchvision import transforms
 
-        variant = VARIANTS[spec.name]
-        self.letter = variant.letter
-        place = Path(hub.download(spec.pretrained, spec) if variant.folder else spec.pretrained)
+        self.letter = "G" if "_g_" in spec.name else "C"
+        crops = "classification" in spec.name
+        place = Path(hub.download(spec.pretrained, spec) if spec.name.endswith("_hf") else spec.pretrained)
         vocabulary = find_vocabulary(spec, place)
         self.tokenizer = LlamaPieces(vocabulary)
         network, notes = load_network(spec, place, vocabulary)
@@ -85,8 +76,8 @@ class InternVLEncoder(TorchEncoder):
         size = sizes.image_size
         # Classification resizes the shorter side and crops, retrieval squashes.
         bicubic = transforms.InterpolationMode.BICUBIC
-        shape = [transforms.Resize(size if variant.crop else (size, size), interpolation=bicubic)]
-        shape += [transforms.CenterCrop(size)] if variant.crop else []
+        shape = [transforms.Resize(size if crops else (size, size), interpolation=bicubic)]
+        shape += [transforms.CenterCrop(size)] if crops else []
         self.transform = transforms.Compose([*shape, transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
         self.pixels = PixelTable(self.transform)
         self.strips_padding = speedups.enabled()  # causal attention never sees it
@@ -156,11 +147,11 @@ class InternVLFamily(LocalFamily):
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library, an unknown name, and a missing checkpoint or one in the wrong format."""
         super().check(spec)
-        if spec.name not in VARIANTS:
-            raise unknown_name("InternVL model", spec.name, VARIANTS)
+        if spec.name not in NAMES:
+            raise unknown_name("InternVL model", spec.name, NAMES)
         if not spec.pretrained:
             raise UsageError("{name} needs a checkpoint.", advice=GIVE, name=spec.name)
-        (_check_folder if VARIANTS[spec.name].folder else _check_file)(spec)
+        (_check_folder if spec.name.endswith("_hf") else _check_file)(spec)
 
     def places(self, spec: ModelSpec) -> Iterable[Path | None]:
         """Return every file that loading reads."""

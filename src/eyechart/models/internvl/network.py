@@ -215,8 +215,8 @@ def _scaled(branch: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
 
 # The network of InternVL-C and InternVL-G: InternViT, QLLaMA, and the projectors into a shared space.
 #
-# Modules and parameters are named as in the folder ``InternVL-14B-224px``; ``names.py`` maps the names of the
-# ``.pth`` file. A network without query tokens is InternVL-C alone, as in the ``.pth`` file.
+# Modules and parameters are named as in the folder ``InternVL-14B-224px``; `checkpoint.FILE_NAMES` maps the names
+# of the ``.pth`` file. A network without query tokens is InternVL-C alone, as in the ``.pth`` file.
 
 
 CROSSED = 96

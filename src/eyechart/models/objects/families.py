@@ -34,7 +34,6 @@ from eyechart.models.objects.model_parts import (
 )
 from eyechart.models.objects.object_encoders import PRECISIONS, ListEncoder, ModuleEncoder, SentenceLists
 from eyechart.models.registry import OWN_GENERATORS
-from eyechart.models.towers.checkpoints import LOAD_ERRORS
 from eyechart.plugins import PYTHON, see_working_folder, split_user_name, user_object
 from eyechart.types import Answer, Encoder, Message, ModelCard, ModelSpec, digest_json
 
@@ -186,7 +185,7 @@ def _whole_processor(parts: ModelParts) -> Any:
             )
         try:
             whole = transformers.AutoProcessor.from_pretrained(place)
-        except LOAD_ERRORS as error:
+        except Exception as error:
             raise ModelError(
                 "{name} has no processor, and none can be loaded from {place} ({reason}).",
                 advice=advice,

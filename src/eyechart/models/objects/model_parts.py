@@ -42,13 +42,10 @@ class ModelParts:
 
 def parts_of(thing: Any) -> ModelParts:
     """Find the parts of an object."""
-    parts = thing if isinstance(thing, ModelParts) else None
-    if parts is None:
-        parts = _parts_of_tuple(thing) if isinstance(thing, tuple) else ModelParts(thing)
-    elif isinstance(parts.model, tuple):
-        own = _parts_of_tuple(parts.model)
+    parts = thing if isinstance(thing, ModelParts) else ModelParts(thing)
+    if isinstance(parts.model, tuple):
         named = {key: value for key in ("preprocess", "tokenizer", "processor") if (value := getattr(parts, key))}
-        parts = replace(own, **named)
+        parts = replace(_parts_of_tuple(parts.model), **named)
     if isinstance(parts.model, type):
         name = parts.model.__name__
         raise ModelError("{name} is a class.", advice="Pass an instance: {name}(...).", name=name)

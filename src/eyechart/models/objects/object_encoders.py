@@ -35,25 +35,7 @@ from eyechart.types import ModelCard, ModelSpec, digest_json
 Vectors = NDArray[np.float32]
 
 
-class ObjectEncoder(BaseEncoder):
-    """Base of adapters for Python objects, some of which encode only images or only texts."""
-
-    name: str
-    """Name of its class, for messages."""
-    sees: bool
-    reads: bool
-
-    def _require(self, method: str, *, able: bool) -> None:
-        if not able:
-            raise ModelError(
-                "{name} has no {method}.",
-                advice="This task needs it: implement it, or choose another task.",
-                name=self.name,
-                method=method,
-            )
-
-
-class ListEncoder(ObjectEncoder):
+class ListEncoder(BaseEncoder):
     """Calls the object's methods with lists.
 
     ``encode_images`` receives RGB images of PIL. If the object has ``prepare_image``, it receives the results of that,
@@ -100,7 +82,7 @@ class ListEncoder(ObjectEncoder):
 
     def encode_images(self, batch: Sequence[NDArray[Any]]) -> Vectors:
         """Call the object with images."""
-        self._require("encode_images", able=self.sees)
+        _require(self.name, "encode_images", able=self.sees)
         if not len(batch):
             return self.no_vectors()
         prepared = hasattr(self.lists, "prepare_image")
@@ -109,7 +91,7 @@ class ListEncoder(ObjectEncoder):
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Call the object with texts, and with the language if it accepts one."""
-        self._require("encode_texts", able=self.reads)
+        _require(self.name, "encode_texts", able=self.reads)
         if not len(texts):
             return self.no_vectors()
         options = {"language": language} if self.takes_language else {}
@@ -146,6 +128,13 @@ class SentenceLists:
         return [len(row) > limit for row in rows]
 
 
+def _require(name: str, method: str, *, able: bool) -> None:
+    """Refuse a task that needs a method which an object lacks: some encode only images or only texts."""
+    if not able:
+        advice = "This task needs it: implement it, or choose another task."
+        raise ModelError("{name} has no {method}.", advice=advice, name=name, method=method)
+
+
 def vectors_from(output: Any, count: int, name: str) -> Vectors:
     """Convert the output of user code (an array, a tensor, or a list of either) to one float32 array.
 
@@ -177,7 +166,7 @@ def vectors_from(output: Any, count: int, name: str) -> Vectors:
 PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
-class ModuleEncoder(ObjectEncoder):
+class ModuleEncoder(BaseEncoder):
     """Runs ``encode_image`` on prepared images and ``encode_text`` on tokens.
 
     A model made by a factory is moved to the device and precision of the settings, as in CLIP_benchmark; an in-memory
@@ -244,7 +233,7 @@ class ModuleEncoder(ObjectEncoder):
         """Call ``encode_text`` on the tokenizer's output."""
         import torch
 
-        self._require("encode_text", able=self.reads)
+        _require(self.name, "encode_text", able=self.reads)
         if not len(texts):
             return self.no_vectors()
         with torch.no_grad(), forward_pass(self.precision, self.device):

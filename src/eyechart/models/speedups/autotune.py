@@ -38,7 +38,8 @@ FEWEST = 2 * SLICE
 GAIN = 0.97
 """Largest fraction of the plain plan's time at which another plan is chosen."""
 
-Inputs = Mapping[str, Any]
+Inputs = Any
+"""A tensor, or nested tensors by name."""
 Vectors = NDArray[np.float32]
 Forward = Callable[["torch.nn.Module", Inputs], Vectors]
 

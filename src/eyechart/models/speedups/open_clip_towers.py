@@ -16,8 +16,7 @@ vectors differ by more than `TOLERANCE`, the changes are tried one by one.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +29,7 @@ TOLERANCE = 1e-5
 """Largest difference between unit vectors of the plain and the faster pass; rounding alone gives about 1e-7."""
 POOL_POSITIONS: ContextVar[torch.Tensor | None] = ContextVar("POOL_POSITIONS", default=None)
 """The pooled position of each row of a batch; None for the first, which is then returned alone."""
+ONEDNN = "onednn_weights"
 MAX_ONEDNN_BYTES = 4 * 2**30
 """Size limit of reordered weights of a tower: both layouts exist temporarily."""
 PROBES = ("a", "two red cups left of a very small, rather old and quite expensive wooden table!?")
@@ -46,7 +46,6 @@ Tokenize = Callable[[list[str]], "torch.Tensor"]
 class TowerSpeedups:
     """Names of the changes applied to a model."""
 
-    strip_padding: bool = False
     image: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
 
@@ -68,10 +67,10 @@ def speed_up(model: Any, tokenizer: Tokenize, *, onednn: bool) -> TowerSpeedups:
         image = _apply(_changes(getattr(model.visual, "transformer", None), onednn=onednn), encode, encode)
     tower = _text_tower(model)
     if tower is None:
-        return TowerSpeedups(image=image)
+        return TowerSpeedups(image)
     tokens = tokenizer(list(PROBES)).to(next(model.parameters()).device)
     short = strip_padding(tokens)
-    strip = _StripPadding()
+    strip = Change("strip_padding")  # a flag: the model itself is not changed
     changes = [strip, *_changes(getattr(tower[1], "transformer", None), onednn=onednn)]
     text = _apply(
         changes,
@@ -79,24 +78,28 @@ def speed_up(model: Any, tokenizer: Tokenize, *, onednn: bool) -> TowerSpeedups:
         lambda: encode_stripped(model, short) if strip.on else model.encode_text(tokens),
         needed=strip,
     )
-    return TowerSpeedups(strip.on, image, text)
+    return TowerSpeedups(image, text)
 
 
-class Change(ABC):
-    """A change that makes a tower faster."""
+class Change:
+    """A change that makes a tower faster: another ``forward`` for some of its modules."""
 
-    name: str
+    def __init__(self, name: str, modules: Callable[[], Iterable[Any]] = tuple, forward: Any = None) -> None:
+        self.name, self.modules, self.forward = name, modules, forward
+        self.on = False
+        self.replaced: list[Any] = []
 
-    @abstractmethod
     def apply(self) -> None:
-        """Change the tower."""
+        """Replace the ``forward`` of the modules."""
+        self.on, self.replaced = True, list(self.modules())
+        for module in self.replaced:
+            module.forward = self.forward(module)
 
-    @abstractmethod
     def undo(self) -> None:
         """Restore the library's version."""
-
-    def settle(self) -> None:  # noqa: B027 - most changes have nothing to free
-        """Free what `undo` needs: the change is permanent."""
+        self.on = False
+        for module in self.replaced:
+            module.__dict__.pop("forward", None)
 
 
 def _apply(changes: Sequence[Change], plain: Encode, faster: Encode, needed: Change | None = None) -> tuple[str, ...]:
@@ -116,8 +119,10 @@ def _apply(changes: Sequence[Change], plain: Encode, faster: Encode, needed: Cha
             for change in changes:
                 possible = needed is None or change is needed or needed in kept
                 kept += [change] if possible and _agree([change], faster, expected) else []
-    for change in kept:
-        change.settle()
+    for module in (module for change in kept if change.name == ONEDNN for module in change.replaced):
+        # Free the original weights; an empty tensor of the same dtype remains for callers that query it.
+        for owner, name in _weights_of(module):
+            setattr(owner, name, torch.nn.Parameter(getattr(owner, name).new_empty(0), requires_grad=False))
     return tuple(change.name for change in kept)
 
 
@@ -140,33 +145,28 @@ def _agree(changes: Sequence[Change], faster: Encode, expected: torch.Tensor) ->
 
 def _changes(transformer: Any, *, onednn: bool) -> list[Change]:
     """List the changes applicable to a stack of standard blocks."""
+    import torch
     from open_clip.transformer import ResidualAttentionBlock
 
     blocks = list(getattr(transformer, "resblocks", ()))
     plain = [block for block in blocks if isinstance(block, ResidualAttentionBlock)]
-    if not plain:
-        return []
-    found: list[Change] = [LastBlock(blocks[-1])] if blocks[-1] is plain[-1] else []
-    weights = OnednnWeights(plain, last=blocks[-1])
-    return [*found, weights] if onednn and weights.usable else found
+
+    def products() -> Iterator[Any]:
+        for block in plain:
+            yield from (layer for layer in block.mlp if type(layer) is torch.nn.Linear)
+            # In a last block that computes one position, query and key differ.
+            short = isinstance(block.__dict__.get("forward"), LastTokenBlock)
+            if type(block.attn) is torch.nn.MultiheadAttention and block.attn.batch_first and not short:
+                yield block.attn
+
+    found = [Change("last_block", lambda: blocks[-1:], LastTokenBlock)] if plain and blocks[-1] is plain[-1] else []
+    size = sum(getattr(owner, name).nbytes for module in products() for owner, name in _weights_of(module))
+    if onednn and torch.backends.mkldnn.is_available() and 0 < size <= MAX_ONEDNN_BYTES:
+        found.append(Change(ONEDNN, products, _onednn_forward))
+    return found
 
 
 # Padding ----------------------------------------------------------------------------------------------------------
-
-
-class _StripPadding(Change):
-    """Runs a text tower on the tokens of `strip_padding`; the model is not modified."""
-
-    name = "strip_padding"
-
-    def __init__(self) -> None:
-        self.on = False
-
-    def apply(self) -> None:
-        self.on = True
-
-    def undo(self) -> None:
-        self.on = False
 
 
 def strip_padding(tokens: torch.Tensor) -> torch.Tensor:
@@ -218,25 +218,8 @@ def _text_tower(model: Any) -> tuple[str, Any] | None:
 # The last block ---------------------------------------------------------------------------------------------------
 
 
-class LastBlock(Change):
-    """Computes only the pooled position in the last block of a tower."""
-
-    name = "last_block"
-
-    def __init__(self, block: Any) -> None:
-        self.block = block
-
-    def apply(self) -> None:
-        """Replace the block's ``forward``."""
-        self.block.forward = LastTokenBlock(self.block)
-
-    def undo(self) -> None:
-        """Restore the class's ``forward``."""
-        self.block.__dict__.pop("forward", None)
-
-
 class LastTokenBlock:
-    """Replacement of a residual attention block's ``forward``."""
+    """Replacement of the ``forward`` of a tower's last block, which computes only the pooled position."""
 
     def __init__(self, block: Any) -> None:
         self.block = block
@@ -269,54 +252,6 @@ class LastTokenBlock:
 
 
 # Weights ----------------------------------------------------------------------------------------------------------
-
-
-class OnednnWeights(Change):
-    """Reorders the weights of linear layers and attentions for oneDNN once."""
-
-    name = "onednn_weights"
-
-    def __init__(self, blocks: Sequence[Any], last: Any) -> None:
-        self.blocks, self.last = blocks, last
-
-    @property
-    def usable(self) -> bool:
-        """Whether there are suitable layers and enough memory."""
-        import torch
-
-        modules = list(self._modules())
-        size = sum(getattr(owner, name).nbytes for module in modules for owner, name in _weights_of(module))
-        return bool(modules) and torch.backends.mkldnn.is_available() and size <= MAX_ONEDNN_BYTES
-
-    def _modules(self) -> Iterator[Any]:
-        import torch
-
-        for block in self.blocks:
-            yield from (layer for layer in block.mlp if type(layer) is torch.nn.Linear)
-            # In a last block that computes one position, query and key differ.
-            short = block is self.last and isinstance(block.__dict__.get("forward"), LastTokenBlock)
-            if type(block.attn) is torch.nn.MultiheadAttention and block.attn.batch_first and not short:
-                yield block.attn
-
-    def apply(self) -> None:
-        """Replace the ``forward`` of the modules."""
-        for module in self._modules():
-            attends = hasattr(module, "out_proj")
-            module.forward = OnednnAttention(module) if attends else OnednnLinear(module.weight, module.bias)
-
-    def undo(self) -> None:
-        """Restore the ``forward`` of the classes."""
-        for block in self.blocks:
-            for module in (*block.mlp, block.attn):
-                module.__dict__.pop("forward", None)
-
-    def settle(self) -> None:
-        """Free the original weights; an empty tensor of the same dtype remains for callers that query it."""
-        import torch
-
-        for module in self._modules():
-            for owner, name in _weights_of(module):
-                setattr(owner, name, torch.nn.Parameter(getattr(owner, name).new_empty(0), requires_grad=False))
 
 
 class OnednnLinear:
@@ -358,6 +293,11 @@ class OnednnAttention:
         parts = self.project(query).view(rows, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         seen = scaled_dot_product_attention(parts[0], parts[1], parts[2], attn_mask=attn_mask)
         return self.output(seen.transpose(1, 2).reshape(rows, length, width)), None
+
+
+def _onednn_forward(module: Any) -> OnednnLinear | OnednnAttention:
+    """Reorder the weights of a linear layer or an attention for oneDNN once."""
+    return OnednnAttention(module) if hasattr(module, "out_proj") else OnednnLinear(module.weight, module.bias)
 
 
 def _weights_of(module: Any) -> list[tuple[Any, str]]:

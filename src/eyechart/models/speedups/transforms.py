@@ -64,8 +64,7 @@ class PixelTable:
                 levels = step(levels)
             self.table = levels.numpy()[:, 0]
 
-    @staticmethod
-    def decode(ref: ImageRef) -> Image.Image:
+    def decode(self, ref: ImageRef) -> Any:
         """Decode an image for `prepare`."""
         return decode_rgb(ref)
 
@@ -170,19 +169,19 @@ def _part(image: Image.Image, box: tuple[int, int, int, int]) -> Image.Image:
     return image if box == (0, 0, *image.size) else image.crop(box)
 
 
-class FastImages:
-    """A torchvision transform on uint8 tensors."""
+class FastImages(PixelTable):
+    """A torchvision transform on uint8 tensors; images that `decode` leaves to Pillow use the table."""
 
     def __init__(self, transform: Any) -> None:
         from torchvision.transforms import CenterCrop, Normalize, Resize, v2
 
+        super().__init__(transform)
         steps = list(getattr(transform, "transforms", ()))
         known = {"MaybeConvertMode", "MaybeToTensor", "ToTensor"}
         other = any(
             type(step) not in (Resize, CenterCrop, Normalize) and type(step).__name__ not in known for step in steps
         )
-        self.pixels = PixelTable(transform)
-        if other or not self.pixels.known:
+        if other or not self.known:
             raise UsageError(
                 "The fast decoder does not support the transform of this model.", advice="Omit decoder=fast."
             )
@@ -195,11 +194,6 @@ class FastImages:
             if isinstance(step, Resize | CenterCrop)
         ]
         self.side = max((int(np.max(step.size)) for step in steps if isinstance(step, Resize)), default=0)
-
-    @property
-    def levels(self) -> NDArray[np.float32] | None:
-        """The normalisation table, see `PixelTable.levels`."""
-        return self.pixels.levels
 
     def decode(self, ref: ImageRef) -> Any:
         """Decode to a (3, height, width) uint8 tensor, or to a Pillow image where torch would differ too much."""
@@ -217,14 +211,12 @@ class FastImages:
 
     def prepare(self, image: Any) -> NDArray[np.float32]:
         """Resize, crop and normalise the result of `decode`."""
-        if isinstance(image, Image.Image):
-            return self.pixels.prepare(image)
-        return self.pixels.look_up(self.prepare_bytes(image))
+        return super().prepare(image) if isinstance(image, Image.Image) else self.look_up(self.prepare_bytes(image))
 
     def prepare_bytes(self, image: Any) -> NDArray[np.uint8]:
         """Resize and crop; the device normalises."""
         if isinstance(image, Image.Image):
-            return self.pixels.prepare_bytes(image)
+            return super().prepare_bytes(image)
         for step in self.geometry:
             image = step(image)
         array: NDArray[np.uint8] = image.numpy()

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 TOKENIZER = "tokenizer.json"
-LISTS = frozenset({"modules.json"})
-"""Files that contain a list; all others contain an object."""
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -65,7 +63,7 @@ def broken_file(folder: Path) -> ModelError | None:
     """Find the small file that kept a library from loading a folder, if any."""
     for path in sorted(folder.glob("*.json")):
         try:
-            _parse(path) if path.name in LISTS else read_json(path)
+            _parse(path) if path.name == "modules.json" else read_json(path)  # the only file with a list
             if path.name == TOKENIZER:
                 load_tokenizer(path)
         except ModelError as error:
@@ -85,9 +83,6 @@ def _parse(path: Path) -> Any:
 # Checkpoints: safe reading of weights, and clear errors for unsuitable files.
 
 
-LOAD_ERRORS = (Exception,)
-"""Libraries raise anything for unsuitable files: an unpickler fails with IndexError or KeyError, tokenizers with bare
-exceptions."""
 SHOWN = 3
 _PIP_LINE = re.compile(r"pip3? install (?:-U |--upgrade )?[`'\"]?([A-Za-z0-9][\w.\[\],=<>~-]*\w\]?)")
 ADAPTER = "adapter_config.json"
@@ -96,8 +91,21 @@ DERIVED = "position_ids"
 _ONE_AT_A_TIME = threading.Lock()
 
 
+@contextmanager
+def load_errors(what: str) -> Iterator[None]:
+    """Convert any error of a library that loads ``what`` to a `ModelError`.
+
+    Libraries raise anything for unsuitable files: an unpickler fails with IndexError or KeyError, tokenizers with bare
+    exceptions.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise load_error(what, error) from error
+
+
 def load_error(what: str, error: BaseException) -> ModelError:
-    """Convert any error raised by a library while loading weights to a `ModelError`.
+    """Build the `ModelError` for an error raised by a library while loading weights.
 
     Some libraries advise loading the file without protection; that advice is never passed on.
 
@@ -209,7 +217,7 @@ def unused_notes(names: Iterable[str]) -> list[str]:
 
 def read_state(path: Path) -> dict[str, torch.Tensor]:
     """Read a state dict from .safetensors or a torch file, tensors only; training checkpoints are unwrapped."""
-    try:
+    with load_errors(str(path)), warnings.catch_warnings():
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
 
@@ -217,12 +225,9 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
         else:
             import torch
 
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message=".*looks like a TorchScript archive")
-                warnings.filterwarnings("ignore", message="Detected pickle protocol")  # the error is sufficient
-                state = torch.load(path, map_location="cpu", weights_only=True)
-    except LOAD_ERRORS as error:
-        raise load_error(str(path), error) from error
+            warnings.filterwarnings("ignore", message=".*looks like a TorchScript archive")
+            warnings.filterwarnings("ignore", message="Detected pickle protocol")  # the error is sufficient
+            state = torch.load(path, map_location="cpu", weights_only=True)
     for name in ("state_dict", "model", "module"):
         if isinstance(state, dict) and isinstance(state.get(name), dict):
             state = state[name]

@@ -46,8 +46,6 @@ IMAGES = 64
 """Number of images encoded twice."""
 LARGEST = 1_000_000_000
 """Largest number of parameters of a model that is copied: four gigabytes in float32."""
-RECAST = ("fp16", "bf16")
-"""Precisions that round the weights themselves."""
 DEVICE_OPTIONS: Mapping[str, type] = MappingProxyType({"channels_last": bool, "tf32": bool})
 """Options shared by the torch families; ``compile`` is a common option with its own flag."""
 
@@ -246,8 +244,8 @@ def plain_model(
         return None
     if {str(weight.dtype) for weight in model.parameters() if weight.is_floating_point()} != {"torch.float32"}:
         return None
-    if spec.precision not in RECAST and not compute.channels_last:
-        return model
+    if spec.precision not in ("fp16", "bf16") and not compute.channels_last:
+        return model  # its weights are neither rounded nor moved
     return copy.deepcopy(model).eval() if parameters <= LARGEST else None
 
 

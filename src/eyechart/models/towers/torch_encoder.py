@@ -165,13 +165,13 @@ class TorchEncoder(BaseEncoder, ABC):
         """Encode prepared images: an array, a tensor or a list."""
         if not len(batch):
             return self.no_vectors()
-        return self._run("image", {"pixels": self.image_inputs(stack_images(batch, self.spec.label))})
+        return self._run("image", self.image_inputs(stack_images(batch, self.spec.label)))
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Encode texts."""
         if not len(texts):
             return self.no_vectors()
-        return self._run("text", {"inputs": self.text_inputs(self.tokenize(list(texts), language))})
+        return self._run("text", self.text_inputs(self.tokenize(list(texts), language)))
 
     def text_inputs(self, tokens: Inputs) -> Inputs:
         """Remove padding that the text tower ignores."""
@@ -224,7 +224,7 @@ class TorchEncoder(BaseEncoder, ABC):
         other._image, other._text = other.image_features, other.text_features
         return other
 
-    def _run(self, tower: str, inputs: Inputs) -> Vectors:
+    def _run(self, tower: str, inputs: Any) -> Vectors:
         """Run a tower; the image tower on a CPU with the autotuner."""
         with self.compute.switched():
             if tower == "text" or self.device != "cpu" or self.compute.compile:
@@ -235,15 +235,15 @@ class TorchEncoder(BaseEncoder, ABC):
                 self._autotuner = CpuAutotuner(self.model, lambda model, part: self._forward(model, "image", part), key)
             return self._autotuner.run(inputs)
 
-    def _forward(self, model: torch.nn.Module, tower: str, inputs: Inputs) -> Vectors:
+    def _forward(self, model: torch.nn.Module, tower: str, inputs: Any) -> Vectors:
         import torch
 
-        features = {"image": self._image, "text": self._text}[tower]
+        features = self._image if tower == "image" else self._text
         with torch.inference_mode(), forward_pass(self.precision, self.device):
-            placed = {name: self._place(value) for name, value in inputs.items()}
+            placed = self._place(inputs)
             if self.compute.channels_last and tower == "image":
                 placed = channels_last(placed)
-            vectors = float_array(features(model, *placed.values()))
+            vectors = float_array(features(model, placed))
         if vectors.ndim != 2:
             raise ModelError(
                 "{label} returns an array with {ndim} axes per {tower}, not one vector.",

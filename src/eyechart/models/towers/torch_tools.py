@@ -258,7 +258,7 @@ def structure_digest(model: torch.nn.Module) -> str:
     parts = list(model.modules())
     configs: dict[int, Any] = {id(part.config): part.config for part in parts if hasattr(part, "config")}
     plain = [_stable(config.to_dict()) for config in configs.values() if hasattr(config, "to_dict")]
-    own = {kind for kind in map(type, parts) if is_user_code(kind)}
+    own = {kind for kind in set(map(type, parts)) if is_user_code(kind)}
     return digest_json([plain, sorted(code_digest(kind) for kind in own)])
 
 
