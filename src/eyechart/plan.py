@@ -303,9 +303,7 @@ def dataset_names(config: Config, given: Mapping[str, InMemoryObject] = NO_OBJEC
     catalogue = load_catalogue(user_files(config.catalogue))
 
     def known(name: str) -> bool:
-        form = Path(name).suffix.lower()
-        named = name in catalogue.collections or catalogue.find(name) is not None
-        return name in given or form in TABLES or form in OTHER_FILES or named
+        return name in given or Path(name).suffix.lower() in {*TABLES, *OTHER_FILES} or name in catalogue
 
     names: dict[str, None] = {}
     for entry in list_entries(config.dataset, known):

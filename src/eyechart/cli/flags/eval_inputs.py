@@ -194,8 +194,8 @@ def _is_model(word: str, catalogue: Catalogue) -> bool:
     # A hub id is owner/name, and neither a path below an existing folder nor a dataset.
     return (
         HUB_ID.fullmatch(word) is not None
-        and is_path(word, catalogue)
         and not is_dataset(word, catalogue)
+        and is_path(word, catalogue)
         and not Path(word.partition("/")[0]).exists()
         and Path(word).suffix.lower() not in TABLES
     )
