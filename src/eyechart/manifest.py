@@ -143,7 +143,7 @@ class DatasetScan:
         self.dataset, self.info, self.limit = dataset, dataset.info, limit
         self._on_error: OnError = on_error
         self._progress = progress or NoProgress()
-        self._files: dict[Path, bytes] = {}
+        self._files: dict[Path, int] = {}
         self._manifest: Manifest | None = None
         self.settled = True
         """Whether a later change of the files would be detected."""
@@ -174,7 +174,7 @@ class DatasetScan:
     def changed(self) -> bool:
         """Whether a file has changed since the scan; the recorded states are dropped."""
         files, self._files = self._files, {}
-        return any(_brief(_state_of(path)) != state for path, state in files.items())
+        return any(hash(tuple(_state_of(path))) != state for path, state in files.items())
 
     @property
     def manifest(self) -> Manifest:
@@ -212,7 +212,7 @@ class DatasetScan:
                 noted = not unread or file is None or file in self._files
                 state = [] if file is None or (noted and image.part) else _state_of(file)
                 if file is not None and not noted:
-                    self._files[file] = _brief(state)
+                    self._files[file] = hash(tuple(state))  # there may be millions of files
                     self.settled = self.settled and (not state or is_settled(state))
                 key = image.digest_unread(state)
                 if key is None and not unread:
@@ -270,11 +270,6 @@ def read_manifest(
 ) -> Manifest:
     """Read and validate a dataset: the manifest of a `DatasetScan`."""
     return DatasetScan(dataset, limit=limit, on_error=on_error, progress=progress).manifest
-
-
-def _brief(state: State) -> bytes:
-    """Digest a state to a few bytes, as there may be millions of files."""
-    return digest_bytes(repr(state).encode())
 
 
 def _state_of(path: Path) -> State:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import threading
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ def _path(spec: ModelSpec, identity: str) -> Path:
 _UNKNOWN_YET = "unknown yet"
 
 
+@dataclass(eq=False)
 class LazyModel:
     """A model that reads its card from the cache and loads its weights only when needed.
 
@@ -67,14 +69,13 @@ class LazyModel:
     computed results must be stored under that card.
     """
 
-    def __init__(self, spec: ModelSpec, family: Family) -> None:
-        self.spec = spec
-        self.family = family
-        self._model: Any = None
-        self._card: ModelCard | None = None
-        self._identity: str | None = _UNKNOWN_YET
-        self._loading = threading.Lock()
-        self.load_seconds = 0.0
+    spec: ModelSpec
+    family: Family
+    load_seconds: float = 0.0
+    _model: Any = None
+    _card: ModelCard | None = None
+    _identity: str | None = _UNKNOWN_YET
+    _loading: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def loaded(self) -> bool:
@@ -125,7 +126,17 @@ class LazyModel:
         """
         with self._loading:
             if self._model is None:
-                self._load()
+                start = time.perf_counter()
+                before = self.family.identity(self.spec)
+                model = self.family.load(self.spec)
+                after = self.family.identity(self.spec)
+                # If files changed during loading, the identity of the loaded model is unknown.
+                self._identity = after if before in (None, after) else None
+                self._card = model.card
+                if self._identity is not None:
+                    write_card(self.spec, self._identity, model.card)
+                self._model = model
+                self.load_seconds = time.perf_counter() - start
         if expected is not None and self._model.card.fingerprint != expected:
             raise ModelError(
                 "{label} has changed since its card was cached.",
@@ -133,16 +144,3 @@ class LazyModel:
                 label=self.spec.label,
             )
         return self._model
-
-    def _load(self) -> None:
-        start = time.perf_counter()
-        before = self.family.identity(self.spec)
-        model = self.family.load(self.spec)
-        after = self.family.identity(self.spec)
-        # If files changed during loading, the identity of the loaded model is unknown.
-        self._identity = after if before in (None, after) else None
-        self._card = model.card
-        if self._identity is not None:
-            write_card(self.spec, self._identity, model.card)
-        self._model = model
-        self.load_seconds = time.perf_counter() - start

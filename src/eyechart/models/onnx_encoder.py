@@ -80,7 +80,10 @@ def read_texts(
     kind = KINDS.get(architecture)
     masked = "attention_mask" in inputs
     length = _length(parts, options, tokenizer, kind, axis)
-    padded = _padding_length(tokenizer, kind, axis, length)
+    if axis is not None or kind is not None:
+        padded = axis or (length if kind is not None and kind.padding == "max_length" else None)
+    else:
+        padded = (tokenizer.padding or {}).get("length")
     if padded is None and not masked and architecture not in READS_AT_END:
         raise ModelError(
             "{text} has no attention mask, and the padding length is unknown.",
@@ -141,15 +144,6 @@ def _length(
     return min(length, axis) if axis else length
 
 
-def _padding_length(tokenizer: Any, kind: TextSettings | None, axis: int | None, length: int) -> int | None:
-    if axis is not None:
-        return axis
-    if kind is not None:
-        return length if kind.padding == "max_length" else None
-    saved: int | None = (tokenizer.padding or {}).get("length")
-    return saved
-
-
 def _padding_token(parts: Parts, tokenizer: Any) -> int | None:
     if tokenizer.padding:
         return int(tokenizer.padding["pad_id"])
@@ -205,7 +199,9 @@ class OnnxEncoder:
         self.towers = {side: _Tower(path, spec) for side, path in (("image", parts.image), ("text", parts.text))}
         self.tokenizer = load_tokenizer(parts.tokenizer)
         inputs = [node.name for node in self.towers["text"].inputs]
-        self.reading = read_texts(parts, spec.options, self.tokenizer, inputs, self.towers["text"].length)
+        shape = self.towers["text"].inputs[0].shape  # a text tower may have a fixed sequence length
+        axis = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
+        self.reading = read_texts(parts, spec.options, self.tokenizer, inputs, axis)
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
         self.cutting = load_tokenizer(parts.tokenizer)
@@ -277,12 +273,6 @@ class _Tower:
         self.inputs = self.session.get_inputs()
         names = [node.name for node in self.session.get_outputs()]
         self.output = next((name for name in VECTORS if name in names), names[0])
-
-    @property
-    def length(self) -> int | None:
-        """Sequence length that every text must be padded to, if the graph has a fixed one."""
-        shape = self.inputs[0].shape
-        return shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
 
     def run(self, known: dict[str, NDArray[Any]]) -> Vectors:
         """Run the graph on its inputs by name; a graph with one input takes the first array, whatever its name."""

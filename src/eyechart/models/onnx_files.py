@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -31,6 +32,8 @@ INSIDE: dict[str, dict[int, str]] = {
 }
 """Fields that lead to tensors, by message, with the numbers of onnx.proto."""
 EXTERNAL_DATA, LOCATION_KIND, EXTERNAL = 13, 14, 1
+LOCATION = b"location"
+"""Key of a file name in the external data of a tensor."""
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
@@ -54,7 +57,11 @@ def external_files(path: Path) -> list[Path]:
 def _names_in(path: Path, *state: int) -> frozenset[str]:  # noqa: ARG001 - invalidates the cache
     """Walk the graph once per state of the file: planning, identity and loading all need the result."""
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return frozenset(_locations(data, "model", (0, len(data))))
+        whole = (0, len(data))
+        if data.find(LOCATION) < 0:  # all weights are in the file: check only that it is not damaged
+            deque(_fields(data, whole), maxlen=0)
+            return frozenset()
+        return frozenset(_locations(data, "model", whole))
 
 
 def _referenced_file(path: Path, name: str) -> Path:
@@ -95,7 +102,7 @@ def _locations_of_tensor(data: Any, span: Span) -> Iterator[str]:
     for number, value in fields:
         if number == EXTERNAL_DATA and isinstance(value, tuple):
             entry = {key: data[part[0] : part[1]] for key, part in _fields(data, value) if isinstance(part, tuple)}
-            if entry.get(1) == b"location":
+            if entry.get(1) == LOCATION:
                 yield entry.get(2, b"").decode()
 
 
@@ -190,7 +197,10 @@ def find_parts(spec: ModelSpec) -> Parts:
 
 
 def _from_folder(folder: Path, spec: ModelSpec) -> Parts:
-    found = {side: _first(folder, names) for side, names in TOWERS.items()}
+    found: dict[str, Path | None] = {}
+    for side, names in TOWERS.items():
+        places = [place / name for place in (folder, folder / "onnx") for name in names]
+        found[side] = next(filter(Path.is_file, places), None)
     missing = [names[0] for side, names in TOWERS.items() if found[side] is None]
     missing += [name for name in (TOKENIZER, TRANSFORM) if not (folder / name).is_file()]
     if missing:
@@ -233,8 +243,3 @@ def _complete(image: Path, text: Path, tokenizer: Path, transform: Path, spec: M
     known = {name: read_json(path) if path.is_file() else {} for name, path in optional.items()}
     settings = {key: value for name in reversed(SETTINGS) for key, value in known[name].items()}
     return Parts(image, text, tokenizer, transform, known[CARD] or {"name": spec.label}, known[CONFIG], settings)
-
-
-def _first(folder: Path, names: tuple[str, ...]) -> Path | None:
-    places = [place / name for place in (folder, folder / "onnx") for name in names]
-    return next((place for place in places if place.is_file()), None)

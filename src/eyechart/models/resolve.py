@@ -157,7 +157,16 @@ def resolve_model(
             role=role,
             known=", ".join(known),
         )
-    return ResolvedModel(found, name, pretrained, notice=_notice(request, found))
+    notice = ""
+    if found == HUB_FAMILIES[role] and not Path(name).exists():
+        notice = UserMessage(
+            "{name} is loaded from the hub with {family}. "
+            "Other families can be selected with {--model_type}: {others}.",
+            name=name,
+            family=found,
+            others=", ".join(other for other in known if other != found),
+        )
+    return ResolvedModel(found, name, pretrained, notice=notice)
 
 
 def split_tag(name: str, pretrained: str = "", *, family: str | None = None, address: str = "") -> tuple[str, str]:
@@ -170,10 +179,12 @@ def split_tag(name: str, pretrained: str = "", *, family: str | None = None, add
         UsageError: If weights are given twice.
     """
     architecture, colon, tag = name.partition(":")
+    if not colon:
+        return name, pretrained
     known = architecture.replace("/", "-") in open_clip_names() or architecture.startswith("internvl_")
     tagged = known if family is None else family in WITH_TAGS
     whole = f"{architecture}:" in (*PREFIXES, PYTHON) or tag.startswith("//") or len(architecture) == 1
-    if not colon or not tagged or whole or address or Path(name).exists():
+    if not tagged or whole or address or Path(name).exists():
         return name, pretrained
     if not tag:
         raise UsageError(
@@ -319,18 +330,6 @@ def _unknown(request: _Request) -> UsageError:
     if name in MODELS and name != request.name:
         return UsageError("{name} has no selectable weights.", advice="Use {name} without a colon.", name=name)
     return unknown_name("model", name, names, advice=advice)
-
-
-def _notice(request: _Request, family: str) -> str:
-    if family != HUB_FAMILIES[request.role] or Path(request.name).exists():
-        return ""
-    others = ", ".join(other for other in FAMILIES[request.role].names() if other != family)
-    return UserMessage(
-        "{name} is loaded from the hub with {family}. Other families can be selected with {--model_type}: {others}.",
-        name=request.name,
-        family=family,
-        others=others,
-    )
 
 
 @cache

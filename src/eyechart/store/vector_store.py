@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +42,11 @@ class _Run:
         return _Run(self.head[chosen], self.tail[chosen], self.part[chosen], self.row[chosen])
 
 
+@dataclass
 class KeyIndex:
     """Maps keys to parts and rows; the first part added with a key wins."""
 
-    def __init__(self) -> None:
-        self._runs: list[_Run] = []
+    _runs: list[_Run] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
@@ -133,21 +133,22 @@ def read_tensor(path: Path, name: str, *, verify: bool = True) -> NDArray[Any]:
     """
     from safetensors import SafetensorError, safe_open
 
-    damaged = DamagedPartError("Damaged part of the embedding store, its vectors are recomputed: {path}.", path=path)
     try:
         with safe_open(path, framework="np") as part:
             tensor: NDArray[Any] = part.get_tensor(name)
             expected = (part.metadata() or {}).get(name)
+        if verify and expected != checksum(tensor):
+            raise SafetensorError("wrong checksum")
     except SafetensorError as error:
-        raise damaged from error
+        raise DamagedPartError(
+            "Damaged part of the embedding store, its vectors are recomputed: {path}.", path=path
+        ) from error
     except FileNotFoundError as error:
         raise GoneBlobError("Missing part of the embedding store: {path}.", path=path) from error
     except OSError as error:
         raise BlobError(
             "Cannot read the embedding store at {path} ({reason}).", path=path, reason=error.strerror
         ) from error
-    if verify and expected != checksum(tensor):
-        raise damaged
     return tensor
 
 
@@ -317,12 +318,12 @@ class VectorTable:
         self._index.add([keys for _, keys in parts], first)
 
 
+@dataclass
 class EmbeddingStore:
     """All tables under one folder or URL."""
 
-    def __init__(self, root: str | Path) -> None:
-        self.root = root
-        self._tables: dict[tuple[str, str], VectorTable] = {}
+    root: str | Path
+    _tables: dict[tuple[str, str], VectorTable] = field(default_factory=dict)
 
     def table(self, fingerprint: str, role: str, *, half: bool = False) -> VectorTable:
         """Return the table of a model (by fingerprint) and a role (``image``, ``text``) in one precision."""

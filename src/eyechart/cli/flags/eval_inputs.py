@@ -169,6 +169,8 @@ def sort_targets(words: Sequence[str], flags: Collection[str], catalogue_files: 
 
 def kinds_of(word: str, catalogue: Catalogue) -> list[str]:
     """Return what a word may name: ``dataset``, ``model``, both or neither."""
+    if word in DEMO:
+        return ["dataset"]
     path = Path(word).expanduser()
     named = is_dataset(word, catalogue) or word.startswith(PYTHON)
     if path.is_file():

@@ -61,7 +61,12 @@ class Preprocess:
         """Transform one image to a (3, height, width) array."""
         image = image.convert("RGB")
         if self.resize is not None:
-            image = image.resize(_target(image, self.resize), Image.Resampling(self.resample))
+            size = self.resize
+            if isinstance(size, int):
+                check_scaled(image, size)
+                shorter = min(image.size)
+                size = max(1, image.width * size // shorter), max(1, image.height * size // shorter)
+            image = image.resize(size, Image.Resampling(self.resample))
         if self.crop is not None:
             left, top = (image.width - self.crop[0]) // 2, (image.height - self.crop[1]) // 2
             image = image.crop((left, top, left + self.crop[0], top + self.crop[1]))
@@ -100,19 +105,16 @@ def _check_steps(config: Mapping[str, Any], source: str) -> None:
             source=source,
             first=unknown[0],
         )
-    kind = re.sub("(ImageProcessor|FeatureExtractor).*", "", str(_kind_of(config)))
+    processor = config.get("image_processor_type") or config.get("feature_extractor_type") or ""
+    kind = re.sub("(ImageProcessor|FeatureExtractor).*", "", str(processor))
     if isinstance(config.get("size"), int) and config.get("do_resize", True) and kind not in EDGE_KINDS:
         raise ModelError(
             "{source}: the size {size} is ambiguous for {config}: shorter side or square.",
             advice="Write it as shortest_edge, or as height and width.",
             source=source,
             size=config["size"],
-            config=_kind_of(config),
+            config=processor,
         )
-
-
-def _kind_of(config: Mapping[str, Any]) -> Any:
-    return config.get("image_processor_type") or config.get("feature_extractor_type") or ""
 
 
 def _is_size(value: Any) -> bool:
@@ -164,15 +166,6 @@ def _pair(size: Any, source: str) -> tuple[int, int]:
 
 def _channels(value: Any) -> tuple[float, ...]:
     return tuple(value) if isinstance(value, list | tuple) else (value,) * 3
-
-
-def _target(image: Image.Image, resize: tuple[int, int] | int) -> tuple[int, int]:
-    if isinstance(resize, tuple):
-        return resize
-    check_scaled(image, resize)
-    width, height = image.size
-    shorter = min(width, height)
-    return max(1, width * resize // shorter), max(1, height * resize // shorter)
 
 
 def check_scaled(image: Image.Image, edge: int) -> None:
