@@ -227,7 +227,7 @@ def resolve_dataset(
         raise UsageError("The dataset name is empty.", advice="Use ./ for the working directory.")
     given = dict(options or {})
     columns = [option for option in OPTIONS if given.get(option)]
-    questions = None if columns else find_questions(name)
+    questions = None if columns or name in DEMO else find_questions(name)
     if questions is not None:
         given.pop("catalogue", None)
         return DatasetSpec(questions[0], "questions", questions[1], split, language, limit, given, Path(name).exists())

@@ -169,9 +169,9 @@ def sort_targets(words: Sequence[str], flags: Collection[str], catalogue_files: 
 
 def kinds_of(word: str, catalogue: Catalogue) -> list[str]:
     """Return what a word may name: ``dataset``, ``model``, both or neither."""
-    if word in DEMO:
-        return ["dataset"]
     path = Path(word).expanduser()
+    if word in {*DEMO, *MODELS} and not path.exists():  # part of the package
+        return ["dataset" if word in DEMO else "model"]
     named = is_dataset(word, catalogue) or word.startswith(PYTHON)
     if path.is_file():
         model_file = path.suffix in (".onnx", ".json", *CHECKPOINTS)
