@@ -152,19 +152,15 @@ class DatasetScan:
             for sample in iter_samples(dataset, limit, outline=True):
                 bar.advance()
                 self._take(found, sample, unread=True)
+        self.outline = tuple(found.entries)
+        """The samples without their images."""
         if all(found.keys):
             self._manifest, self._files = self._finish(found), {}
         else:
             self._check(found)
-            self._outline = tuple(found.entries)
 
     def __len__(self) -> int:
         return len(self.outline)
-
-    @property
-    def outline(self) -> tuple[Entry, ...]:
-        """The samples without their images."""
-        return self._outline if self._manifest is None else self._manifest.entries
 
     @property
     def done(self) -> bool:
@@ -199,7 +195,8 @@ class DatasetScan:
                     yield with_key
         finally:
             remember_digests()  # also if interrupted, so that the next run need not reread the files
-        self._manifest, self._outline = self._finish(found), ()
+        self._manifest = self._finish(found)
+        self.outline = self._manifest.entries
 
     def _take(self, found: _Scan, sample: Sample, *, unread: bool = False) -> tuple[bytes, Sample] | None:
         _check_sample(sample, self.info)
