@@ -66,7 +66,9 @@ class KeyIndex:
         while self._runs and len(self._runs[-1]) < 2 * length:
             runs.insert(0, self._runs.pop())
             length += len(runs[0])
-        self._runs.append(_join(runs))
+        columns = (np.concatenate([getattr(run, name) for run in runs]) for name in ("head", "tail", "part", "row"))
+        whole = _Run(*columns)
+        self._runs.append(whole.take(np.argsort(whole.head, kind="stable")))
 
     def find(self, digests: Digests) -> Found:
         """Look up keys.
@@ -91,11 +93,6 @@ class KeyIndex:
         """Drop all keys of some parts."""
         kept = (run.take(~np.isin(run.part, list(parts))) for run in self._runs)
         self._runs = [run for run in kept if len(run)]
-
-
-def _join(runs: Sequence[_Run]) -> _Run:
-    whole = _Run(*(np.concatenate([getattr(run, name) for run in runs]) for name in ("head", "tail", "part", "row")))
-    return whole.take(np.argsort(whole.head, kind="stable"))
 
 
 # A part of a table: an immutable safetensors file with a key matrix, a vector matrix and a checksum of each.
