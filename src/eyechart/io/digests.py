@@ -150,7 +150,7 @@ class DigestedStream(io.BufferedReader):
 
     def __init__(self, path: Path) -> None:
         state = file_state(path)
-        super().__init__(io.FileIO(path))
+        super().__init__(path.open("rb").detach())
         self.path, self._state = path, state
         self._digest = _new_digest()
         self._reached = 0
