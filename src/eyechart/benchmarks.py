@@ -9,11 +9,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from eyechart.languages import MAIN
 
+FACTS = Path(__file__).with_name("benchmarks.toml")
 TEST = "test"
 TOLERATED = 0.001
 """Share of samples by which copies of a benchmark may differ: some sources cannot decode every image."""
@@ -21,7 +22,7 @@ TOLERATED = 0.001
 
 @cache
 def _tables() -> Mapping[str, Mapping[str, Any]]:
-    return tomllib.loads(resources.files("eyechart").joinpath("benchmarks.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(FACTS.read_text(encoding="utf-8"))
 
 
 def catalogue_facts(name: str) -> dict[str, Any]:

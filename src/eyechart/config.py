@@ -8,7 +8,7 @@ from typing import Any
 from eyechart.messages import UserMessage
 from eyechart.settings.evaluation import DataSettings, ModelSettings, PromptSettings, ResultSettings, RunSettings
 from eyechart.settings.generation import QuestionSettings
-from eyechart.settings.presets import changes, filled
+from eyechart.settings.presets import OWN, changes, filled
 from eyechart.types import Notice
 
 
@@ -19,6 +19,8 @@ class Config(DataSettings, ModelSettings, RunSettings, PromptSettings, ResultSet
 
     def notes(self) -> tuple[Notice, ...]:
         """Return a notice that lists the settings changed by a preset."""
+        if self.preset == OWN:
+            return ()
         ours = {name: field.default for name, field in Config.fields().items()}
         found = changes(self.preset, self.as_dict(), ours)
         text = UserMessage(

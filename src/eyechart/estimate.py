@@ -9,7 +9,7 @@ from shutil import disk_usage
 from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
 from eyechart.datasets.locations import cache_folder
-from eyechart.datasets.questions.question_reader import question_names
+from eyechart.datasets.questions.question_reader import is_benchmark
 from eyechart.datasets.registry import OpenDatasets
 from eyechart.errors import DataError, NotHereError, ResultError
 from eyechart.io.files import hub_cache
@@ -59,7 +59,7 @@ def estimate(config: Config, say: Callable[[str], object]) -> list[str]:
     past = list(_past_results({job.output.parent for job in jobs}))
     later = []
     for name in absent:
-        usual: Role = "generator" if name in question_names() else "encoder"
+        usual: Role = "generator" if is_benchmark(name) else "encoder"
         role = usual if config.task[0] == "auto" else load_task(config.task[0]).needs
         later += [(name, spec, role) for spec in model_specs(config, role, str)]
     count, timed, vectors = len(jobs) + len(later), list[float](), list[int]()

@@ -39,6 +39,8 @@ def known() -> tuple[Language, ...]:
 
 def canonical(code: str) -> str:
     """Return the canonical code; an unknown code is returned unchanged."""
+    if code == MAIN:  # the usual one, without reading the table
+        return MAIN
     found = _by_spelling().get(_spelling(code))
     return found.code if found else code
 

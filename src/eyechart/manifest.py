@@ -143,7 +143,7 @@ class DatasetScan:
         self.dataset, self.info, self.limit = dataset, dataset.info, limit
         self._on_error: OnError = on_error
         self._progress = progress or NoProgress()
-        self._files: dict[Path, bytes] = {}
+        self._files: dict[Path, int] = {}
         self._manifest: Manifest | None = None
         self.settled = True
         """Whether a later change of the files would be detected."""
@@ -152,19 +152,15 @@ class DatasetScan:
             for sample in iter_samples(dataset, limit, outline=True):
                 bar.advance()
                 self._take(found, sample, unread=True)
+        self.outline = tuple(found.entries)
+        """The samples without their images."""
         if all(found.keys):
             self._manifest, self._files = self._finish(found), {}
         else:
             self._check(found)
-            self._outline = tuple(found.entries)
 
     def __len__(self) -> int:
         return len(self.outline)
-
-    @property
-    def outline(self) -> tuple[Entry, ...]:
-        """The samples without their images."""
-        return self._outline if self._manifest is None else self._manifest.entries
 
     @property
     def done(self) -> bool:
@@ -174,7 +170,7 @@ class DatasetScan:
     def changed(self) -> bool:
         """Whether a file has changed since the scan; the recorded states are dropped."""
         files, self._files = self._files, {}
-        return any(_brief(_state_of(path)) != state for path, state in files.items())
+        return any(hash(tuple(_state_of(path))) != state for path, state in files.items())
 
     @property
     def manifest(self) -> Manifest:
@@ -199,7 +195,8 @@ class DatasetScan:
                     yield with_key
         finally:
             remember_digests()  # also if interrupted, so that the next run need not reread the files
-        self._manifest, self._outline = self._finish(found), ()
+        self._manifest = self._finish(found)
+        self.outline = self._manifest.entries
 
     def _take(self, found: _Scan, sample: Sample, *, unread: bool = False) -> tuple[bytes, Sample] | None:
         _check_sample(sample, self.info)
@@ -212,7 +209,7 @@ class DatasetScan:
                 noted = not unread or file is None or file in self._files
                 state = [] if file is None or (noted and image.part) else _state_of(file)
                 if file is not None and not noted:
-                    self._files[file] = _brief(state)
+                    self._files[file] = hash(tuple(state))  # there may be millions of files
                     self.settled = self.settled and (not state or is_settled(state))
                 key = image.digest_unread(state)
                 if key is None and not unread:
@@ -270,11 +267,6 @@ def read_manifest(
 ) -> Manifest:
     """Read and validate a dataset: the manifest of a `DatasetScan`."""
     return DatasetScan(dataset, limit=limit, on_error=on_error, progress=progress).manifest
-
-
-def _brief(state: State) -> bytes:
-    """Digest a state to a few bytes, as there may be millions of files."""
-    return digest_bytes(repr(state).encode())
 
 
 def _state_of(path: Path) -> State:

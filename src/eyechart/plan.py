@@ -79,12 +79,12 @@ class PlannedBenchmark:
         )
 
 
+@dataclass
 class Planner:
     """Validates benchmarks and models, each once, and builds jobs from them."""
 
-    def __init__(self, datasets: OpenDatasets | None = None) -> None:
-        self.datasets = datasets or OpenDatasets()
-        self._checked: set[str] = set()
+    datasets: OpenDatasets = field(default_factory=OpenDatasets)
+    _checked: set[str] = field(default_factory=set)
 
     def benchmark(
         self,
@@ -180,7 +180,7 @@ def plan_jobs(
         given: In-memory objects by their names in the settings.
         absent: Filled with datasets that would have to be downloaded; without it, they raise an error.
     """
-    planner, guesses = Planner(datasets), defaultdict[Role, list[str]](list)
+    planner, guesses = Planner(datasets or OpenDatasets()), defaultdict[Role, list[str]](list)
     requested = requested_models(config)  # rejects wrong names before a dataset is opened or downloaded
     names, notes = dataset_names(config, given), config.notes()
     for note in notes:
@@ -303,9 +303,7 @@ def dataset_names(config: Config, given: Mapping[str, InMemoryObject] = NO_OBJEC
     catalogue = load_catalogue(user_files(config.catalogue))
 
     def known(name: str) -> bool:
-        form = Path(name).suffix.lower()
-        named = name in catalogue.collections or catalogue.find(name) is not None
-        return name in given or form in TABLES or form in OTHER_FILES or named
+        return name in given or Path(name).suffix.lower() in {*TABLES, *OTHER_FILES} or name in catalogue
 
     names: dict[str, None] = {}
     for entry in list_entries(config.dataset, known):
@@ -355,7 +353,7 @@ def read_by(spec: DatasetSpec, task: str) -> DatasetSpec:
 
 def _check_options(config: Config, kinds: Collection[type[TaskSettings]]) -> None:
     """Reject task options that no task of the run accepts, and those that are settings of the run."""
-    own = {name for kind in kinds for name in kind.options()}
+    own = {name for kind in kinds for name, one in kind.fields().items() if one.surface != "internal"}
     shared = {*Config.fields(), *QuestionSettings.fields()}
     known = {*own, *task_flags(), *PRESETS[config.preset].get("task_options", {})}
     for name in config.task_options:

@@ -78,10 +78,8 @@ class Registry:
         return found
 
 
-@cache
-def _entry_points() -> Any:
-    """Read all entry points once: it scans every installed package."""
-    return entry_points()
+_entry_points = cache(entry_points)
+"""Reads all entry points once: it scans every installed package."""
 
 
 def split_user_name(name: str, word: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from eyechart.models.family import Remote
 from eyechart.models.registry import family_of
 from eyechart.results.job_results import check_complete, check_owner, is_done, make_result, with_thumbnails
 from eyechart.results.result import Result, write_result
-from eyechart.session import Session, Stored
+from eyechart.session import Session
 from eyechart.tasks.base import Prediction, TaskContext
 from eyechart.tasks.image_caption import USER, ImageCaption, data_folder, is_whole, prompts
 from eyechart.tasks.label_metrics import check_columns, score_with_groups
@@ -156,6 +156,10 @@ def run_job(job: Job, session: Session) -> Result:
         outcome = score_with_groups(task, prediction, settings)
     if model.model.loaded and not loaded_before:
         watch.add("load", model.model.load_seconds)
+    facts: dict[str, Any] = {"device": model.model.device}
+    seconds = watch.seconds()
+    if isinstance(model, CachedEncoder) and model.pipeline.encoded and seconds.get("encode images"):
+        facts["throughput"] = round(model.pipeline.encoded / seconds["encode images"], 2)
     result = make_result(
         job=job,
         info=manifest.info,
@@ -166,22 +170,14 @@ def run_job(job: Job, session: Session) -> Result:
         counts=_counts(manifest, prediction),
         notices=(*job.notes, *manifest.notices, *model.notices(), *outcome.notices),
         failures=[asdict(failure) for failure in (*manifest.failures, *prediction.failures)],
-        profile=watch.seconds() | {"total": round(time.perf_counter() - start, 4)},
+        profile=seconds | {"total": round(time.perf_counter() - start, 4)},
         measures=task.measures or task.name.replace("_", " "),
         records=task.record_form(manifest.info.kind),
         identity=session.identity(job, task),  # now: a hub model's identity is known once it is loaded
-        known=_runtime_facts(model, watch),
+        known=facts,
     )
     records = with_thumbnails(outcome.records, manifest.samples(), job.thumbnails)
     return write_result(result, records, job.output, place=job.place if job.append else None)
-
-
-def _runtime_facts(model: Stored, watch: Stopwatch) -> dict[str, Any]:
-    known: dict[str, Any] = {"device": model.model.device}
-    seconds = watch.seconds().get("encode images")
-    if isinstance(model, CachedEncoder) and model.pipeline.encoded and seconds:
-        known["throughput"] = round(model.pipeline.encoded / seconds, 2)
-    return known
 
 
 def _counts(manifest: Manifest, prediction: Prediction) -> dict[str, int]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import threading
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,7 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
+@dataclass(eq=False, repr=False)
 class Budget:
     """Counts usage and stops a run at a cap; may be shared by several clients and threads.
 
@@ -78,11 +79,10 @@ class Budget:
     the cap on tokens. A copy in another process counts independently.
     """
 
-    def __init__(self, max_requests: int | None = None, max_tokens: int | None = None) -> None:
-        self.max_requests = max_requests
-        self.max_tokens = max_tokens
-        self._used = Usage()
-        self._lock = threading.Lock()
+    max_requests: int | None = None
+    max_tokens: int | None = None
+    _used: Usage = field(default_factory=Usage)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __repr__(self) -> str:
         return f"Budget(max_requests={self.max_requests}, max_tokens={self.max_tokens}, used={self.used})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from typing import Any
+from typing import Any, get_origin
 
 from eyechart.cli import build, main_clip_benchmark, make_parser
 from eyechart.cli.flags.eval_flags import eval_settings, settings_of
@@ -17,7 +17,6 @@ from eyechart.models.towers.torch_tools import local_rank
 from eyechart.plan import plan_jobs
 from eyechart.run import run_jobs
 from eyechart.session import Session
-from eyechart.settings.declare import is_list
 from eyechart.settings.presets import PRESETS
 
 __all__ = ["get_parser_args", "main", "main_build", "main_eval", "run", "world_info_from_env"]
@@ -68,7 +67,7 @@ def run(args: Any) -> int:
     flags = argparse.Namespace(program=PROGRAM)
     for name, one, kind in eval_settings():
         given = getattr(args, name, None)
-        several = is_list(kind) or one.per_dataset
+        several = get_origin(kind) is list or one.per_dataset
         if given is not None and not (several and given == ""):
             setattr(flags, name, list(given) if isinstance(given, tuple) else given)
     quiet = not getattr(args, "verbose", True)

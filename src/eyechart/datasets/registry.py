@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from eyechart.datasets.row_dataset import MappedDataset
@@ -86,11 +86,11 @@ BENCHMARKS = Registry("benchmarks", "benchmark", {})
 """VLMEvalKit-style dataset classes registered by packages, by benchmark name."""
 
 
+@dataclass
 class OpenDatasets:
     """The datasets of a run, each opened once, so that checking a dataset also opens it for reading."""
 
-    def __init__(self) -> None:
-        self._by_source: dict[str, Dataset] = {}
+    _by_source: dict[str, Dataset] = field(default_factory=dict)
 
     def open(self, spec: DatasetSpec) -> Dataset:
         """Return a dataset, opening it on first use."""

@@ -12,7 +12,7 @@ from eyechart.datasets.catalogue import Catalogue, CatalogueEntry, Source, load_
 from eyechart.datasets.image_folder import class_folders, subfolders
 from eyechart.datasets.image_table import OPTIONS
 from eyechart.datasets.locations import is_present, is_url, is_webdataset, no_such_split
-from eyechart.datasets.questions.question_reader import find_questions, question_names
+from eyechart.datasets.questions.question_reader import find_questions, is_benchmark, question_names
 from eyechart.datasets.text_collection import CORPUS, has_images
 from eyechart.demo import data_folder
 from eyechart.errors import DataError, LanguageError, NotHereError, UnknownNameError, UsageError, nearest
@@ -227,7 +227,7 @@ def resolve_dataset(
         raise UsageError("The dataset name is empty.", advice="Use ./ for the working directory.")
     given = dict(options or {})
     columns = [option for option in OPTIONS if given.get(option)]
-    questions = None if columns else find_questions(name)
+    questions = None if columns or name in DEMO else find_questions(name)
     if questions is not None:
         given.pop("catalogue", None)
         return DatasetSpec(questions[0], "questions", questions[1], split, language, limit, given, Path(name).exists())
@@ -250,8 +250,8 @@ def resolve_dataset(
 
 def is_dataset(name: str, catalogue: Catalogue) -> bool:
     """True if the name or its prefix identifies a dataset; paths are not checked."""
-    known = name in DEMO or name == CUSTOM or name in catalogue.collections or catalogue.find(name) is not None
-    return known or name in question_names() or (name.partition("/")[0] in PREFIXES and "/" in name)
+    known = name in DEMO or name == CUSTOM or name in catalogue or is_benchmark(name)
+    return known or (name.partition("/")[0] in PREFIXES and "/" in name)
 
 
 def is_path(name: str, catalogue: Catalogue) -> bool:

@@ -118,12 +118,12 @@ def process_count(jobs: Sequence[Job]) -> int:
     It is 1 without several GPUs, and if a spawned process would re-run the caller's script.
     """
     devices = {job.model.device for job in jobs if _can_be_sent(job)}
-    if not devices or local_rank() is not None or not main_is_import_safe():
+    listed = max((len(device.split(",")) for device in devices), default=1)
+    several = "auto" in devices and may_have_several_gpus()
+    if (listed == 1 and not several) or local_rank() is not None or not main_is_import_safe():
         return 1
-    listed = max(len(device.split(",")) for device in devices)
     # Importing torch is slow, and a run that finds all vectors in the store does not need it.
-    gpus = len(choose_devices("auto")) if "auto" in devices and may_have_several_gpus() else 1
-    return max(listed, gpus)
+    return max(listed, len(choose_devices("auto")) if several else 1)
 
 
 def _can_be_sent(job: Job) -> bool:

@@ -66,12 +66,12 @@ class _Buffer:
         self.keys, self.vectors, self.since = [], [], time.monotonic()
 
 
+@dataclass
 class BatchBackoff:
     """Runs an encoder on batches that fit into memory, halving the size until it fits and keeping it from then on."""
 
-    def __init__(self) -> None:
-        self.requested = 0
-        self.size: int | None = None
+    requested: int = 0
+    size: int | None = None
 
     def run(self, encode: Callable[[Any], Vectors], items: Sequence[Any]) -> Vectors:
         """Encode all items, in one batch if it fits."""

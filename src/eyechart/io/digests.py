@@ -6,6 +6,7 @@ import ast
 import functools
 import hashlib
 import inspect
+import io
 import json
 import os
 import secrets
@@ -14,12 +15,13 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self
+from typing import Any
 
 from eyechart.errors import DataError
 from eyechart.io.files import cache_root, write_cached
@@ -107,13 +109,13 @@ def remember_digests() -> None:
     books.changed.clear()
 
 
+@dataclass
 class _DigestBooks:
     """Cache of digests and file states, one JSON file per folder."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        self.changed: set[str] = set()
-        self._books: dict[str, dict[str, tuple[State, str]]] = {}
+    root: Path
+    changed: set[str] = field(default_factory=set)
+    _books: dict[str, dict[str, tuple[State, str]]] = field(default_factory=dict)
 
     def book(self, folder: str) -> dict[str, tuple[State, str]]:
         """Return state and digest by name of file; empty if the cache is damaged or of another version."""
@@ -133,54 +135,42 @@ class _DigestBooks:
 
     def file(self, folder: str) -> Path:
         """Return the cache file of a folder."""
-        return self.place / f"{digest_bytes(os.fsencode(folder)).hex()}.json"
+        return self.root / "digests" / f"{digest_bytes(os.fsencode(folder)).hex()}.json"
 
 
 def _split(path: Path) -> tuple[str, str]:
     return os.path.split(os.path.abspath(path))  # noqa: PTH100 - without file system access
 
 
-@cache
-def _books(root: Path) -> _DigestBooks:
-    return _DigestBooks(root / "digests")
+_books = cache(_DigestBooks)
 
 
-class DigestedStream:
+class DigestedStream(io.BufferedReader):
     """A file that is digested while it is read, mostly forward; skipped ranges are read, too."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._state = file_state(path)
-        self._stream = path.open("rb")
+        state = file_state(path)
+        super().__init__(path.open("rb").detach())
+        self.path, self._state = path, state
         self._digest = _new_digest()
         self._reached = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stream.close()
-
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int | None = -1, /) -> bytes:
         """Read like a file."""
-        start = self._stream.tell()
-        data = self._stream.read(size)
+        start = self.tell()
+        data = super().read(size)
         if start + len(data) > self._reached:
             self._digest.update(data[self._reached - start :])
             self._reached = start + len(data)
         return data
 
-    def seek(self, position: int) -> int:
+    def seek(self, position: int, whence: int = os.SEEK_SET, /) -> int:
         """Set the position."""
         if position > self._reached:
-            self._stream.seek(self._reached)
+            super().seek(self._reached)
             while self._reached < position and self.read(min(_BLOCK, position - self._reached)):
                 pass
-        return self._stream.seek(position)
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._stream.tell()
+        return super().seek(position, whence)
 
     def keep(self) -> None:
         """Cache the digest of the file if all of it was read."""

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -112,13 +111,9 @@ def sync_folder(folder: Path) -> None:
 
 def cache_root() -> Path:
     """Return the cache folder: ``$EYECHART_CACHE``, else ``eyechart`` under ``$XDG_CACHE_HOME`` or ``~/.cache``."""
-    return _cache_root(*map(os.environ.get, ("EYECHART_CACHE", "XDG_CACHE_HOME", "HOME")))
-
-
-@cache
-def _cache_root(own: str | None, base: str | None, home: str | None) -> Path:  # noqa: ARG001 - home: asked by Path
-    if own:
+    if own := os.environ.get("EYECHART_CACHE"):
         return Path(own).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "eyechart"
 
 
@@ -161,7 +156,7 @@ def is_unsafe(name: str) -> bool:
 
 def check_name(name: str, what: str) -> None:
     """Reject a name that a terminal would interpret or that no result could contain."""
-    if is_unsafe(name):
+    if _UNSAFE.search(name):
         raise DataError("{what} {name!r} contains control characters.", advice="Rename it.", what=what, name=name)
 
 
@@ -200,7 +195,7 @@ def by_name(paths: Iterable[Path]) -> list[Path]:
 
 def shown(path: object) -> str:
     """Return a path or an address as printable text."""
-    return _bytes(str(path)).decode("utf-8", "backslashreplace")
+    return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _bytes(name: str) -> bytes:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO, TypeVar
 
@@ -252,11 +253,14 @@ class ProgressFile:
         write_atomic(self.path, json.dumps(self.body).encode(), durable=False)
 
 
+@dataclass
 class _RecordedBar:
-    def __init__(self, file: ProgressFile, inner: Bar, name: str, total: int | None) -> None:
-        self.file, self.inner, self.name, self.total = file, inner, name, total
-        self.done = 0
-        self.start = time.monotonic()
+    file: ProgressFile
+    inner: Bar
+    name: str
+    total: int | None
+    done: int = 0
+    start: float = field(default_factory=time.monotonic)
 
     def advance(self, count: int = 1) -> None:
         self.inner.advance(count)

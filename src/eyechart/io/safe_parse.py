@@ -209,6 +209,8 @@ def decode_text(
     Raises:
         EyechartError: Of the given kind, with the line and the probable encoding.
     """
+    if data.isascii() and b"\0" not in data:
+        return data.decode()
     marked = _marked(data) if first == 1 else ""
     if not marked and (wide := wide_encoding(data[:_LOOKED_AT])):
         raise _wrong_encoding(kind, path, first, "", wide, settable=settable)

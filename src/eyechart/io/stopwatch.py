@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 PHASES = {
@@ -24,12 +25,12 @@ PHASES = {
 T = TypeVar("T")
 
 
+@dataclass
 class Stopwatch:
     """Accumulates wall-clock seconds per phase; thread-safe."""
 
-    def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
-        self._lock = threading.Lock()
+    _seconds: dict[str, float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -65,14 +66,15 @@ class Stopwatch:
         return {name: round(self._seconds[name], 4) for name in PHASES if name in self._seconds}
 
 
+@dataclass
 class JobClock:
     """Counts the jobs of a run and extrapolates the remaining time."""
 
-    def __init__(self, total: int) -> None:
-        self.total, self.done = total, 0
-        self._ran = 0
-        self._seconds = 0.0
-        self._since = time.monotonic()
+    total: int
+    done: int = 0
+    _ran: int = 0
+    _seconds: float = 0.0
+    _since: float = field(default_factory=time.monotonic)
 
     def finish(self, *, skipped: bool = False) -> None:
         """Count a job; a skipped one does not enter the estimate."""

@@ -171,10 +171,12 @@ def split_tag(name: str, pretrained: str = "", *, family: str | None = None, add
         UsageError: If weights are given twice.
     """
     architecture, colon, tag = name.partition(":")
+    if not colon:
+        return name, pretrained
     known = architecture.replace("/", "-") in open_clip_names() or architecture.startswith("internvl_")
     tagged = known if family is None else family in WITH_TAGS
     whole = f"{architecture}:" in (*PREFIXES, PYTHON) or tag.startswith("//") or len(architecture) == 1
-    if not colon or not tagged or whole or address or Path(name).exists():
+    if not tagged or whole or address or Path(name).exists():
         return name, pretrained
     if not tag:
         raise UsageError(

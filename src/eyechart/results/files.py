@@ -123,7 +123,7 @@ def write_files(
                 digest.update(line)
                 stream.write(line)
                 count, size = count + 1, size + len(line)
-            if place is None:
+            if place is None and output.exists():
                 _retire(output, digest.hexdigest())
         body = body_of(result)
         body["records"] |= {"file": target.name, "count": count, "sha256": digest.hexdigest(), "bytes": size}
@@ -150,7 +150,7 @@ def _retire(output: Path, digest: str) -> None:
 
     Otherwise a run that is killed between the two files would leave a result next to the records of another run.
     """
-    with suppress(ResultError):  # no file, or a damaged one: no result names the records
+    with suppress(ResultError):  # damaged: no result names the records
         found = read_documents(output)
         if len(found.bodies) == 1 and not found.damaged and is_result(found.bodies[0]):
             records = found.bodies[0].get("records")

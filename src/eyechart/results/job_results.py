@@ -65,7 +65,7 @@ def with_thumbnails(
 
     The dataset is read again, up to the last wanted image; only wanted images are decoded.
     """
-    worst_first = choose(records, count)
+    worst_first = choose(records, count) if count else []
     if not worst_first:
         return records
     wanted = set(worst_first)
@@ -186,6 +186,8 @@ def check_owner(job: Job) -> None:
     Raises:
         ResultError: If the output is such a file.
     """
+    if not job.output.exists():
+        return
     if job.output.is_dir():
         raise ResultError(
             "{path} is a folder, but a result file is expected there.",
@@ -196,7 +198,7 @@ def check_owner(job: Job) -> None:
         found = read_documents(job.output)
         foreign = not all(isinstance(body, dict) and {"dataset", "metrics"} <= body.keys() for body in found.bodies)
     except ResultError:
-        found = None  # there is none, or it is damaged
+        found = None  # it is damaged
         foreign = job.output.is_file() and _is_foreign(job.output.read_bytes())
     if foreign:
         raise ResultError(

@@ -55,8 +55,7 @@ def level(metric: Metric, value: float | None) -> str:
     """Format a metric's value, an end of its interval or its chance level in the unit of the metric; "" for None."""
     if value is None:
         return ""
-    percent = is_fraction(metric)
-    return shown(value, 2 if percent else FINE, percent=percent)
+    return fixed(100 * value, 2) if is_fraction(metric) else fixed(value, FINE)
 
 
 def with_unit(metric: Metric, value: float | None = None) -> str:

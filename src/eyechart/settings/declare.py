@@ -123,7 +123,12 @@ class Settings:
         cls._fields = found
 
     def __init__(self, **values: Any) -> None:
-        checked = _validate(type(self), values)
+        from pydantic import ValidationError
+
+        try:
+            checked = self.checker()(**_listed(type(self), values))
+        except ValidationError as error:
+            raise UsageError(self._explain(error)) from error
         found = {name: getattr(checked, name) for name in self._fields}
         for name, kind in self.types().items():
             if _is_settings(kind):
@@ -131,6 +136,13 @@ class Settings:
                 found[name] = kind(**{key: getattr(inner, key) for key in inner.model_fields_set})
         self._fill(found | (checked.model_extra or {}) | {"given": frozenset(checked.model_fields_set)})
         self.check()
+
+    @classmethod
+    def _explain(cls, error: ValidationError) -> str:
+        inner = {name: kind.fields() for name, kind in cls.types().items() if _is_settings(kind)}
+        declared = [*cls.fields().items(), *(one for fields in inner.values() for one in fields.items())]
+        flags = [name for name, one in declared if one.surface == "flag"]
+        return explain(error, lambda path: inner[path[0]] if path else cls.fields(), hidden=inner, flags=flags)
 
     def _fill(self, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
@@ -203,19 +215,6 @@ class Settings:
 _OWN = ("given", "group", "open", "_fields")
 
 
-def _validate(cls: type[Settings], values: Mapping[str, Any]) -> BaseModel:
-    from pydantic import ValidationError
-
-    try:
-        return cls.checker()(**_listed(cls, values))
-    except ValidationError as error:
-        inner = {name: kind.fields() for name, kind in cls.types().items() if _is_settings(kind)}
-        declared = [*cls.fields().items(), *(one for fields in inner.values() for one in fields.items())]
-        flags = [name for name, one in declared if one.surface == "flag"]
-        text = explain(error, lambda path: inner[path[0]] if path else cls.fields(), hidden=inner, flags=flags)
-        raise UsageError(text) from error
-
-
 def _is_settings(kind: Any) -> TypeGuard[type[Settings]]:
     return isinstance(kind, type) and issubclass(kind, Settings)
 
@@ -239,17 +238,12 @@ def members(kind: Any) -> tuple[Any, ...]:
     return tuple(part for part in parts if part is not type(None))
 
 
-def is_list(kind: Any) -> bool:
-    """Whether a type is a list."""
-    return get_origin(kind) is list
-
-
 def command_line_type(kind: Any) -> tuple[type, tuple[Any, ...] | None]:
     """Return how a command-line value is parsed (int, float, bool, dict or str), and the choices of a Literal."""
     if get_origin(kind) is dict:
         return dict, None
     choices = next((get_args(part) for part in members(kind) if get_origin(part) is Literal), None)
-    parts = members(get_args(kind)[0] if is_list(kind) else kind)
+    parts = members(get_args(kind)[0] if get_origin(kind) is list else kind)
     return next((known for known in (bool, int, float) if known in parts), str), choices
 
 

@@ -58,11 +58,6 @@ class TaskSettings(Settings):
         }
 
     @classmethod
-    def options(cls) -> list[str]:
-        """List the names of the options that users may set."""
-        return [name for name, one in cls.fields().items() if one.surface != "internal"]
-
-    @classmethod
     def picked(cls, options: Mapping[str, Any]) -> Self:
         """Build settings from the options that are declared and not None."""
         return cls(**{name: value for name in cls.fields() if (value := options.get(name)) is not None})

@@ -15,7 +15,7 @@ import secrets
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from eyechart.io.digests import digest_bytes
@@ -142,12 +142,12 @@ class _Writer:
             self._file = None
 
 
+@dataclass
 class ResponseStore:
     """All tables under one folder."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self._tables: dict[str, Responses] = {}
+    root: Path
+    _tables: dict[str, Responses] = field(default_factory=dict)
 
     def table(self, fingerprint: str) -> Responses:
         """Return the table of a generator, by the fingerprint of its card."""

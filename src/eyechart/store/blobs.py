@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,11 @@ class GoneBlobError(BlobError):
     """A blob no longer exists: another process merged, renamed or removed it."""
 
 
+@dataclass
 class LocalBlobs:
     """Blobs in a folder, written to a temporary file, flushed and renamed."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    folder: Path
 
     def names(self) -> list[str]:
         """List the finished files.

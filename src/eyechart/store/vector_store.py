@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +42,11 @@ class _Run:
         return _Run(self.head[chosen], self.tail[chosen], self.part[chosen], self.row[chosen])
 
 
+@dataclass
 class KeyIndex:
     """Maps keys to parts and rows; the first part added with a key wins."""
 
-    def __init__(self) -> None:
-        self._runs: list[_Run] = []
+    _runs: list[_Run] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
@@ -66,7 +66,9 @@ class KeyIndex:
         while self._runs and len(self._runs[-1]) < 2 * length:
             runs.insert(0, self._runs.pop())
             length += len(runs[0])
-        self._runs.append(_join(runs))
+        columns = (np.concatenate([getattr(run, name) for run in runs]) for name in ("head", "tail", "part", "row"))
+        whole = _Run(*columns)
+        self._runs.append(whole.take(np.argsort(whole.head, kind="stable")))
 
     def find(self, digests: Digests) -> Found:
         """Look up keys.
@@ -91,11 +93,6 @@ class KeyIndex:
         """Drop all keys of some parts."""
         kept = (run.take(~np.isin(run.part, list(parts))) for run in self._runs)
         self._runs = [run for run in kept if len(run)]
-
-
-def _join(runs: Sequence[_Run]) -> _Run:
-    whole = _Run(*(np.concatenate([getattr(run, name) for run in runs]) for name in ("head", "tail", "part", "row")))
-    return whole.take(np.argsort(whole.head, kind="stable"))
 
 
 # A part of a table: an immutable safetensors file with a key matrix, a vector matrix and a checksum of each.
@@ -133,21 +130,22 @@ def read_tensor(path: Path, name: str, *, verify: bool = True) -> NDArray[Any]:
     """
     from safetensors import SafetensorError, safe_open
 
-    damaged = DamagedPartError("Damaged part of the embedding store, its vectors are recomputed: {path}.", path=path)
     try:
         with safe_open(path, framework="np") as part:
             tensor: NDArray[Any] = part.get_tensor(name)
             expected = (part.metadata() or {}).get(name)
+        if verify and expected != checksum(tensor):
+            raise SafetensorError("wrong checksum")
     except SafetensorError as error:
-        raise damaged from error
+        raise DamagedPartError(
+            "Damaged part of the embedding store, its vectors are recomputed: {path}.", path=path
+        ) from error
     except FileNotFoundError as error:
         raise GoneBlobError("Missing part of the embedding store: {path}.", path=path) from error
     except OSError as error:
         raise BlobError(
             "Cannot read the embedding store at {path} ({reason}).", path=path, reason=error.strerror
         ) from error
-    if verify and expected != checksum(tensor):
-        raise damaged
     return tensor
 
 
@@ -317,12 +315,12 @@ class VectorTable:
         self._index.add([keys for _, keys in parts], first)
 
 
+@dataclass
 class EmbeddingStore:
     """All tables under one folder or URL."""
 
-    def __init__(self, root: str | Path) -> None:
-        self.root = root
-        self._tables: dict[tuple[str, str], VectorTable] = {}
+    root: str | Path
+    _tables: dict[tuple[str, str], VectorTable] = field(default_factory=dict)
 
     def table(self, fingerprint: str, role: str, *, half: bool = False) -> VectorTable:
         """Return the table of a model (by fingerprint) and a role (``image``, ``text``) in one precision."""

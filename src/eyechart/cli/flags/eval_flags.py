@@ -6,12 +6,12 @@ import argparse
 import json
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_origin
 
 from eyechart.cli.flags.parser import CommandParser, HelpAll
 from eyechart.errors import UsageError
 from eyechart.messages import UserMessage
-from eyechart.settings.declare import Setting, Settings, command_line_type, is_list
+from eyechart.settings.declare import Setting, Settings, command_line_type
 from eyechart.settings.evaluation import EVALUATION, PAIRS, CommandSettings
 from eyechart.settings.generation import QuestionSettings
 from eyechart.settings.presets import NOT_NUMBERS, PRESETS, filled
@@ -192,7 +192,7 @@ def add_flag(group: Any, name: str, one: Setting, kind: Any, default: Any = argp
         form["choices"] = [choice for choice in choices if choice or one.bare is None]
     if one.bare is not None:
         form |= {"nargs": argparse.OPTIONAL, "const": one.bare}
-    elif read is dict or is_list(kind) or one.per_dataset:
+    elif read is dict or get_origin(kind) is list or one.per_dataset:
         form["nargs"] = argparse.ONE_OR_MORE
     action = group.add_argument(*flags, **form)
     action.declared = one  # read by the help formatter and by config files

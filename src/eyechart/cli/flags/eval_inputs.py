@@ -170,6 +170,8 @@ def sort_targets(words: Sequence[str], flags: Collection[str], catalogue_files: 
 def kinds_of(word: str, catalogue: Catalogue) -> list[str]:
     """Return what a word may name: ``dataset``, ``model``, both or neither."""
     path = Path(word).expanduser()
+    if word in {*DEMO, *MODELS} and not path.exists():  # part of the package
+        return ["dataset" if word in DEMO else "model"]
     named = is_dataset(word, catalogue) or word.startswith(PYTHON)
     if path.is_file():
         model_file = path.suffix in (".onnx", ".json", *CHECKPOINTS)
@@ -194,8 +196,8 @@ def _is_model(word: str, catalogue: Catalogue) -> bool:
     # A hub id is owner/name, and neither a path below an existing folder nor a dataset.
     return (
         HUB_ID.fullmatch(word) is not None
-        and is_path(word, catalogue)
         and not is_dataset(word, catalogue)
+        and is_path(word, catalogue)
         and not Path(word.partition("/")[0]).exists()
         and Path(word).suffix.lower() not in TABLES
     )

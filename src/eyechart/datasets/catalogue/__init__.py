@@ -30,11 +30,10 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
-from eyechart.benchmarks import catalogue_facts
+from eyechart.benchmarks import FACTS, catalogue_facts
 from eyechart.datasets.class_texts import SUBSETS
 from eyechart.errors import UsageError, nearest
 from eyechart.io.safe_parse import is_number
@@ -215,17 +214,38 @@ def _wrong_types(values: Mapping[str, Any], types: Mapping[str, str]) -> Iterato
 COLLECTIONS = "collections.toml"
 
 
-@dataclass(frozen=True)
-class Catalogue:
-    """Datasets and collections by name."""
-
+class _Content(NamedTuple):
     entries: Mapping[str, CatalogueEntry]
     collections: Mapping[str, tuple[str, ...]]
-    _by_alias: Mapping[str, str] = field(repr=False, default_factory=dict)
+    aliases: Mapping[str, str]
+    """The names of entries by every spelling in lower case."""
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Datasets and collections by name: the built-in ones, and those of user files."""
+
+    files: tuple[str, ...] = ()
+
+    @property
+    def entries(self) -> Mapping[str, CatalogueEntry]:
+        """Datasets by name."""
+        return _parse(self.files).entries
+
+    @property
+    def collections(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of the members by collection."""
+        return _parse(self.files).collections
+
+    def __contains__(self, name: str) -> bool:
+        """True if the name is that of a dataset or collection; the built-in files are not parsed if they lack it."""
+        if not self.files and name.lower().replace("vtab_", "vtab/") not in _built_in_text():
+            return False
+        return name in self.collections or name.lower() in _parse(self.files).aliases
 
     def find(self, name: str) -> CatalogueEntry | None:
         """Return the entry for a name or alias; ``vtab_x`` is ``vtab/x``, case is ignored."""
-        known = self._by_alias.get(name.lower())
+        known = _parse(self.files).aliases.get(name.lower()) if name in self else None
         return self.entries[known] if known else None
 
     def collections_of(self, name: str) -> list[str]:
@@ -239,16 +259,16 @@ class Catalogue:
 
     def expand(self, name: str) -> Sequence[str]:
         """Return the members of a collection, or the name itself."""
-        return self.collections.get(name, (name,))
+        return self.collections.get(name, (name,)) if name in self else (name,)
 
     def spellings(self) -> list[str]:
         """List every accepted spelling of a dataset: names, aliases and collections."""
-        return sorted({*self._by_alias, *self.collections})
+        return sorted({*_parse(self.files).aliases, *self.collections})
 
 
 def user_files(files: Sequence[str] = ()) -> list[str]:
     """Return the user's catalogue files: those given, then those in ``$EYECHART_CATALOGUE``."""
-    return [*files, *(file for file in os.environ.get("EYECHART_CATALOGUE", "").split(os.pathsep) if file)]
+    return [*files, *filter(None, os.environ.get("EYECHART_CATALOGUE", "").split(os.pathsep))]
 
 
 def load_catalogue(files: Sequence[str] = ()) -> Catalogue:
@@ -256,34 +276,34 @@ def load_catalogue(files: Sequence[str] = ()) -> Catalogue:
 
     A user file is TOML with ``[datasets.NAME]`` tables and a ``[collections]`` table of lists.
     """
-    return _load(tuple(dict.fromkeys(files)))
+    catalogue = Catalogue(tuple(dict.fromkeys(files)))
+    if files:
+        _parse(catalogue.files)
+    return catalogue
 
 
 @cache
-def _load(files: tuple[str, ...]) -> Catalogue:
-    base = _built_in()
+def _parse(files: tuple[str, ...]) -> _Content:
     if not files:
-        return base
+        return _built_in()
+    base = Catalogue()
     entries, collections = dict(base.entries), dict(base.collections)
     for file in files:
         data = _read_user_file(Path(file))
         for name in (*data.get("datasets", {}), *data.get("collections", {})):
-            if base.find(name) or name in entries or name in collections:
+            if name in base or name in entries or name in collections:
                 raise UsageError(
                     "{file}: {name!r} is already in the catalogue.", advice="Choose another name.", file=file, name=name
                 )
         entries |= {name: make_entry(name, values, file) for name, values in data.get("datasets", {}).items()}
         collections |= {name: tuple(members) for name, members in data.get("collections", {}).items()}
-    return Catalogue(entries, collections, _aliases({name: entry.aliases for name, entry in entries.items()}))
+    return _Content(entries, collections, _aliases({name: entry.aliases for name, entry in entries.items()}))
 
 
-@cache
-def _built_in() -> Catalogue:
+def _built_in() -> _Content:
     tables: dict[str, Any] = {}
     collections: dict[str, tuple[str, ...]] = {}
-    for file in sorted(resources.files(__package__).iterdir(), key=lambda item: item.name):
-        if not file.name.endswith(".toml"):
-            continue
+    for file in _built_in_files():
         data = tomllib.loads(file.read_text(encoding="utf-8"))
         if file.name == COLLECTIONS:
             collections = {name: tuple(members) for name, members in data.items()}
@@ -293,7 +313,17 @@ def _built_in() -> Catalogue:
             inherited = tables[own.pop("extends")] if "extends" in own else defaults
             tables[name] = {key: inherited[key] for key in inherited if key not in ("title", "datacomp")} | own
     aliases = _aliases({name: catalogue_facts(name).get("aliases", ()) for name in tables})
-    return Catalogue(_BuiltInEntries(tables), collections, aliases)
+    return _Content(_BuiltInEntries(tables), collections, aliases)
+
+
+def _built_in_files() -> list[Path]:
+    return sorted(Path(__file__).parent.glob("*.toml"))
+
+
+@cache
+def _built_in_text() -> str:
+    """The built-in files in lower case. They contain every spelling of a name, with ``vtab/`` for ``vtab_``."""
+    return "\n".join(file.read_text(encoding="utf-8") for file in (FACTS, *_built_in_files())).lower()
 
 
 class _BuiltInEntries(Mapping[str, CatalogueEntry]):

@@ -32,7 +32,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal
 
 from eyechart.datasets.questions.prompt_templates import PromptTemplate
@@ -172,13 +172,23 @@ def refused_benchmarks() -> Mapping[str, str]:
     return _catalogue()[1]
 
 
+def is_listed(name: str) -> bool:
+    """False if no table of benchmarks contains the name: a text search, since parsing them takes longer."""
+    return name in "\n".join(_texts())
+
+
+@cache
+def _texts() -> list[str]:
+    folder = Path(__file__).with_name("benchmarks")
+    return [path.read_text(encoding="utf-8") for path in sorted(folder.iterdir())]
+
+
 @cache
 def _catalogue() -> tuple[dict[str, QuestionBenchmark], dict[str, str]]:
     known: dict[str, QuestionBenchmark] = {}
     refused: dict[str, str] = {}
     joined: dict[str, list[str]] = {}
-    for path in sorted(files("eyechart.datasets.questions").joinpath("benchmarks").iterdir(), key=str):
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    for table in map(tomllib.loads, _texts()):
         joined |= table.get("joined", {})
         for group in table.get("refused", ()):
             refused |= dict.fromkeys(group["names"], group["reason"])

@@ -21,6 +21,7 @@ from eyechart.datasets.questions.benchmarks import (
     OWN_EVALUATE,
     YES_NO_RULE,
     QuestionBenchmark,
+    is_listed,
     known_benchmarks,
     refused_benchmarks,
 )
@@ -219,6 +220,11 @@ def question_names() -> list[str]:
     return [*known_benchmarks(), *BENCHMARKS.names()]
 
 
+def is_benchmark(name: str) -> bool:
+    """True if the name is that of a benchmark."""
+    return (is_listed(name) and name in known_benchmarks()) or name in BENCHMARKS.names()
+
+
 def find_questions(name: str) -> tuple[str, str] | None:
     """Return name and path of a question benchmark; None if it is something else.
 
@@ -227,7 +233,7 @@ def find_questions(name: str) -> tuple[str, str] | None:
     Raises:
         UsageError: If it is an unsupported benchmark of VLMEvalKit, with the reason.
     """
-    if name in question_names():
+    if is_benchmark(name):
         return name, ""
     refuse_unscored(name)
     if name.startswith(PYTHON):
@@ -238,7 +244,7 @@ def find_questions(name: str) -> tuple[str, str] | None:
 
 def refuse_unscored(name: str) -> None:
     """Raise a `UsageError` for an unsupported benchmark of VLMEvalKit, with the reason."""
-    if name in refused_benchmarks():
+    if is_listed(name) and name in refused_benchmarks():
         raise UsageError(
             "{path} is not scored: {reason}.",
             advice="To score its table by the general rules anyway, pass the file: path/to/{path}.tsv.",
