@@ -9,12 +9,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
+from importlib import resources
 from typing import Any
 
 from eyechart.languages import MAIN
 
-FACTS = Path(__file__).with_name("benchmarks.toml")
+FACTS = resources.files("eyechart").joinpath("benchmarks.toml")
 TEST = "test"
 TOLERATED = 0.001
 """Share of samples by which copies of a benchmark may differ: some sources cannot decode every image."""

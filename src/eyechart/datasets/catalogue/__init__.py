@@ -30,6 +30,8 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -316,8 +318,9 @@ def _built_in() -> _Content:
     return _Content(_BuiltInEntries(tables), collections, aliases)
 
 
-def _built_in_files() -> list[Path]:
-    return sorted(Path(__file__).parent.glob("*.toml"))
+def _built_in_files() -> list[Traversable]:
+    found = [file for file in resources.files(__package__).iterdir() if file.name.endswith(".toml")]
+    return sorted(found, key=lambda file: file.name)
 
 
 @cache

@@ -32,7 +32,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, Literal
 
 from eyechart.datasets.questions.prompt_templates import PromptTemplate
@@ -179,8 +179,8 @@ def is_listed(name: str) -> bool:
 
 @cache
 def _texts() -> list[str]:
-    folder = Path(__file__).with_name("benchmarks")
-    return [path.read_text(encoding="utf-8") for path in sorted(folder.iterdir())]
+    folder = files("eyechart.datasets.questions").joinpath("benchmarks")
+    return [path.read_text(encoding="utf-8") for path in sorted(folder.iterdir(), key=str)]
 
 
 @cache
