@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from eyechart.datasets.locations import Files
 from eyechart.datasets.tar_shards import check_whole
 from eyechart.errors import DataError
 from eyechart.io.digests import file_digest
@@ -30,13 +30,11 @@ class DownloadNote:
 UNKNOWN = DownloadNote()
 
 
-class MirroredFiles(ABC):
-    """Remote files that are downloaded to a folder."""
+@dataclass(frozen=True)
+class MirroredFiles(Files):
+    """Remote files that are downloaded to a folder of the cache."""
 
-    @property
-    @abstractmethod
-    def folder(self) -> Path:
-        """The mirror in the cache."""
+    offline: bool = False
 
     def note(self, name: str) -> DownloadNote:
         """Read the note of a file; `UNKNOWN` if there is none or it is damaged."""
@@ -61,7 +59,7 @@ class MirroredFiles(ABC):
         same_size = path.is_file() and path.stat().st_size == note.size
         return bool(note.digest) and same_size and file_digest(path).hex() == note.digest
 
-    def check_tar(self, name: str, address: str) -> None:
+    def check_tar(self, name: str) -> None:
         """Delete a shard that is already truncated on the server.
 
         Raises:
@@ -77,7 +75,7 @@ class MirroredFiles(ABC):
             raise DataError(
                 "{address}/{name} is truncated on the server: it has no end mark.",
                 advice="Report it to the owner of the data; downloading it again will not help.",
-                address=address,
+                address=self.address,
                 name=name,
             ) from error
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from eyechart.datasets.locations import COMMON_SPLITS, Files, LocalFiles, cache_folder, is_url
+from eyechart.datasets.locations import COMMON_SPLITS, Files, cache_folder, is_url
 from eyechart.datasets.remote.download import (
     ResponseHead,
     alone,
@@ -37,9 +36,7 @@ if TYPE_CHECKING:
 class HttpFiles(MirroredFiles):
     """Files under one URL, mirrored in the cache."""
 
-    root: str
-    cache: Path
-    offline: bool = False
+    root: str = ""
     _new: set[str] = field(default_factory=set, compare=False)
     """Files downloaded by this instance: if a server states no versions, only these are trusted."""
 
@@ -47,16 +44,6 @@ class HttpFiles(MirroredFiles):
     def address(self) -> str:
         """The URL without secrets."""
         return redact_url(self.root)
-
-    @cached_property
-    def folder(self) -> Path:
-        """The mirror: a folder named after host and path, unique to this URL."""
-        parts = urlsplit(self.root)
-        path = parts.path.strip("/")
-        name = path.replace("/", "--") or "root"
-        if name.replace("--", "/") != (path or "root") or (path and name in ("root", ".", "..")):
-            name = f"{name}-{digest_bytes(path.encode()).hex()}"
-        return self.cache / f"{parts.hostname}-{parts.port or parts.scheme}" / name
 
     @property
     def _client(self) -> httpx2.Client:
@@ -108,7 +95,7 @@ class HttpFiles(MirroredFiles):
         with alone(path):
             if not self._is_here(name, head):
                 download(self._client, self._url(name), path, head, progress)
-                self.check_tar(name, self.address)
+                self.check_tar(name)
                 self.note_fetched(name, head.version)
                 self._new.add(name)
         return path
@@ -160,10 +147,15 @@ class HttpFiles(MirroredFiles):
 
 
 def open_http(root: str, cache: Path, *, offline: bool) -> HttpFiles:
-    """Open a folder on a web server."""
-    if not urlsplit(root).hostname:
+    """Open a folder on a web server; its mirror is named after host and path, unique to this URL."""
+    parts = urlsplit(root)
+    if not parts.hostname:
         raise no_dataset(root)
-    return HttpFiles(root, cache, offline)
+    path = parts.path.strip("/")
+    name = path.replace("/", "--") or "root"
+    if name.replace("--", "/") != (path or "root") or (path and name in ("root", ".", "..")):
+        name = f"{name}-{digest_bytes(path.encode()).hex()}"
+    return HttpFiles(cache / f"{parts.hostname}-{parts.port or parts.scheme}" / name, offline, root)
 
 
 HUB_ADDRESS = re.compile(
@@ -176,18 +168,17 @@ MODELSCOPE = frozenset({"modelscope.cn", "www.modelscope.cn", "modelscope.ai", "
 def open_files(root: str, options: Mapping[str, Any]) -> Files:
     """Open a root: a folder, a repository on a hub, or a folder on a web server."""
     if not is_url(root):
-        return LocalFiles(Path(root))
+        return Files(Path(root))
     cache, offline = cache_folder(options), bool(options.get("offline"))
     match = HUB_ADDRESS.match(root)
     if match and match["host"] in HUGGINGFACE:
         from eyechart.datasets.remote.hubs import HuggingFaceFiles
 
-        return HuggingFaceFiles(match["repo"], match["revision"] or "main", cache, offline)
+        return HuggingFaceFiles.open(match["repo"], match["revision"] or "main", cache, offline=offline)
     if match and match["host"] in MODELSCOPE:
         from eyechart.datasets.remote.hubs import ModelScopeFiles
 
-        return ModelScopeFiles(match["repo"], match["revision"] or "master", cache, offline)
-
+        return ModelScopeFiles.open(match["repo"], match["revision"] or "master", cache, offline=offline)
     return open_http(root, cache, offline=offline)
 
 
