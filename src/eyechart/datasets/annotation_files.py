@@ -49,21 +49,11 @@ def annotation_file(spec: DatasetSpec) -> Path:
 def named_file(spec: DatasetSpec, names: list[str], url: str | None) -> Path:
     """Return the first existing file of several under the root, else download it."""
     values = {"split": source_split(spec), "language": str(spec.options.get("language", spec.language))}
-    found = first_existing(Path(spec.root), names, **values)
-    if found is not None:
-        return found
-    if url:
+    if url and first_existing(Path(spec.root), names, **values) is None:
         return fetch_url(fill(url, values), spec.options)
-    wanted = " or ".join(fill(name, values) for name in names)
-    raise DataError(
-        "{name} ({language}): {root} does not contain {wanted}.",
-        advice="See `eyechart info {options}`, or set {--annotation_file}.",
-        name=spec.name,
-        language=spec.language,
-        wanted=wanted,
-        root=spec.root,
-        options=spec.options.get("entry", spec.name),
-    )
+    entry = spec.options.get("entry", spec.name)
+    advice = UserMessage("See `eyechart info {options}`, or set {--annotation_file}.", options=entry)
+    return existing(spec, names, advice, **values)
 
 
 # Captioned images: COCO, Flickr, Crossmodal-3600, and the parallel files of XTD and Flickr30k-200.

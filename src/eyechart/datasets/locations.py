@@ -90,20 +90,21 @@ def need_file(path: Path, advice: str = "") -> Path:
     return path
 
 
-def existing(spec: DatasetSpec, candidates: list[str], advice: str = "") -> Path:
-    """Return the first existing path of several under a dataset's root.
+def existing(spec: DatasetSpec, candidates: list[str], advice: str = "", **values: str) -> Path:
+    """Return the first existing path of several under a dataset's root, with ``{placeholders}`` filled in.
 
     Raises:
         DataError: If none exists.
     """
-    found = first_existing(Path(spec.root), candidates)
+    found = first_existing(Path(spec.root), candidates, **values)
     if found is None:
         entry = spec.options.get("entry", spec.name)
         raise DataError(
-            "{root} does not contain {first}.",
+            "{name}: {root} does not contain {wanted}.",
             advice=advice or UserMessage("See `eyechart info {name}`.", name=entry),
+            name=spec.name,
             root=spec.root,
-            first=candidates[0],
+            wanted=" or ".join(fill(name, values) for name in candidates),
         )
     return found
 

@@ -16,7 +16,7 @@ from eyechart.errors import DataError
 from eyechart.io.files import file_path, shown
 from eyechart.io.images import ImageRef
 from eyechart.io.progress import Progress
-from eyechart.io.safe_parse import is_file, parse_json, text_lines
+from eyechart.io.safe_parse import is_file, parse_json, read_json, text_lines
 from eyechart.types import (
     Dataset,
     DatasetInfo,
@@ -207,6 +207,14 @@ def read_csv(
             reason=error,
         ) from error
     return columns, rows
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON file that must contain an object."""
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise DataError("{path} is not a JSON object.", path=path)
+    return found
 
 
 def find_image(text: str, folder: Path) -> Path | None:
