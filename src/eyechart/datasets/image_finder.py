@@ -97,16 +97,6 @@ def unpack(archive: Path) -> Path:
         aside = make_folder(target.parent, private=True) / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}"
         aside.mkdir()
     try:
-        _unpack(archive, aside)
-        if not target.is_dir():
-            aside.rename(target)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return target
-
-
-def _unpack(archive: Path, folder: Path) -> None:
-    try:
         with zipfile.ZipFile(archive) as opened:
             for member in opened.infolist():
                 name = PurePosixPath(member.filename.replace("\\", "/"))
@@ -117,9 +107,14 @@ def _unpack(archive: Path, folder: Path) -> None:
                         filename=member.filename,
                     )
                 if not member.is_dir():
-                    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                    (folder / name).write_bytes(opened.read(member))
+                    (aside / name).parent.mkdir(parents=True, exist_ok=True)
+                    (aside / name).write_bytes(opened.read(member))
+        if not target.is_dir():
+            aside.rename(target)
     except DAMAGED as error:
         raise DataError(
             "Cannot unpack {archive} ({reason}).", advice="Download the archive again.", archive=archive, reason=error
         ) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return target
