@@ -152,7 +152,7 @@ def _relevance_of(path: Path, known: set[str], encoding: str | None) -> dict[str
             continue
         query, document, score = str(row["query-id"]), str(row["corpus-id"]), _finite(row["score"])
         if query not in known:
-            problems.add(number, f"there is no query {query!r}")
+            problems.add(number, f"there is no query {row['query-id']!r}")
         elif score is None:
             problems.add(number, f"the score {row['score']!r} is not a number")
         elif relevance.setdefault(query, {}).setdefault(document, score) != score:
