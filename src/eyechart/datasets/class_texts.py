@@ -137,9 +137,6 @@ def as_templates(entry: Any, file: str) -> tuple[tuple[str, ...], dict[str, tupl
     )
 
 
-# Class names and prompt templates: from user files, lists in the dataset folder, and the prompt pack.
-
-
 CLASSNAMES = "classnames"
 TEMPLATES = "zeroshot_classification_templates"
 DEFAULT_TEMPLATES = ("a photo of a {c}.",)

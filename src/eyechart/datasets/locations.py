@@ -116,9 +116,6 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     return text
 
 
-# A folder of files, local or remote.
-
-
 @dataclass(frozen=True)
 class Files:
     """The files of a dataset in a local folder, to which subclasses download them. Names are relative, with slashes."""

@@ -157,9 +157,6 @@ def _nothing_there(
     return DataError(message, advice=UserMessage("See {homepage}.", homepage=entry.homepage))
 
 
-# Resolves a dataset name to its reader and location. Nothing is downloaded here.
-
-
 PREFIXES = {
     "wds": "wds",
     "folder": "folder",
@@ -214,6 +211,8 @@ def resolve_dataset(
     options: Mapping[str, Any] | None = None,
 ) -> DatasetSpec:
     """Resolve a name: a question benchmark, a catalogue name, a prefixed name, demo or custom data, or a path.
+
+    Nothing is downloaded here.
 
     Args:
         name: As the user wrote it.

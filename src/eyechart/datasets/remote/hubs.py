@@ -160,9 +160,6 @@ class HubFiles(MirroredFiles, ABC):
         """Return the library's exceptions: access refused, repository unknown, hub unreachable, everything else."""
 
 
-# Dataset repositories on the Hugging Face hub, through its client library.
-
-
 class HuggingFaceFiles(HubFiles):
     """A dataset repository on the Hugging Face hub."""
 
