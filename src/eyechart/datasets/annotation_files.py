@@ -59,10 +59,6 @@ def named_file(spec: DatasetSpec, names: list[str], url: str | None) -> Path:
 # Captioned images: COCO, Flickr, Crossmodal-3600, and the parallel files of XTD and Flickr30k-200.
 
 
-_BORDER = ".jpg,"
-_CROSSMODAL = ["captions.jsonl", "xm3600/captions.jsonl"]
-
-
 def open_coco(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read COCO's annotation format, with the Karpathy splits or COCO-CN.
 
@@ -92,7 +88,7 @@ def open_flickr(spec: DatasetSpec) -> RowDataset[Sample]:
     problems = Problems(path)
     captions: dict[str, list[str]] = {}
     for number, line in text_lines(path):
-        name, border, caption = line.strip().partition(_BORDER)
+        name, border, caption = line.strip().partition(".jpg,")
         if border and caption.strip():
             captions.setdefault(f"{name}.jpg", []).append(caption)
         elif line.strip() and number > 1:
@@ -104,7 +100,7 @@ def open_flickr(spec: DatasetSpec) -> RowDataset[Sample]:
 def open_crossmodal(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read the first caption of each image in one of 36 languages, as CLIP_benchmark does: one JSON object per line."""
     source_split(spec)
-    path = existing(spec, _CROSSMODAL)
+    path = existing(spec, ["captions.jsonl", "xm3600/captions.jsonl"])
     language = str(spec.options.get("language", spec.language))
     problems = Problems(path)
     rows = []

@@ -1,24 +1,96 @@
-"""Dataset repositories on the Hugging Face hub and on ModelScope, mirrored locally by their client libraries."""
+"""Mirrors of remote files in the cache, and dataset repositories of hubs, downloaded by their client libraries."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from eyechart.datasets.locations import beyond
+from eyechart.datasets.locations import Files, beyond
 from eyechart.datasets.remote.download import changed, no_dataset, no_network, not_allowed, not_cached, not_listed
-from eyechart.datasets.remote.mirror import MirroredFiles
-from eyechart.errors import import_extra
+from eyechart.datasets.tar_shards import check_whole
+from eyechart.errors import DataError, import_extra
 from eyechart.io.digests import file_digest
+from eyechart.io.files import NOTES, write_atomic
 from eyechart.io.progress import Bar, NoProgress, Progress
+from eyechart.io.safe_parse import DAMAGED
 from eyechart.messages import UserMessage
+
+
+@dataclass(frozen=True)
+class DownloadNote:
+    """What is known about a remote file; nothing by default."""
+
+    size: int | None = None
+    version: str = ""
+    """As stated by the server: an ETag, a date, or a digest."""
+    digest: str = ""
+    """Digest of the mirrored file at download; empty if it was not downloaded."""
+    missing: bool = False
+    """True if the server does not have the file."""
+
+
+UNKNOWN = DownloadNote()
+
+
+@dataclass(frozen=True)
+class MirroredFiles(Files):
+    """Remote files that are downloaded to a folder of the cache, with a note per file."""
+
+    offline: bool = False
+
+    def note(self, name: str) -> DownloadNote:
+        """Read the note of a file; `UNKNOWN` if there is none or it is damaged."""
+        try:
+            return DownloadNote(**json.loads(self._note_path(name).read_text(encoding="utf-8")))
+        except (FileNotFoundError, *DAMAGED):
+            return UNKNOWN
+
+    def write_note(self, name: str, note: DownloadNote) -> None:
+        """Write the note of a file, if it changes."""
+        if self.note(name) != note:
+            write_atomic(self._note_path(name), json.dumps(asdict(note)).encode())
+
+    def note_fetched(self, name: str, version: str) -> None:
+        """Record that the mirrored file is this version of the remote one."""
+        path = self.folder / name
+        self.write_note(name, DownloadNote(path.stat().st_size, version, file_digest(path).hex()))
+
+    def is_intact(self, name: str) -> bool:
+        """True if the mirrored file is unchanged since its download."""
+        note, path = self.note(name), self.folder / name
+        same_size = path.is_file() and path.stat().st_size == note.size
+        return bool(note.digest) and same_size and file_digest(path).hex() == note.digest
+
+    def check_tar(self, name: str) -> None:
+        """Delete a shard that is already truncated on the server.
+
+        Raises:
+            DataError: If it is.
+        """
+        if not name.endswith(".tar"):
+            return
+        path = self.folder / name
+        try:
+            check_whole(path)
+        except DataError as error:
+            path.unlink()
+            raise DataError(
+                "{address}/{name} is truncated on the server: it has no end mark.",
+                advice="Report it to the owner of the data; downloading it again will not help.",
+                address=self.address,
+                name=name,
+            ) from error
+
+    def _note_path(self, name: str) -> Path:
+        return self.folder / NOTES / f"{name.replace('/', '--')}.json"
 
 
 @dataclass(frozen=True)

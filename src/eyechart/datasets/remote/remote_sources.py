@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from eyechart.datasets.locations import COMMON_SPLITS, Files, cache_folder, is_url
@@ -21,15 +21,12 @@ from eyechart.datasets.remote.download import (
     read_head,
     request,
 )
-from eyechart.datasets.remote.mirror import UNKNOWN, DownloadNote, MirroredFiles
+from eyechart.datasets.remote.hubs import UNKNOWN, DownloadNote, HuggingFaceFiles, MirroredFiles, ModelScopeFiles
 from eyechart.errors import DataError
 from eyechart.io.digests import digest_bytes, file_digest
 from eyechart.io.files import write_atomic
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.secrets import redact_url
-
-if TYPE_CHECKING:
-    import httpx2
 
 
 @dataclass(frozen=True)
@@ -45,10 +42,6 @@ class HttpFiles(MirroredFiles):
         """The URL without secrets."""
         return redact_url(self.root)
 
-    @property
-    def _client(self) -> httpx2.Client:
-        return client_for(self.root)
-
     def small(self, name: str) -> Path | None:
         """Read the file on every call, unless offline: it is small, and a stale list of classes would be worse."""
         path = self.folder / name
@@ -58,7 +51,7 @@ class HttpFiles(MirroredFiles):
             if not self.is_intact(name):
                 raise not_cached(self.address, name)
             return path
-        answer = request(self._client, "GET", self._url(name))
+        answer = request(client_for(self.root), "GET", self._url(name))
         if answer is None:
             path.unlink(missing_ok=True)
             self.write_note(name, DownloadNote(missing=True))
@@ -94,7 +87,7 @@ class HttpFiles(MirroredFiles):
             raise not_cached(self.address, name)
         with alone(path):
             if not self._is_here(name, head):
-                download(self._client, self._url(name), path, head, progress)
+                download(client_for(self.root), self._url(name), path, head, progress)
                 self.check_tar(name)
                 self.note_fetched(name, head.version)
                 self._new.add(name)
@@ -118,7 +111,7 @@ class HttpFiles(MirroredFiles):
         if self.offline:
             note = self._known(name)
             return None if note.missing else ResponseHead(note.size, note.version)
-        head = read_head(self._client, self._url(name))
+        head = read_head(client_for(self.root), self._url(name))
         if head is None:
             self.write_note(name, DownloadNote(missing=True))
         elif not self._is_here(name, head):
@@ -172,12 +165,8 @@ def open_files(root: str, options: Mapping[str, Any]) -> Files:
     cache, offline = cache_folder(options), bool(options.get("offline"))
     match = HUB_ADDRESS.match(root)
     if match and match["host"] in HUGGINGFACE:
-        from eyechart.datasets.remote.hubs import HuggingFaceFiles
-
         return HuggingFaceFiles.open(match["repo"], match["revision"] or "main", cache, offline=offline)
     if match and match["host"] in MODELSCOPE:
-        from eyechart.datasets.remote.hubs import ModelScopeFiles
-
         return ModelScopeFiles.open(match["repo"], match["revision"] or "master", cache, offline=offline)
     return open_http(root, cache, offline=offline)
 
