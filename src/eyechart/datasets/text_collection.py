@@ -185,9 +185,9 @@ def documents_in(folder: Path) -> int:
         return 0
 
 
-def collection_files(folder: Path, split: str = "test") -> tuple[Path, ...]:
+def collection_files(folder: Path) -> tuple[Path, ...]:
     """Return the files that `write_collection` writes."""
-    return (folder / CORPUS, folder / QUERIES, folder / QRELS, folder / "qrels" / f"{split}.tsv")
+    return (folder / CORPUS, folder / QUERIES, folder / QRELS, folder / "qrels" / f"{ONLY_SPLIT}.tsv")
 
 
 def _items(path: Path, encoding: str | None, *, images: bool) -> tuple[Document, ...]:
