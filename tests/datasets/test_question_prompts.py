@@ -2,7 +2,9 @@
 
 import pytest
 
+from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.datasets.questions.prompt_templates import PromptTemplate
+from eyechart.datasets.questions.question_dataset import build_prompt
 from eyechart.errors import DataError
 
 ROW = {
@@ -17,12 +19,12 @@ IMAGES = [{"type": "image", "value": "1.png"}, {"type": "image", "value": "2.png
 
 
 def words(asking, row=ROW):
-    [item] = asking.items(row, [], "X: row '1'")
+    [item] = asking.items(row, [])
     return item["value"]
 
 
 def shown(asking, images=IMAGES, row=ROW):
-    return [item["value"] for item in asking.items(row, images, "X: row '1'")]
+    return [item["value"] for item in asking.items(row, images)]
 
 
 def test_a_part_is_left_out_where_one_of_its_cells_is_empty():
@@ -69,4 +71,11 @@ def test_images_go_where_the_form_says():
 @pytest.mark.parametrize("images", ["in_place", "woven", "numbered"])
 def test_a_text_that_speaks_of_more_images_than_there_are_is_refused(images):
     with pytest.raises(DataError, match="0 images"):
-        PromptTemplate("<image> <image 1>", images=images).items(ROW, [], "X: row '1'")
+        PromptTemplate("<image> <image 1>", images=images).items(ROW, [])
+
+
+def test_an_error_names_its_row():
+    benchmark = QuestionBenchmark("X", "", "", "no", asking=PromptTemplate(images="in_place"))
+
+    with pytest.raises(DataError, match="X: row '1': the text contains <image> 1 times, but there are 2 images"):
+        build_prompt(benchmark, ROW, IMAGES, "X: row '1'")

@@ -167,7 +167,7 @@ def test_imagenet_without_a_training_folder_has_no_training_split(tmp_path):
         return open_imagenet(DatasetSpec("imagenet1k", "imagenet", str(tmp_path), split, options=options))
 
     assert len(ids(of("test"))) == 1
-    with pytest.raises(EyechartError, match=r"there is no folder .*train"):
+    with pytest.raises(EyechartError, match="does not contain train"):
         of("train")
 
 

@@ -49,28 +49,14 @@ def annotation_file(spec: DatasetSpec) -> Path:
 def named_file(spec: DatasetSpec, names: list[str], url: str | None) -> Path:
     """Return the first existing file of several under the root, else download it."""
     values = {"split": source_split(spec), "language": str(spec.options.get("language", spec.language))}
-    found = first_existing(Path(spec.root), names, **values)
-    if found is not None:
-        return found
-    if url:
+    if url and first_existing(Path(spec.root), names, **values) is None:
         return fetch_url(fill(url, values), spec.options)
-    wanted = " or ".join(fill(name, values) for name in names)
-    raise DataError(
-        "{name} ({language}): {root} does not contain {wanted}.",
-        advice="See `eyechart info {options}`, or set {--annotation_file}.",
-        name=spec.name,
-        language=spec.language,
-        wanted=wanted,
-        root=spec.root,
-        options=spec.options.get("entry", spec.name),
-    )
+    entry = spec.options.get("entry", spec.name)
+    advice = UserMessage("See `eyechart info {options}`, or set {--annotation_file}.", options=entry)
+    return existing(spec, names, advice, **values)
 
 
 # Captioned images: COCO, Flickr, Crossmodal-3600, and the parallel files of XTD and Flickr30k-200.
-
-
-_BORDER = ".jpg,"
-_CROSSMODAL = ["captions.jsonl", "xm3600/captions.jsonl"]
 
 
 def open_coco(spec: DatasetSpec) -> RowDataset[Sample]:
@@ -102,7 +88,7 @@ def open_flickr(spec: DatasetSpec) -> RowDataset[Sample]:
     problems = Problems(path)
     captions: dict[str, list[str]] = {}
     for number, line in text_lines(path):
-        name, border, caption = line.strip().partition(_BORDER)
+        name, border, caption = line.strip().partition(".jpg,")
         if border and caption.strip():
             captions.setdefault(f"{name}.jpg", []).append(caption)
         elif line.strip() and number > 1:
@@ -114,7 +100,7 @@ def open_flickr(spec: DatasetSpec) -> RowDataset[Sample]:
 def open_crossmodal(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read the first caption of each image in one of 36 languages, as CLIP_benchmark does: one JSON object per line."""
     source_split(spec)
-    path = existing(spec, _CROSSMODAL)
+    path = existing(spec, ["captions.jsonl", "xm3600/captions.jsonl"])
     language = str(spec.options.get("language", spec.language))
     problems = Problems(path)
     rows = []

@@ -88,7 +88,7 @@ def find_entry(file: str, keys: Sequence[str], *, fallback: str = "", offline: b
     path = Path(file)
     if path.is_file():
         content = read_json(path, UsageError) if path.suffix == ".json" else list(read_lines(path))
-    elif prompt_pack.has_member(file):
+    elif file in prompt_pack.DIGESTS:
         content = prompt_pack.read_member(file, offline=offline)
     else:
         raise UsageError("There is no file {path}.", advice="Check the path after --custom_*_file.", path=path)
@@ -135,9 +135,6 @@ def as_templates(entry: Any, file: str) -> tuple[tuple[str, ...], dict[str, tupl
         advice="None of the lists may be empty.",
         file=file,
     )
-
-
-# Class names and prompt templates: from user files, lists in the dataset folder, and the prompt pack.
 
 
 CLASSNAMES = "classnames"
@@ -228,7 +225,7 @@ def _classnames(
     offline = bool(spec.options.get("offline"))
     if own:
         entry, _ = find_entry(own, _keys(spec, prompts.get("classnames", "")), offline=offline)
-        given = as_names(entry, own, allow_blank=blank or prompt_pack.has_member(own))
+        given = as_names(entry, own, allow_blank=blank or own in prompt_pack.DIGESTS)
         _check_permutation(folder, spec, given, tuple(prompts.get("own_classnames") or names))
         return given
     listed = list_for(folder, CLASSNAMES, spec.language, allow_blank=blank) if folder else ()

@@ -18,7 +18,6 @@ from eyechart.io.digests import file_digest
 from eyechart.io.files import TEMPORARY, cache_root, explained, file_path, make_folder
 from eyechart.io.images import MAX_BYTES, ImageRef
 from eyechart.io.safe_parse import is_file
-from eyechart.messages import UserMessage
 from eyechart.types import DatasetSpec
 
 if TYPE_CHECKING:
@@ -53,14 +52,14 @@ class ImageFinder:
         self.missing.append(name)
         return None
 
-    def raise_if_missing(self, source: object, advice: str = "") -> None:
+    def raise_if_missing(self, source: object) -> None:
         """Raise one error for all missing images: a smaller set would change the score."""
         if self.missing:
             shown = ", ".join(self.missing[:SHOWN]) + (", ..." if len(self.missing) > SHOWN else "")
-            looked = ", ".join(pattern.replace("{image}", "*") for pattern in self.patterns)
             raise DataError(
                 "{source} refers to {n} images that are not in {root}: {shown}.",
-                advice=advice or UserMessage("Searched for {looked} there.", looked=looked),
+                advice="Searched for {looked} there.",
+                looked=", ".join(pattern.replace("{image}", "*") for pattern in self.patterns),
                 source=source,
                 n=len(self.missing),
                 root=self.root,
@@ -97,16 +96,6 @@ def unpack(archive: Path) -> Path:
         aside = make_folder(target.parent, private=True) / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}"
         aside.mkdir()
     try:
-        _unpack(archive, aside)
-        if not target.is_dir():
-            aside.rename(target)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return target
-
-
-def _unpack(archive: Path, folder: Path) -> None:
-    try:
         with zipfile.ZipFile(archive) as opened:
             for member in opened.infolist():
                 name = PurePosixPath(member.filename.replace("\\", "/"))
@@ -117,9 +106,14 @@ def _unpack(archive: Path, folder: Path) -> None:
                         filename=member.filename,
                     )
                 if not member.is_dir():
-                    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                    (folder / name).write_bytes(opened.read(member))
+                    (aside / name).parent.mkdir(parents=True, exist_ok=True)
+                    (aside / name).write_bytes(opened.read(member))
+        if not target.is_dir():
+            aside.rename(target)
     except DAMAGED as error:
         raise DataError(
             "Cannot unpack {archive} ({reason}).", advice="Download the archive again.", archive=archive, reason=error
         ) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return target

@@ -26,18 +26,17 @@ from eyechart.datasets.locations import (
     ONLY_SPLIT,
     check_only_split,
     existing,
-    first_existing,
     need_file,
     no_such_split,
     source_of,
     source_split,
 )
-from eyechart.datasets.row_dataset import MappedDataset, RowDataset, in_memory
+from eyechart.datasets.row_dataset import MappedDataset, RowDataset, in_memory, read_object
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError, import_extra
 from eyechart.io.files import by_name, file_name, shown
 from eyechart.io.images import ImageRef, to_rgb
-from eyechart.io.safe_parse import read_json, read_text, split_lines
+from eyechart.io.safe_parse import read_text, split_lines
 from eyechart.messages import UserMessage
 from eyechart.types import Dataset, DatasetInfo, DatasetSpec, Notice, Sample, digest_json
 
@@ -51,7 +50,7 @@ _CLUTTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 
 
 def open_folder(spec: DatasetSpec) -> RowDataset[Sample]:
-    """Read class folders: those in the folder of the split, or those in the root, which are the split "test".
+    """Read class folders: those in the catalogue's folder, in that of the split, or in the root (the split "test").
 
     Class names are the sorted folder names with underscores as spaces; they are replaced by ``classnames.txt`` in the
     root (one name per folder, in that order), the catalogue or ``--custom_classname_file``.
@@ -59,7 +58,15 @@ def open_folder(spec: DatasetSpec) -> RowDataset[Sample]:
     root = Path(spec.root)
     if not root.is_dir():
         raise DataError("There is no folder {path}.", advice="Check {--dataset_root}.", path=root)
-    base = _base(root, spec)
+    base, split, candidates = root, source_split(spec), source_of(spec).get("folders")
+    if candidates is not None:
+        base = existing(spec, candidates, UserMessage("Check {--dataset_root}."), split=split)
+    elif (root / split).is_dir():
+        base = root / split
+    elif known := [name for name in COMMON_SPLITS if (root / name).is_dir() and class_folders(root / name)]:
+        raise no_such_split(spec.name, spec.split, known)
+    else:
+        check_only_split(spec, "Splits are subfolders such as train and test, each with all classes.")
     folders = class_folders(base)
     if not folders:
         raise DataError(
@@ -78,30 +85,6 @@ def open_folder(spec: DatasetSpec) -> RowDataset[Sample]:
     check_order(f"{spec.name}: the folders in {base}", names, texts.classnames)
     samples = [sample for label, folder in enumerate(folders) for sample in folder_samples(folder, label)]
     return in_memory(with_unread(class_info(spec, "classification", texts, base), base), samples)
-
-
-def _base(root: Path, spec: DatasetSpec) -> Path:
-    """Return the folder of class folders: the catalogue's, else the split's, else the root if it has no splits."""
-    candidates = source_of(spec).get("folders")
-    split = source_split(spec)
-    if candidates is not None:
-        found = first_existing(root, candidates, split=split)
-        if found is None:
-            raise DataError(
-                "{name}: {path} contains none of {list}.",
-                advice="Check {--dataset_root}.",
-                name=spec.name,
-                path=root,
-                list=", ".join(candidates),
-            )
-        return found
-    if (root / split).is_dir():
-        return root / split
-    known = [name for name in COMMON_SPLITS if (root / name).is_dir() and class_folders(root / name)]
-    if known:
-        raise no_such_split(spec.name, spec.split, known)
-    check_only_split(spec, "Splits are subfolders such as train and test, each with all classes.")
-    return root
 
 
 def class_folders(base: Path) -> list[Path]:
@@ -165,17 +148,9 @@ def _is_image(path: Path) -> bool:
 def open_imagenet(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read class folders: in the split's folder, another one that the catalogue names, or the root."""
     settings = source_of(spec)
-    root = Path(spec.root)
-    split = source_split(spec)
     candidates = settings.get("folders", ["{split}", "."] if spec.split == ONLY_SPLIT else ["{split}"])
-    base = first_existing(root, candidates, split=split) if root.is_dir() else None
-    if base is None:
-        raise DataError(
-            "{name}: there is no folder {path}.",
-            advice="Check {--split} and {--dataset_root}.",
-            name=spec.name,
-            path=root / split if root.is_dir() else root,
-        )
+    advice = UserMessage("Check {--split} and {--dataset_root}.")
+    base = existing(spec, candidates, advice, split=source_split(spec))
     names = [str(i) for i in range(N_CLASSES)] if settings.get("labels") == "number" else list(wnids())
     subset = subset_indices(spec.options.get("prompts", {}).get("subset", ""))
     label_of = {names[index]: label for label, index in enumerate(subset)}
@@ -280,39 +255,26 @@ def _watermarked(sample: Sample) -> Sample:
 
 IMAGES = ["objectnet-1.0/images", "images"]
 MAPPINGS = ["objectnet-1.0/mappings", "mappings", "."]
-FOLDERS = "folder_to_objectnet_label.json"
-OVERLAP = "objectnet_to_imagenet_1k.json"
 
 
 def open_objectnet(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read the folders that the mappings match with ImageNet, sorted by name; class names are lower-cased labels."""
     source_split(spec)
-    root = Path(spec.root)
     images = existing(spec, IMAGES, "Unpack objectnet-1.0.zip there.")
-    label_of_folder = _mapping(root, FOLDERS)
-    overlap = _mapping(root, OVERLAP)
-    folders = sorted(folder for folder, label in label_of_folder.items() if label in overlap)
+    label_of_folder, overlap = (
+        read_object(existing(spec, [f"{folder}/{file}" for folder in MAPPINGS], "It is part of objectnet-1.0.zip."))
+        for file in ("folder_to_objectnet_label.json", "objectnet_to_imagenet_1k.json")
+    )
+    folders = sorted(folder for folder, label in label_of_folder.items() if str(label) in overlap)
     samples = [
         sample
         for label, folder in enumerate(folders)
         if (images / folder).is_dir()
         for sample in folder_samples(images / folder, label)
     ]
-    names = tuple(label_of_folder[folder].lower() for folder in folders)
+    names = tuple(str(label_of_folder[folder]).lower() for folder in folders)
     texts = read_class_texts(None, spec, names)
     return in_memory(class_info(spec, "classification", texts, images), samples)
-
-
-def _mapping(root: Path, file: str) -> dict[str, str]:
-    path = next((root / folder / file for folder in MAPPINGS if (root / folder / file).is_file()), None)
-    if path is None:
-        raise DataError(
-            "{root} does not contain mappings/{file}.", advice="It is part of objectnet-1.0.zip.", root=root, file=file
-        )
-    content = read_json(path)
-    if not isinstance(content, dict):
-        raise DataError("{path} must contain a JSON object.", path=path)
-    return {key: str(value) for key, value in content.items()}
 
 
 LIST = "test_images_valid.txt"

@@ -118,24 +118,19 @@ def choose_columns(path: Path, columns: Collection[str], options: Mapping[str, A
             b=CAPTION_COLUMNS[0],
         )
     if captions and label:
-        label, captions = _wanted(path, label, captions, options.get(READ_AS, ""))
+        read_as = options.get(READ_AS, "")
+        if read_as not in (CLASSES, CAPTIONS):
+            raise UsageError(
+                "{path} has both labels ({label}) and captions ({captions}).",
+                advice="To use labels: {--label_column={label}}, or {--task} zeroshot_classification. To use captions: "
+                "{--caption_column={columns}}, or {--task} zeroshot_retrieval.",
+                path=path,
+                label=label,
+                captions=", ".join(captions),
+                columns=" ".join(captions),
+            )
+        label, captions = (label, ()) if read_as == CLASSES else ("", captions)
     return TableColumns(image, label, captions, id_column, split or _known(columns, [SPLIT_COLUMN]))
-
-
-def _wanted(path: Path, label: str, captions: Sequence[str], read_as: str) -> tuple[str, tuple[str, ...]]:
-    if read_as == CLASSES:
-        return label, ()
-    if read_as == CAPTIONS:
-        return "", tuple(captions)
-    raise UsageError(
-        "{path} has both labels ({label}) and captions ({captions}).",
-        advice="To use labels: {--label_column={label}}, or {--task} zeroshot_classification. To use captions: "
-        "{--caption_column={columns}}, or {--task} zeroshot_retrieval.",
-        path=path,
-        label=label,
-        captions=", ".join(captions),
-        columns=" ".join(captions),
-    )
 
 
 def _known(columns: Collection[str], names: Sequence[str]) -> str:
@@ -170,9 +165,6 @@ def _specified(path: Path, columns: Collection[str], options: Mapping[str, Any],
                 columns=", ".join(sorted(columns)),
             )
     return names
-
-
-# A CSV, TSV or JSON-lines table with a column of image paths and one of labels or captions.
 
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")

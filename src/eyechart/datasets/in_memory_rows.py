@@ -14,7 +14,7 @@ from PIL import Image
 
 from eyechart.datasets.class_texts import DEFAULT_TEMPLATES, as_names, class_info, read_class_texts
 from eyechart.datasets.image_finder import from_pixels
-from eyechart.datasets.row_dataset import describe, digest_info
+from eyechart.datasets.row_dataset import describe, digest_info, located
 from eyechart.errors import DataError, UsageError, first_line, unknown_name
 from eyechart.io.images import ImageRef, known_range, to_rgb
 from eyechart.types import DatasetInfo, DatasetSpec, Kind, Sample, digest_json
@@ -29,7 +29,7 @@ def image_of(thing: Any, source: str) -> ImageRef:
     """Create a reference to an image in any supported form; pixels become PNG, which is lossless.
 
     Raises:
-        DataError: If it is not an image, or an array with an unknown value range.
+        DataError: If it is not an image, or an array with an unknown value range; without the source.
     """
     if isinstance(thing, Image.Image):
         return _encoded(thing, source)
@@ -40,8 +40,8 @@ def image_of(thing: Any, source: str) -> ImageRef:
     if isinstance(thing, Mapping) and thing.keys() & {"bytes", "path"}:  # the form of Hugging Face datasets
         return image_of(thing["bytes"] if thing.get("bytes") else thing.get("path"), source)
     if hasattr(thing, "detach") or isinstance(thing, np.ndarray):
-        return _encoded(Image.fromarray(_pixels(thing, source)), source)
-    raise DataError("{source}: a {type} is not an image.", advice=ADVICE, source=source, type=type(thing).__name__)
+        return _encoded(Image.fromarray(_pixels(thing)), source)
+    raise DataError("a {type} is not an image.", advice=ADVICE, type=type(thing).__name__)
 
 
 def _encoded(image: Image.Image, source: str) -> ImageRef:
@@ -50,20 +50,17 @@ def _encoded(image: Image.Image, source: str) -> ImageRef:
         if not all(image.size):
             raise DataError("the image has {width} x {height} pixels.", width=image.width, height=image.height)
         return from_pixels(image if image.mode in MODES else to_rgb(known_range(image, source)), source)
-    except DataError as error:
-        raise DataError("{source}: {reason}", advice=error.advice, source=source, reason=error.message) from error
     except (OSError, ValueError) as error:  # lazily read from a closed or truncated file
-        raise DataError("{file}: cannot read the image ({reason}).", file=source, reason=first_line(error)) from error
+        raise DataError("cannot read the image ({reason}).", reason=first_line(error)) from error
 
 
-def _pixels(thing: Any, source: str) -> NDArray[np.uint8]:
+def _pixels(thing: Any) -> NDArray[np.uint8]:
     """Return an array or tensor as height x width x channels; tensors have their channels first."""
     array = thing.numpy(force=True) if hasattr(thing, "detach") else thing
     if array.dtype != np.uint8:
         raise DataError(
-            "{source}: the value range of a {dtype} image is unknown.",
+            "the value range of a {dtype} image is unknown.",
             advice="Pass uint8 arrays or PIL images: the model preprocesses them itself. Omit ToTensor and Normalize.",
-            source=source,
             dtype=array.dtype,
         )
     if array.ndim == 3 and array.shape[0] in (1, 3) and (hasattr(thing, "detach") or array.shape[2] not in (1, 3, 4)):
@@ -71,9 +68,7 @@ def _pixels(thing: Any, source: str) -> NDArray[np.uint8]:
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)):
-        raise DataError(
-            "{source}: an array of shape {shape} is not an image.", advice=ADVICE, source=source, shape=array.shape
-        )
+        raise DataError("an array of shape {shape} is not an image.", advice=ADVICE, shape=array.shape)
     return np.ascontiguousarray(array)
 
 
@@ -132,8 +127,9 @@ class ObjectShard:
         numbers = {text: number for number, text in enumerate(source.classnames)} if source.by_name else None
         for position, row in enumerate(source.rows()):
             where = f"{info.name}[{position}]"
-            image = image_of(row.image, where)
-            target = _target(source.kind, row.target, numbers, len(info.classnames), where)
+            with located(where):
+                image = image_of(row.image, where)
+                target = _target(source.kind, row.target, numbers, len(info.classnames))
             yield Sample(row.id or str(position), image, meta=row.meta, **target)
 
 
@@ -152,30 +148,28 @@ def make_dataset(spec: DatasetSpec, source: ObjectRows, kind: str, token: str) -
     return ObjectDataset(class_info(spec, source.kind, texts, where), source, token)
 
 
-def _target(kind: Kind, target: Any, numbers: Mapping[str, int] | None, n_classes: int, where: str) -> dict[str, Any]:
+def _target(kind: Kind, target: Any, numbers: Mapping[str, int] | None, n_classes: int) -> dict[str, Any]:
     if kind == "images":
         return {}
     if kind == "retrieval":
         texts = [target] if isinstance(target, str) or not hasattr(target, "__iter__") else _listed(target)
         if not all(isinstance(text, str) for text in texts):
             advice = "Each image needs a caption or a list of captions."
-            raise DataError("{where}: the captions are not texts.", advice=advice, where=where)
+            raise DataError("the captions are not texts.", advice=advice)
         return {"texts": tuple(texts)}
     labels = _listed(target) if kind == "multilabel" else [target]
-    found = tuple(_label(label, numbers, where) for label in labels)
+    found = tuple(_label(label, numbers) for label in labels)
     if len(set(found)) < len(found):
         raise DataError(
-            "{where}: the labels {labels!r:.60} contain a class twice.",
+            "the labels {labels!r:.60} contain a class twice.",
             advice="Each label must be a distinct class index.",
-            where=where,
             labels=labels,
         )
     for label in found:
         if label < 0 or (n_classes and label >= n_classes):
             raise DataError(
-                "{where} has label {label}, but there are {n} class names (0 to {last}).",
+                "it has label {label}, but there are {n} class names (0 to {last}).",
                 advice="classnames needs one name per label, in label order; omit images without a label.",
-                where=where,
                 label=label,
                 n=n_classes,
                 last=n_classes - 1,
@@ -187,21 +181,15 @@ def _listed(target: Any) -> list[Any]:
     return list(target.tolist() if hasattr(target, "tolist") else target)
 
 
-def _label(label: Any, numbers: Mapping[str, int] | None, where: str) -> int:
+def _label(label: Any, numbers: Mapping[str, int] | None) -> int:
     if numbers is not None:
         if label not in numbers:
-            raise DataError(
-                "{where}: unknown class {label!r}.",
-                advice="The label must be one of the classnames.",
-                where=where,
-                label=label,
-            )
+            advice = "The label must be one of the classnames."
+            raise DataError("unknown class {label!r}.", advice=advice, label=label)
         return numbers[label]
     value = label.item() if prod(getattr(label, "shape", (0,))) == 1 else label
     if isinstance(value, bool) or not isinstance(value, int):
-        raise DataError(
-            "{where}: {label!r:.60} is not a label.", advice="A label must be a class index.", where=where, label=label
-        )
+        raise DataError("{label!r:.60} is not a label.", advice="A label must be a class index.", label=label)
     return value
 
 
@@ -215,7 +203,7 @@ KNOWN = ("name", "images", *TARGETS, "classnames", "templates", "ids", "meta")
 
 
 def read_lists(name: str, data: Mapping[str, Any]) -> ObjectRows:
-    """Check that the lists match each other."""
+    """Check that the lists match each other, and detect several labels per image and labels that are names."""
     for key in data:
         if key not in KNOWN:
             raise unknown_name("list of a dataset", str(key), KNOWN)
@@ -241,17 +229,7 @@ def read_lists(name: str, data: Mapping[str, Any]) -> ObjectRows:
     templates = texts_of("templates", data.get("templates"))
     if target == "captions":
         return ObjectRows("retrieval", rows, templates=templates)
-    return _with_labels(name, rows, columns[target], texts_of("classnames", data.get("classnames")), templates)
-
-
-def _with_labels(
-    name: str,
-    rows: Callable[[], Iterator[ObjectRow]],
-    labels: Any,
-    classnames: tuple[str, ...],
-    templates: tuple[str, ...],
-) -> ObjectRows:
-    """Detect whether images have one label or several, and whether labels are names."""
+    labels = columns[target]
     several = bool(labels) and isinstance(labels[0], list | tuple)
     if any(isinstance(label, list | tuple) is not several for label in labels):
         raise DataError(
@@ -261,8 +239,8 @@ def _with_labels(
         )
     each = [label for row in labels for label in (row if several else (row,))]
     by_name = bool(each) and isinstance(each[0], str)
-    if by_name and not classnames:
-        classnames = tuple(sorted({str(label) for label in each}))
+    found = tuple(sorted(set(map(str, each)))) if by_name else ()
+    classnames = texts_of("classnames", data.get("classnames")) or found
     return ObjectRows("multilabel" if several else "classification", rows, classnames, templates, by_name)
 
 

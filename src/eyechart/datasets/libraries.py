@@ -196,33 +196,27 @@ def _build(spec: DatasetSpec, settings: dict[str, Any]) -> Any:
         arguments[argument] = split == "train" if argument == "train" else split
     if "loader" in inspect.signature(kind).parameters:
         arguments["loader"] = str  # keeps the path instead of reading the image
-    entry = spec.options.get("entry", spec.name)
+    offline = bool(spec.options.get("offline"))
+    problem: Exception
     try:
         return kind(root=spec.root, download=False, **arguments)
     except (RuntimeError, OSError) as error:
-        if spec.options.get("offline") or not downloads:
-            raise (NotHereError if downloads else DataError)(
-                "{name}: torchvision found no complete {dataset} in {root} ({reason}).",
-                advice="See `eyechart info {options}` for how to get it.",
-                name=spec.name,
-                dataset=name,
-                root=spec.root,
-                reason=first_line(error),
-                options=entry,
-            ) from error
-    Path(spec.root).mkdir(parents=True, exist_ok=True)
-    try:
-        return kind(root=spec.root, download=True, **arguments)
-    except (RuntimeError, OSError, ValueError) as error:
-        raise DataError(
-            "{name}: torchvision could not download {type} to {root} ({reason}).",
-            advice="Check the network, or see `eyechart info {options}`.",
-            name=spec.name,
-            type=name,
-            root=spec.root,
-            reason=first_line(error),
-            options=entry,
-        ) from error
+        problem = error
+    if downloads and not offline:
+        Path(spec.root).mkdir(parents=True, exist_ok=True)
+        try:
+            return kind(root=spec.root, download=True, **arguments)
+        except (RuntimeError, OSError, ValueError) as error:
+            problem = error
+    raise (NotHereError if downloads and offline else DataError)(
+        "{name}: torchvision found no complete {dataset} in {root} ({reason}).",
+        advice="See `eyechart info {options}` for how to get it.",
+        name=spec.name,
+        dataset=name,
+        root=spec.root,
+        reason=first_line(problem),
+        options=spec.options.get("entry", spec.name),
+    ) from problem
 
 
 def _listed_files(dataset: Any) -> list[tuple[Any, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from eyechart.errors import DataError, UsageError
 from eyechart.io.digests import file_digest
@@ -90,20 +90,21 @@ def need_file(path: Path, advice: str = "") -> Path:
     return path
 
 
-def existing(spec: DatasetSpec, candidates: list[str], advice: str = "") -> Path:
-    """Return the first existing path of several under a dataset's root.
+def existing(spec: DatasetSpec, candidates: list[str], advice: str = "", **values: str) -> Path:
+    """Return the first existing path of several under a dataset's root, with ``{placeholders}`` filled in.
 
     Raises:
         DataError: If none exists.
     """
-    found = first_existing(Path(spec.root), candidates)
+    found = first_existing(Path(spec.root), candidates, **values)
     if found is None:
         entry = spec.options.get("entry", spec.name)
         raise DataError(
-            "{root} does not contain {first}.",
+            "{name}: {root} does not contain {wanted}.",
             advice=advice or UserMessage("See `eyechart info {name}`.", name=entry),
+            name=spec.name,
             root=spec.root,
-            first=candidates[0],
+            wanted=" or ".join(fill(name, values) for name in candidates),
         )
     return found
 
@@ -115,81 +116,45 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     return text
 
 
-# A folder of files, local or remote.
-
-
-class Files(Protocol):
-    """What a dataset needs of the location of its files. Names are relative, with slashes."""
-
-    @property
-    def address(self) -> str:
-        """The location in messages and results."""
-
-    @property
-    def folder(self) -> Path:
-        """The local folder of `small` files."""
-
-    def small(self, name: str) -> Path | None:
-        """Return a small text file, downloading it if necessary; None if it does not exist."""
-
-    def size(self, name: str) -> int | None:
-        """Return the size of a file without downloading it; None if it does not exist."""
-
-    def version(self, name: str) -> str:
-        """Return a text that changes with a file's content: its digest, or the version that the server states."""
-
-    def fetch(self, name: str, progress: Progress) -> Path:
-        """Download a large file, verify it, and return its path."""
-
-    def unread(self, split: str, count: int) -> list[str]:
-        """List tar files of a split beyond the first ``count``, as far as the location can be listed."""
-
-    def splits(self) -> list[str]:
-        """List the splits of the webdataset, for messages."""
-
-    def exists(self) -> bool:
-        """True if the location contains a dataset."""
-
-
 @dataclass(frozen=True)
-class LocalFiles:
-    """A folder on this machine."""
+class Files:
+    """The files of a dataset in a local folder, to which subclasses download them. Names are relative, with slashes."""
 
     folder: Path
 
     @property
     def address(self) -> str:
-        """The path."""
+        """The location in messages and results."""
         return shown(self.folder)
 
     def small(self, name: str) -> Path | None:
-        """Return the path if it is a file."""
+        """Return a small text file, downloading it if necessary; None if it does not exist."""
         path = self.folder / name
         return path if path.is_file() else None
 
     def size(self, name: str) -> int | None:
-        """Return the size on disk."""
+        """Return the size of a file without downloading it; None if it does not exist."""
         path = self.folder / name
         return path.stat().st_size if path.is_file() else None
 
     def version(self, name: str) -> str:
-        """Return the digest of the content."""
+        """Return a text that changes with a file's content: its digest, or the version that the server states."""
         return file_digest(self.folder / name).hex()
 
-    def fetch(self, name: str, progress: Progress) -> Path:  # noqa: ARG002 - the protocol's signature
-        """Return the path: local files need no download."""
+    def fetch(self, name: str, progress: Progress) -> Path:  # noqa: ARG002 - subclasses download
+        """Return the path of a large file, downloading and verifying it if necessary."""
         return self.folder / name
 
     def unread(self, split: str, count: int) -> list[str]:
-        """List the tar files that are not shards of the split."""
+        """List tar files of a split beyond the first ``count``, as far as the location can be listed."""
         return beyond((f"{split}/{path.name}" for path in (self.folder / split).glob("*.tar")), split, count)
 
     def splits(self) -> list[str]:
-        """List the folders with shards."""
+        """List the splits of the webdataset, for messages."""
         return sorted(found.parent.name for found in self.folder.glob("*/nshards.txt"))
 
     def exists(self) -> bool:
-        """True if the folder exists."""
+        """True if the location contains a dataset."""
         return self.folder.is_dir()
 
 

@@ -71,11 +71,6 @@ def babel_templates(language: str, *, offline: bool = False) -> tuple[str, ...] 
     return tuple(text.replace("{}", "{c}") for text in found) if found else None
 
 
-def has_member(name: str) -> bool:
-    """True if the pack has a file of this name."""
-    return name in DIGESTS
-
-
 def read_member(name: str, *, offline: bool = False) -> Any:
     """Read a JSON file of the pack, downloading the wheel if it is not cached."""
     return _read(str(pack_path(offline=offline)), name)

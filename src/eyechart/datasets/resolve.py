@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +31,7 @@ SELF_LOADING = frozenset({"torchvision", "tfds"})
 SHOWN_LANGUAGES = 40
 
 
-@dataclass(frozen=True)
-class Place:
-    """A reader and the location it reads."""
-
-    reader: str
-    root: str
-    options: dict[str, Any] = field(default_factory=dict)
-
-
-def choose_place(
-    entry: CatalogueEntry, catalogue: Catalogue, root: str, *, split: str, language: str, options: Mapping[str, Any]
-) -> Place:
+def choose_source(spec: DatasetSpec, entry: CatalogueEntry, catalogue: Catalogue) -> DatasetSpec:
     """Select the source of an entry.
 
     Raises:
@@ -50,24 +39,25 @@ def choose_place(
         DataError: If nothing is local and nothing can be downloaded; the error explains what to get and where to put
             it.
     """
-    own = _own_language(entry, language, options)
+    own = _own_language(spec, entry)
     common = prompt_options(entry) | {"entry": entry.name, "language": own, "splits": list(entry.splits)}
-    reader, address = "wds", root
+    reader, root = "wds", spec.root
     if is_url(root) or is_webdataset(Path(root)):
         settings = dict(next((source.settings for source in entry.sources if source.reader == "wds"), {}))
-    elif split not in entry.splits:
-        raise no_such_split(entry.name, split, list(entry.splits))
+    elif spec.split not in entry.splits:
+        raise no_such_split(entry.name, spec.split, list(entry.splits))
     else:
-        found = _choose(entry, catalogue, root, language, options)
-        if found is None:
-            raise _nothing_there(entry, catalogue, root, language, offline=bool(options.get("offline")))
-        source, address = found
+        source, root = _choose(spec, entry, catalogue)
         reader = source.reader
         settings = {**source.settings, "present": list(source.present), "splits": dict(source.splits)}
     common["source"] = settings
     # A reader that wraps another one's samples, such as Babel-ImageNet's, comes first.
     outer = next((source.reader for source in entry.sources if source.base and source.reader), "")
-    return Place(outer, address, {**common, "base": reader}) if outer else Place(reader, address, common)
+    return _place(spec, outer, root, **common, base=reader) if outer else _place(spec, reader, root, **common)
+
+
+def _place(spec: DatasetSpec, reader: str, root: str, **options: Any) -> DatasetSpec:
+    return replace(spec, reader=reader, root=root, options={**spec.options, **options})
 
 
 def prompt_options(entry: CatalogueEntry) -> dict[str, Any]:
@@ -95,16 +85,15 @@ def hub_address(source: Source, options: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _choose(
-    entry: CatalogueEntry, catalogue: Catalogue, root: str, language: str, options: Mapping[str, Any]
-) -> tuple[Source, str] | None:
+def _choose(spec: DatasetSpec, entry: CatalogueEntry, catalogue: Catalogue) -> tuple[Source, str]:
+    root, offline = spec.root, bool(spec.options.get("offline"))
     fitting: list[Source] = []
     for source in entry.sources:
         base = catalogue.find(source.base)
         if source.base and base is None:
             raise UsageError("The catalogue entry refers to an unknown base: {name!r}.", name=source.base)
         candidates = base.sources if base else (source,)
-        fitting += [one for one in candidates if not one.languages or find_same(language, one.languages)]
+        fitting += [one for one in candidates if not one.languages or find_same(spec.language, one.languages)]
     for source in fitting:
         if source.present and is_present(Path(root), source.present):
             return source, root
@@ -113,20 +102,20 @@ def _choose(
         if cached is not None and is_present(cached, source.present):
             return source, str(cached)
     for source in fitting:
-        address = hub_address(source, options)
+        address = hub_address(source, spec.options)
         if address:
             return source, address
-        if not source.present or (source.reader in SELF_LOADING and source.download and not options.get("offline")):
+        if not source.present or (source.reader in SELF_LOADING and source.download and not offline):
             return source, root
-    return None
+    raise _nothing_there(spec, entry, catalogue)
 
 
-def _own_language(entry: CatalogueEntry, language: str, options: Mapping[str, Any]) -> str:
-    own = entry.own_language(language)
+def _own_language(spec: DatasetSpec, entry: CatalogueEntry) -> str:
+    own = entry.own_language(spec.language)
     if own is not None:
         return own
-    if options.get("classname_file") and options.get("template_file"):
-        return language
+    if spec.options.get("classname_file") and spec.options.get("template_file"):
+        return spec.language
     codes = sorted(canonical(code) for code in entry.languages)
     shown = ", ".join(codes[:SHOWN_LANGUAGES])
     further = len(codes) - SHOWN_LANGUAGES
@@ -135,29 +124,24 @@ def _own_language(entry: CatalogueEntry, language: str, options: Mapping[str, An
         "{name} is not available in {language!r} ({title}).",
         advice="Available: {shown}{more}.",
         name=entry.name,
-        language=language,
-        title=name_of(language),
+        language=spec.language,
+        title=name_of(spec.language),
         shown=shown,
         more=more,
     )
 
 
-def _nothing_there(
-    entry: CatalogueEntry, catalogue: Catalogue, root: str, language: str, *, offline: bool
-) -> DataError:
+def _nothing_there(spec: DatasetSpec, entry: CatalogueEntry, catalogue: Catalogue) -> DataError:
     bases = [base for source in entry.sources if (base := catalogue.find(source.base))]
     manual = next((one.manual for one in (entry, *bases) if one.manual), None)
-    name = f"{entry.name} ({language})" if len(entry.languages) > 1 else entry.name
-    message = UserMessage("{name} is not in {root} and cannot be downloaded automatically.", name=name, root=root)
+    name = f"{entry.name} ({spec.language})" if len(entry.languages) > 1 else entry.name
+    message = UserMessage("{name} is not in {root} and cannot be downloaded automatically.", name=name, root=spec.root)
     if manual:
-        return DataError(message, advice=manual.advice(root))
-    if offline:
+        return DataError(message, advice=manual.advice(spec.root))
+    if spec.options.get("offline"):
         advice = UserMessage("It can be downloaded: run once without {--offline}.")
         return NotHereError(message, advice=advice, source=entry.homepage)
     return DataError(message, advice=UserMessage("See {homepage}.", homepage=entry.homepage))
-
-
-# Resolves a dataset name to its reader and location. Nothing is downloaded here.
 
 
 PREFIXES = {
@@ -215,6 +199,8 @@ def resolve_dataset(
 ) -> DatasetSpec:
     """Resolve a name: a question benchmark, a catalogue name, a prefixed name, demo or custom data, or a path.
 
+    Nothing is downloaded here.
+
     Args:
         name: As the user wrote it.
         root: ``--dataset_root``, possibly with ``{dataset}`` and ``{dataset_cleaned}``.
@@ -234,8 +220,8 @@ def resolve_dataset(
     catalogue = load_catalogue(given.pop("catalogue", ()))
     plain = plain_name(name)
     filled = root.replace("{dataset_cleaned}", plain.replace("/", "-")).replace("{dataset}", plain)
-    place = _find(name, filled, split, language, given, catalogue)
-    if columns and place.reader != "table":
+    found = _find(DatasetSpec(name, "", filled, split, language, limit, given), catalogue)
+    if columns and found.reader != "table":
         raise UsageError(
             "{name} is not a table, so {--{flag}} does not apply.",
             advice="Omit the flag, or pass a table: FILE.csv, FILE.tsv or FILE.jsonl.",
@@ -244,8 +230,7 @@ def resolve_dataset(
         )
     prefix, _, rest = name.partition("/")
     public = name in DEMO or catalogue.find(name) or (prefix in PREFIXES and catalogue.find(rest))
-    is_own = not public and PREFIXES.get(prefix) not in {"tfds", "mteb"}
-    return DatasetSpec(name, place.reader, place.root, split, language, limit, {**given, **place.options}, is_own)
+    return replace(found, own=not public and PREFIXES.get(prefix) not in {"tfds", "mteb"})
 
 
 def is_dataset(name: str, catalogue: Catalogue) -> bool:
@@ -277,20 +262,21 @@ def plain_name(name: str) -> str:
     return name.removeprefix("wds/")
 
 
-def _find(name: str, root: str, split: str, language: str, options: dict[str, Any], catalogue: Catalogue) -> Place:
+def _find(spec: DatasetSpec, catalogue: Catalogue) -> DatasetSpec:
+    name = spec.name
     if name in DEMO:
-        return Place("wds", str(data_folder(name.removeprefix("demo/"))))
+        return _place(spec, "wds", str(data_folder(name.removeprefix("demo/"))))
     if name == CUSTOM:
-        return _custom(Path(root))
+        return _custom(spec)
     entry = catalogue.find(name)
     if entry:
-        return choose_place(entry, catalogue, root, split=split, language=language, options=options)
+        return choose_source(spec, entry, catalogue)
     prefix, slash, rest = name.partition("/")
     if slash and prefix in PREFIXES:
-        return _prefixed(PREFIXES[prefix], rest, root, options, catalogue)
+        return _prefixed(spec, PREFIXES[prefix], rest, catalogue)
     path = Path(name).expanduser()
     if path.exists():
-        return _detect(path)
+        return _detect(spec, path)
     if is_path(name, catalogue):
         raise no_such_path(name)
     near = nearest(name, [*DEMO, CUSTOM, *catalogue.spellings(), *question_names()], cutoff=0.0)
@@ -304,24 +290,27 @@ def _find(name: str, root: str, split: str, language: str, options: dict[str, An
     )
 
 
-def _prefixed(reader: str, rest: str, root: str, options: dict[str, Any], catalogue: Catalogue) -> Place:
+def _prefixed(spec: DatasetSpec, reader: str, rest: str, catalogue: Catalogue) -> DatasetSpec:
+    root = spec.root
     if reader == "tfds":
-        return Place("tfds", root, {"source": {"dataset": rest, "label": "label"}, "prompts": {"templates": rest}})
+        source = {"dataset": rest, "label": "label"}
+        return _place(spec, "tfds", root, source=source, prompts={"templates": rest})
     if reader == "mteb":
         folder = Path(root) / rest  # local data; else the library or a hub provides them
-        return Place("mteb", rest, {"folder": str(folder)} if folder.is_dir() else {})
+        return _place(spec, "mteb", rest, **({"folder": str(folder)} if folder.is_dir() else {}))
     entry = catalogue.find(rest) if reader == "wds" else None
     if entry is None:
-        return Place(reader, root)
+        return _place(spec, reader, root)
     if not is_url(root) and not Path(root).is_dir():
-        root = next((found for source in entry.sources if (found := hub_address(source, options))), root)
-    return Place("wds", root, prompt_options(entry))
+        root = next((found for source in entry.sources if (found := hub_address(source, spec.options))), root)
+    return _place(spec, "wds", root, **prompt_options(entry))
 
 
-def _custom(root: Path) -> Place:
+def _custom(spec: DatasetSpec) -> DatasetSpec:
     """Detect the format of the dataset named ``custom``, such as EvalScope's."""
-    place = _detect(root) if root.exists() else None
-    if place is None or (place.reader == "folder" and not any(map(class_folders, (root, *subfolders(root))))):
+    root = Path(spec.root)
+    found = _detect(spec, root) if root.exists() else None
+    if found is None or (found.reader == "folder" and not any(map(class_folders, (root, *subfolders(root))))):
         raise DataError(
             "There is no {path}.",
             advice="Custom data ({--dataset_root}) need {file} for retrieval; {first}, or one folder of images per "
@@ -330,10 +319,10 @@ def _custom(root: Path) -> Place:
             file=annotation_files.QUERIES_FILE,
             first=LABELS[0],
         )
-    return place
+    return found
 
 
-def _detect(path: Path) -> Place:
+def _detect(spec: DatasetSpec, path: Path) -> DatasetSpec:
     if path.is_file():
         if path.name != annotation_files.QUERIES_FILE and path.suffix.lower() not in TABLES:
             other = OTHER_FILES.get(path.suffix.lower())
@@ -342,10 +331,10 @@ def _detect(path: Path) -> Place:
                 advice=other or UserMessage("Tables have the suffix {tables}.", tables=", ".join(sorted(TABLES))),
                 path=path,
             )
-        return Place("jsonl" if path.name == annotation_files.QUERIES_FILE else "table", str(path))
+        return _place(spec, "jsonl" if path.name == annotation_files.QUERIES_FILE else "table", str(path))
     for name, reader in FILES.items():
         if (path / name).is_file():
             if name == CORPUS and has_images(path):
-                return Place("collection", str(path))
-            return Place(reader, str(path / name if reader == "table" else path))
-    return Place("wds" if is_webdataset(path) else "folder", str(path))
+                return _place(spec, "collection", str(path))
+            return _place(spec, reader, str(path / name if reader == "table" else path))
+    return _place(spec, "wds" if is_webdataset(path) else "folder", str(path))

@@ -6,17 +6,18 @@ import csv
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from eyechart.errors import DataError
+from eyechart.errors import DataError, EyechartError
 from eyechart.io.files import file_path, shown
 from eyechart.io.images import ImageRef
 from eyechart.io.progress import Progress
-from eyechart.io.safe_parse import is_file, parse_json, text_lines
+from eyechart.io.safe_parse import is_file, parse_json, read_json, text_lines
 from eyechart.types import (
     Dataset,
     DatasetInfo,
@@ -60,6 +61,15 @@ def _digest(rows: Iterable[object]) -> str:
     for row in rows:
         state.update(json.dumps(row, sort_keys=True, default=str).encode("ascii") + b"\n")
     return state.hexdigest()
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Prefix the errors of a block with the sample or row that they are about."""
+    try:
+        yield
+    except EyechartError as error:
+        raise type(error)("{where}: {reason}", advice=error.advice, where=where, reason=error.message) from error
 
 
 # Datasets backed by a list of rows: shared by the JSON-lines, table, folder and library readers.
@@ -207,6 +217,14 @@ def read_csv(
             reason=error,
         ) from error
     return columns, rows
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON file that must contain an object."""
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise DataError("{path} is not a JSON object.", path=path)
+    return found
 
 
 def find_image(text: str, folder: Path) -> Path | None:

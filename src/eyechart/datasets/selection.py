@@ -64,7 +64,16 @@ def open_selection(spec: DatasetSpec) -> RowDataset[Sample]:
     check_only_split(spec, UserMessage("{file} has no splits: use a separate folder per split.", file=FILE))
     name = FILE if is_main(spec.language) else FILE.replace(".", f".{spec.language}.")
     path = need_file(Path(spec.root) / name, UserMessage("A folder of questions must contain it: see docs/datasets."))
-    return question_dataset(spec, path, json_lines(path), _own_question)
+    finder = ImageFinder(path.parent, IMAGES)
+
+    def parse(number: int, row: Row) -> ParsedQuestion:
+        images, texts = _texts(row["images"]), _texts(row["texts"])
+        pairs = row.get("right", [[i, i] for i in range(min(len(images), len(texts)))])
+        right = [(int(ref), int(text)) for ref, text in pairs]
+        meta = {key: value for key, value in row.items() if key not in _OWN_KEYS}
+        return str(row.get("id", number)), [finder.find(image) for image in images], texts, right, meta
+
+    return question_dataset(spec, path, json_lines(path), parse, finder)
 
 
 def open_aro(spec: DatasetSpec) -> RowDataset[Sample]:
@@ -74,8 +83,23 @@ def open_aro(spec: DatasetSpec) -> RowDataset[Sample]:
     """
     check_only_split(spec, "ARO's files have no splits.")
     path = _json_file(spec)
+    finder = ImageFinder(path.parent, IMAGES)
+
+    def parse(number: int, row: Row) -> ParsedQuestion:
+        if "caption_options" in row:
+            texts = _texts(row["caption_options"])
+        else:
+            false = row["false_caption"]
+            texts = [text_of(row["true_caption"]), *([false] if isinstance(false, str) else _texts(false))]
+        ref = finder.find(str(row.get("image_path") or row["image"]))
+        if ref is not None and "bbox_w" in row:
+            left, upper, width, height = (int(row[f"bbox_{side}"]) for side in "xywh")
+            ref = ref.crop(left, upper, left + width, upper + height)
+        meta = {key: row[key] for key in ("relation_name", "attributes") if key in row}
+        return str(number), [ref], texts, [(0, 0)], meta
+
     rows = _json(path, list, "It must be a list of images with captions.")
-    return question_dataset(spec, path, enumerate(rows), _aro_question)
+    return question_dataset(spec, path, enumerate(rows), parse, finder)
 
 
 def open_imagecode(spec: DatasetSpec) -> RowDataset[Sample]:
@@ -84,33 +108,40 @@ def open_imagecode(spec: DatasetSpec) -> RowDataset[Sample]:
     path = root if root.is_file() else root / f"{spec.split}_data.json"
     if path.name != f"{spec.split}_data.json":
         check_only_split(spec, "The file of a split is SPLIT_data.json.")
+    finder = ImageFinder(path.parent, IMAGES)
+
+    def parse(_: int, row: tuple[str, str, Any]) -> ParsedQuestion:
+        name, target, text = row
+        refs = [finder.find(f"{name}/img{i}.jpg") for i in range(10)]
+        return f"{name}/{target}", refs, [text_of(text)], [(int(target), 0)], {"video": "open-images" not in name}
+
     advice = "It must map names of image sets to texts by image number."
     rows = [
-        {"id": f"{name}/{target}", "set": name, "target": target, "text": text}
+        (name, target, text)
         for name, texts in _json(path, dict, advice).items()
         for target, text in _checked(texts, dict, path, advice).items()
     ]
-    return question_dataset(spec, path, enumerate(rows), _imagecode_question)
+    return question_dataset(spec, path, enumerate(rows), parse, finder)
 
 
 ParsedQuestion = tuple[str, list[ImageRef | None], list[str], list[tuple[int, int]], Row]
+"""Name, images, texts, correct pairs of both, and metadata."""
 
 
 def question_dataset(
     spec: DatasetSpec,
     path: Path,
     rows: Iterable[tuple[int, Any]],
-    parse: Callable[[int, Row, ImageFinder], ParsedQuestion],
-    finder: ImageFinder | None = None,
+    parse: Callable[[int, Any], ParsedQuestion],
+    finder: ImageFinder,
 ) -> RowDataset[Sample]:
     """Convert rows to samples, collecting all problems."""
-    finder = finder or ImageFinder(path.parent, IMAGES)
     problems = Problems(path)
     samples: list[Sample] = []
     names: set[str] = set()
     for number, row in rows:
         try:
-            name, refs, texts, right, meta = parse(number, row, finder)
+            name, refs, texts, right, meta = parse(number, row)
             if name in names:  # both would be read as one question
                 raise DataError("the id {name!r} occurs twice", name=name)
             names.add(name)
@@ -126,38 +157,10 @@ def question_dataset(
     return in_memory(describe(spec, "selection", path), samples)
 
 
-def _own_question(number: int, row: Row, finder: ImageFinder) -> ParsedQuestion:
-    images, texts = _texts(row["images"]), _texts(row["texts"])
-    pairs = row.get("right", [[i, i] for i in range(min(len(images), len(texts)))])
-    right = [(int(ref), int(text)) for ref, text in pairs]
-    meta = {key: value for key, value in row.items() if key not in _OWN_KEYS}
-    return str(row.get("id", number)), [finder.find(image) for image in images], texts, right, meta
-
-
 def _texts(value: Any) -> list[str]:
     if not isinstance(value, list):  # each letter of a text would be a candidate
         raise TypeError(f"{value!r} is not a list")
     return [text_of(text) for text in value]
-
-
-def _aro_question(number: int, row: Row, finder: ImageFinder) -> ParsedQuestion:
-    if "caption_options" in row:
-        texts = _texts(row["caption_options"])
-    else:
-        false = row["false_caption"]
-        texts = [text_of(row["true_caption"]), *([false] if isinstance(false, str) else _texts(false))]
-    ref = finder.find(str(row.get("image_path") or row["image"]))
-    if ref is not None and "bbox_w" in row:
-        left, upper, width, height = (int(row[f"bbox_{side}"]) for side in "xywh")
-        ref = ref.crop(left, upper, left + width, upper + height)
-    meta = {key: row[key] for key in ("relation_name", "attributes") if key in row}
-    return str(number), [ref], texts, [(0, 0)], meta
-
-
-def _imagecode_question(number: int, row: Row, finder: ImageFinder) -> ParsedQuestion:  # noqa: ARG001 - one signature
-    refs = [finder.find(f"{row['set']}/img{i}.jpg") for i in range(10)]
-    meta = {"video": "open-images" not in row["set"]}
-    return str(row["id"]), refs, [text_of(row["text"])], [(int(row["target"]), 0)], meta
 
 
 def _json_file(spec: DatasetSpec) -> Path:
@@ -233,31 +236,30 @@ def open_winoground(spec: DatasetSpec) -> RowDataset[Sample]:
     if archive and not any((root / name).is_dir() for name in WINOGROUND_IMAGES):
         root = unpack(archive)
     finder = ImageFinder(root, [*(f"{name}/{{image}}" for name in WINOGROUND_IMAGES), "{image}"])
-    return question_dataset(spec, path, json_lines(path), _winoground_question, finder)
 
+    def parse(_: int, row: Row) -> ParsedQuestion:
+        names = [row["image_0"], row["image_1"]]
+        refs = [finder.find(name if "." in name else f"{name}.png") for name in names]
+        texts = [text_of(row[key]) for key in ("caption_0", "caption_1")]
+        tags = {key: row[key] for key in TAGS if key in row}
+        return str(row["id"]), refs, texts, [(0, 0), (1, 1)], tags
 
-def _winoground_question(number: int, row: Row, finder: ImageFinder) -> ParsedQuestion:  # noqa: ARG001 - one signature
-    names = [row["image_0"], row["image_1"]]
-    refs = [finder.find(name if "." in name else f"{name}.png") for name in names]
-    texts = [text_of(row[key]) for key in ("caption_0", "caption_1")]
-    tags = {key: row[key] for key in TAGS if key in row}
-    return str(row["id"]), refs, texts, [(0, 0), (1, 1)], tags
+    return question_dataset(spec, path, json_lines(path), parse, finder)
 
 
 def open_winogavil(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read a cue and its candidate images, several of which match it."""
     path, finder = _named(spec)
-    rows = enumerate(row for _, row in read_csv(path)[1])
-    return question_dataset(spec, path, rows, _winogavil_question, finder)
 
+    def parse(number: int, row: Row) -> ParsedQuestion:
+        names = [str(name) for name in parse_json(row["candidates"])]
+        right = {str(name) for name in parse_json(row["associations"])}
+        if not right <= set(names):
+            raise DataError("an association is not a candidate")
+        refs = [finder.find(f"{name}.jpg") for name in names]
+        pairs = [(i, 0) for i, name in enumerate(names) if name in right]
+        cue = text_of(row["cue"]).lower()
+        prompt = f"{'An' if cue[:1] in _VOWELS else 'A'} {cue}"  # as in DataComp
+        return str(number), refs, [prompt], pairs, {"candidates": len(names)}
 
-def _winogavil_question(number: int, row: Row, finder: ImageFinder) -> ParsedQuestion:
-    names = [str(name) for name in parse_json(row["candidates"])]
-    right = {str(name) for name in parse_json(row["associations"])}
-    if not right <= set(names):
-        raise DataError("an association is not a candidate")
-    refs = [finder.find(f"{name}.jpg") for name in names]
-    pairs = [(i, 0) for i, name in enumerate(names) if name in right]
-    cue = text_of(row["cue"]).lower()
-    prompt = f"{'An' if cue[:1] in _VOWELS else 'A'} {cue}"  # as in DataComp
-    return str(number), refs, [prompt], pairs, {"candidates": len(names)}
+    return question_dataset(spec, path, enumerate(row for _, row in read_csv(path)[1]), parse, finder)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from eyechart.datasets.row_dataset import located
 from eyechart.errors import DataError
 from eyechart.io.digests import DigestedStream, State, digest_bytes, file_state, is_settled
 from eyechart.io.files import cache_root, check_name, shown, write_cached
@@ -94,7 +95,9 @@ def iter_tar(path: Path, make: MakeSample, *, outline: bool = False) -> Iterator
     for member, data in ((member, None) for member in known) if known is not None else _stream(path, outline=outline):
         source = f"{shown(path)}:{member.key}.{member.extension}"
         image = ImageRef(source, data=data, part=(path, member.start, member.size), known=member.digest or None)
-        yield make(f"{path.stem}/{member.key}", image, dict(member.fields))
+        with located(source):
+            sample = make(f"{path.stem}/{member.key}", image, dict(member.fields))
+        yield sample
 
 
 def _stream(path: Path, *, outline: bool) -> Iterator[tuple[Member, bytes | None]]:

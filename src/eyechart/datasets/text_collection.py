@@ -147,13 +147,16 @@ def _relevance_of(path: Path, known: set[str], encoding: str | None) -> dict[str
     relevance: dict[str, dict[str, float]] = {}
     tabbed = path.suffix == ".tsv"
     for number, row in _table_rows(path, encoding) if tabbed else json_objects(path, problems, encoding):
-        reason = _bad_relevance(row, known)
-        if not reason:
-            query, document, score = str(row["query-id"]), str(row["corpus-id"]), float(row["score"])
-            if relevance.setdefault(query, {}).setdefault(document, score) != score:
-                reason = f"the document {document!r} has a different score for the query {query!r} above"
-        if reason:
-            problems.add(number, reason)
+        if any(row.get(column) in (None, "") for column in COLUMNS):
+            problems.add(number, f"needs {', '.join(COLUMNS)}")
+            continue
+        query, document, score = str(row["query-id"]), str(row["corpus-id"]), _finite(row["score"])
+        if query not in known:
+            problems.add(number, f"there is no query {row['query-id']!r}")
+        elif score is None:
+            problems.add(number, f"the score {row['score']!r} is not a number")
+        elif relevance.setdefault(query, {}).setdefault(document, score) != score:
+            problems.add(number, f"the document {document!r} has a different score for the query {query!r} above")
     problems.raise_if_any()
     return relevance
 
@@ -182,9 +185,9 @@ def documents_in(folder: Path) -> int:
         return 0
 
 
-def collection_files(folder: Path, split: str = "test") -> tuple[Path, ...]:
+def collection_files(folder: Path) -> tuple[Path, ...]:
     """Return the files that `write_collection` writes."""
-    return (folder / CORPUS, folder / QUERIES, folder / QRELS, folder / "qrels" / f"{split}.tsv")
+    return (folder / CORPUS, folder / QUERIES, folder / QRELS, folder / "qrels" / f"{ONLY_SPLIT}.tsv")
 
 
 def _items(path: Path, encoding: str | None, *, images: bool) -> tuple[Document, ...]:
@@ -243,16 +246,12 @@ def _table_rows(path: Path, encoding: str | None) -> Iterator[tuple[int, Row]]:
             yield number, dict(zip(COLUMNS, cells, strict=True)) if len(cells) == len(COLUMNS) else {}
 
 
-def _bad_relevance(row: Row, queries: set[str]) -> str:
-    if any(row.get(column) in (None, "") for column in COLUMNS):
-        return f"needs {', '.join(COLUMNS)}"
-    if str(row["query-id"]) not in queries:
-        return f"there is no query {row['query-id']!r}"
+def _finite(value: Any) -> float | None:
     try:
-        score = float(row["score"])
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
-        return f"the score {row['score']!r} is not a number"
-    return "" if math.isfinite(score) else "the score is not a number"
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _number(value: str | float) -> str | int | float:

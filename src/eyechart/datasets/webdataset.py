@@ -25,72 +25,61 @@ from eyechart.types import DatasetInfo, DatasetSpec, Kind, Notice, Sample, diges
 
 
 def _with_label(name: str, image: ImageRef, fields: Fields) -> Sample:
-    return Sample(name, image, label=_label(image, fields))
+    return Sample(name, image, label=_label(fields))
 
 
-def _label(image: ImageRef, fields: Fields) -> int:
+def _label(fields: Fields) -> int:
     if "cls" not in fields:
-        raise DataError(
-            "{source}: the sample has no .cls member.", advice="It must contain the label.", source=image.source
-        )
+        raise DataError("the sample has no .cls member.", advice="It must contain the label.")
     try:
         return int(fields["cls"].decode("ascii").strip())
     except ValueError as error:
-        raise DataError(
-            "{source}: the label {cls!r} is not a number.", source=image.source, cls=fields["cls"][:20]
-        ) from error
+        raise DataError("the label {value!r} is not a number.", value=fields["cls"][:20]) from error
 
 
 def _with_columns(
     name: str, image: ImageRef, fields: Fields, *, columns: tuple[str, ...], objective: str | None
 ) -> Sample:
-    values = _vector(image, fields, "It must contain the metadata.")
+    values = _vector(fields, "It must contain the metadata.")
     if len(values) != len(columns):
-        raise DataError(
-            "{source}: .npy has {n} values for {m} columns.", source=image.source, n=len(values), m=len(columns)
-        )
+        raise DataError(".npy has {n} values for {m} columns.", n=len(values), m=len(columns))
     meta: Mapping[str, Any] = {column: value.item() for column, value in zip(columns, values, strict=True)}
     if not objective:
-        return Sample(name, image, label=_label(image, fields), meta=meta)
+        return Sample(name, image, label=_label(fields), meta=meta)
+    value = str(meta[objective])[:20]
     try:
         label = int(meta[objective])
     except (TypeError, ValueError, OverflowError) as error:  # includes NaN and infinity
-        raise DataError(
-            "{source}: the label {value} is not a number.", source=image.source, value=str(meta[objective])[:20]
-        ) from error
+        raise DataError("the label {value!r} is not a number.", value=value) from error
     if label != meta[objective]:
-        value = str(meta[objective])[:20]
-        raise DataError("{source}: the label {value} is not an integer.", source=image.source, value=value)
+        raise DataError("the label {value} is not an integer.", value=value)
     return Sample(name, image, label=label, meta=meta)
 
 
 def _with_labels(name: str, image: ImageRef, fields: Fields, *, n_classes: int) -> Sample:
-    vector = _vector(image, fields, "It must contain the labels.")
+    vector = _vector(fields, "It must contain the labels.")
     if len(vector) != n_classes:
         raise DataError(
-            "{source}: the .npy member has {n} values for {n_classes} classes.",
+            "the .npy member has {n} values for {n_classes} classes.",
             advice="The class list does not match the labels: check classnames.txt.",
-            source=image.source,
             n=len(vector),
             n_classes=n_classes,
         )
     if not np.isin(vector, (0, 1)).all():
-        raise DataError("{source}: the .npy member must be a vector of zeros and ones.", source=image.source)
+        raise DataError("the .npy member must be a vector of zeros and ones.")
     return Sample(name, image, labels=tuple(int(i) for i in np.flatnonzero(vector)))
 
 
-def _vector(image: ImageRef, fields: Fields, advice: str) -> np.ndarray:
+def _vector(fields: Fields, advice: str) -> np.ndarray:
     if "npy" not in fields:
-        raise DataError("{source}: the sample has no .npy member.", advice=advice, source=image.source)
+        raise DataError("the sample has no .npy member.", advice=advice)
     try:
         vector = np.load(io.BytesIO(fields["npy"]), allow_pickle=False)
     except (ValueError, EOFError, OSError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         # numpy parses the header as Python text, and it may claim any size.
-        raise DataError(
-            "{source}: cannot read the .npy member ({reason}).", source=image.source, reason=error
-        ) from error
+        raise DataError("cannot read the .npy member ({reason}).", reason=error) from error
     if not isinstance(vector, np.ndarray) or vector.ndim != 1:
-        raise DataError("{source}: the .npy member must be a vector of zeros and ones.", source=image.source)
+        raise DataError("the .npy member must be a vector of zeros and ones.")
     return vector
 
 
@@ -104,26 +93,16 @@ def _with_captions(name: str, image: ImageRef, fields: Fields, *, language: str,
             if other
             else "It must contain the captions."
         )
-        raise DataError(
-            "{source}: the sample has no .{wanted} member.", advice=advice, source=image.source, wanted=wanted
-        )
-    if len(fields[member]) > MAX_LINE:
-        raise DataError(
-            "{source}: the captions have {n} bytes, more than the limit of {max_line}.",
-            source=image.source,
-            n=len(fields[member]),
-            max_line=MAX_LINE,
-        )
+        raise DataError("the sample has no .{wanted} member.", advice=advice, wanted=wanted)
+    size = len(fields[member])
+    if size > MAX_LINE:
+        raise DataError("the captions have {n} bytes, more than the limit of {max_line}.", n=size, max_line=MAX_LINE)
     try:
         text = fields[member].decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(
-            "{source}: the captions are not UTF-8 ({reason}).", source=image.source, reason=error.reason
-        ) from error
+        raise DataError("the captions are not UTF-8 ({reason}).", reason=error.reason) from error
     if "\0" in text:
-        raise DataError(
-            "{source}: the captions contain zero bytes.", advice="The archive is damaged.", source=image.source
-        )
+        raise DataError("the captions contain zero bytes.", advice="The archive is damaged.")
     return Sample(name, image, texts=tuple(split_lines(text)))
 
 

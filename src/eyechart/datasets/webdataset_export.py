@@ -9,12 +9,11 @@ import shutil
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from eyechart.io.safe_parse import read_text
 from eyechart.languages import is_main
 from eyechart.manifest import iter_samples
 from eyechart.messages import UserMessage
-from eyechart.types import Dataset, DatasetInfo, Fetchable, Kind, Sample
+from eyechart.types import Dataset, DatasetInfo, Fetchable, Sample
 
 ORIGINAL = "original"
 FORMATS: dict[str, dict[str, Any]] = {
@@ -87,37 +86,23 @@ def check_format(image_format: str | None) -> None:
 class ShardWriter:
     """Writes samples to ``0.tar``, ``1.tar`` and so on; a shard ends when it has enough samples or bytes."""
 
-    def __init__(self, folder: Path, max_count: int, max_size: int) -> None:
-        self.folder, self.max_count, self.max_size = folder, max_count, max_size
+    def __init__(self, folder: Path, info: DatasetInfo, max_count: int, max_size: int) -> None:
+        self.folder, self.info, self.max_count, self.max_size = folder, info, max_count, max_size
         self.samples = self.shards = 0
         self._count = self._size = 0
         self._archive: tarfile.TarFile | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Complete the last shard."""
         if self._archive is not None:
             self._archive.close()
 
-    def write(
-        self,
-        sample: Sample,
-        extension: str,
-        data: bytes,
-        texts: Mapping[str, Sequence[str]],
-        *,
-        kind: Kind,
-        n_classes: int,
-    ) -> None:
+    def write(self, sample: Sample, extension: str, data: bytes, texts: Mapping[str, Sequence[str]]) -> None:
         """Write one sample, with members in alphabetical order as the webdataset library does."""
-        fields = {extension: data, **_target(sample, texts, kind, n_classes)}
+        fields = {extension: data, **_target(sample, texts, self.info)}
         if self._archive is None or self._count >= self.max_count or self._size >= self.max_size:
-            if self._archive is not None:
-                self._archive.close()
-            self._archive = tarfile.open(self.folder / f"{self.shards}.tar", "w")  # noqa: SIM115 - closed by __exit__
+            self.close()
+            self._archive = tarfile.open(self.folder / f"{self.shards}.tar", "w")  # noqa: SIM115 - see `close`
             self.shards += 1
             self._count = self._size = 0
         for name in sorted(fields):
@@ -129,13 +114,13 @@ class ShardWriter:
         self.samples += 1
 
 
-def _target(sample: Sample, texts: Mapping[str, Sequence[str]], kind: Kind, n_classes: int) -> dict[str, bytes]:
-    if kind == "classification":
+def _target(sample: Sample, texts: Mapping[str, Sequence[str]], info: DatasetInfo) -> dict[str, bytes]:
+    if info.kind == "classification":
         if sample.label is None:
             raise DataError("Sample {id} has no label.", id=sample.id)
         return {"cls": str(sample.label).encode()}
-    if kind == "multilabel":
-        vector = np.zeros(n_classes, np.float32)
+    if info.kind == "multilabel":
+        vector = np.zeros(len(info.classnames), np.float32)
         vector[list(sample.labels)] = 1
         stream = io.BytesIO()
         np.save(stream, vector)
@@ -167,8 +152,6 @@ MAX_COUNT = 10_000
 MAX_SIZE = 1_000_000_000
 TYPES = {"classification": "", "multilabel": "multilabel", "retrieval": "retrieval"}
 """Content of dataset_type.txt by kind; without the file, the dataset is for classification."""
-Item = tuple[Sample, Mapping[str, Sequence[str]]]
-"""A sample, and its captions by member name: txt, de.txt, ..."""
 WORKERS = 4
 BATCH = 256
 
@@ -231,13 +214,13 @@ def export_webdataset(
             dataset.fetch(shown)
     _write_lists(output, [dataset.info for dataset in datasets])
     with _new_folder(target) as folder, shown.step(UserMessage("exporting {name}", name=info.name), None) as bar:
-        writer = ShardWriter(folder, max_count, max_size)
-        with writer, ThreadPoolExecutor(WORKERS) as pool:
+        writer = ShardWriter(folder, info, max_count, max_size)
+        with closing(writer), ThreadPoolExecutor(WORKERS) as pool:
             items = _translated(datasets, limit)
             while batch := list(islice(items, BATCH)):
                 images = pool.map(lambda pair: recode(pair[0].image, image_format), batch)
                 for (sample, texts), (extension, data) in zip(batch, images, strict=True):
-                    writer.write(sample, extension, data, texts, kind=info.kind, n_classes=len(info.classnames))
+                    writer.write(sample, extension, data, texts)
                     bar.advance()
         if not writer.samples:
             raise DataError("{name} has no samples in split {split!r}.", name=info.name, split=info.split)
@@ -245,21 +228,21 @@ def export_webdataset(
     return ExportSummary(target, writer.samples, writer.shards)
 
 
-def _translated(datasets: Sequence[Dataset], limit: int | None) -> Iterator[Item]:
-    """Yield the samples of the first dataset with their captions in every language."""
-    others = []
-    for dataset in datasets[1:]:
-        if dataset.info.kind == "retrieval":
-            texts = {sample.id: sample.texts for sample in iter_samples(dataset, limit)}
-            others.append((f"{dataset.info.language}.txt", texts))
+def _translated(datasets: Sequence[Dataset], limit: int | None) -> Iterator[tuple[Sample, dict[str, Sequence[str]]]]:
+    """Yield the samples of the first dataset with their captions by member name: txt, de.txt, ..."""
+    others = {
+        f"{dataset.info.language}.txt": {sample.id: sample.texts for sample in iter_samples(dataset, limit)}
+        for dataset in datasets[1:]
+        if dataset.info.kind == "retrieval"
+    }
     own = "txt" if is_main(datasets[0].info.language) else f"{datasets[0].info.language}.txt"
     for sample in iter_samples(datasets[0], limit):
-        missing = [member for member, texts in others if sample.id not in texts]
+        missing = [member for member, texts in others.items() if sample.id not in texts]
         if missing:
             raise DataError(
                 "{name}: sample {id} has no {first}.", name=datasets[0].info.name, id=sample.id, first=missing[0]
             )
-        yield sample, {own: sample.texts, **{member: texts[sample.id] for member, texts in others}}
+        yield sample, {own: sample.texts, **{member: texts[sample.id] for member, texts in others.items()}}
 
 
 def _write_lists(output: Path, infos: Sequence[DatasetInfo]) -> None:

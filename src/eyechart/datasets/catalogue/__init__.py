@@ -46,9 +46,6 @@ from eyechart.types import Kind
 __all__ = ["Catalogue", "CatalogueEntry", "Manual", "Source", "load_catalogue", "user_files"]
 
 
-# Catalogue entries and their validation.
-
-
 FLORES = "flores"
 
 
@@ -208,9 +205,6 @@ def _wrong_types(values: Mapping[str, Any], types: Mapping[str, str]) -> Iterato
         fits, wanted = _TYPES.get(types.get(key, ""), (lambda _: True, ""))
         if not fits(value):
             yield f"{key}: must be {wanted}"
-
-
-# Loads the built-in and user catalogue files, and looks names up.
 
 
 COLLECTIONS = "collections.toml"

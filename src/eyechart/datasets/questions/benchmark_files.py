@@ -48,12 +48,13 @@ def inside(folder: Path, name: str, what: str) -> Path:
     Raises:
         DataError: If it would be elsewhere: untrusted data must not read or write arbitrary paths.
     """
-    if "\0" in name or not name.strip() or len(name) > LONGEST or max(map(len, name.split("/"))) > LONGEST_PART:
-        raise DataError("{what}: {name!r} is not a valid file name.", what=what, name=name[:80])
+    short = name.strip() and len(name) <= LONGEST and max(map(len, name.split("/"))) <= LONGEST_PART
     try:
-        path = (folder / name).resolve()
-    except (OSError, RuntimeError) as error:  # a path that is too long, or a loop of links
-        raise DataError("{what}: {name!r} is not a valid file name.", what=what, name=name[:80]) from error
+        path = (folder / name).resolve() if short and "\0" not in name else None
+    except (OSError, RuntimeError):  # a path that is too long, or a loop of links
+        path = None
+    if path is None:
+        raise DataError("{what}: {name!r} is not a valid file name.", what=what, name=name[:80])
     if not path.is_relative_to(_resolved(folder.absolute())):
         raise DataError(
             "{what}: the path {name!r} is outside the folder {folder}.",

@@ -193,7 +193,17 @@ def _catalogue() -> tuple[dict[str, QuestionBenchmark], dict[str, str]]:
         for group in table.get("refused", ()):
             refused |= dict.fromkeys(group["names"], group["reason"])
         for family in table.get("family", ()):
-            _add_family(known, **(table.get("defaults", {}) | family))
+            values = table.get("defaults", {}) | family
+            dataset_class, datasets = values.pop("class"), values.pop("datasets")
+            url, asking = values.pop("url", OPENCOMPASS), values.pop("asking", None)
+            form = CLASS_FORMS.get(dataset_class, _NO_FORM)
+            shared = {"kind": form.kind, "prompt": form.prompt, **values}
+            template = PromptTemplate(**asking) if asking else form.asking
+            for name, entry in datasets.items():
+                md5, file = entry if isinstance(entry, list) else (entry, f"{url}/{name}.tsv")
+                known[name] = QuestionBenchmark(
+                    name, dataset_class, url=file, md5=md5.lower(), asking=template, **shared
+                )
     for name, parts in joined.items():
         if not known.keys() >= set(parts):
             refused[name] = "its parts are not supported"
@@ -209,19 +219,3 @@ def _catalogue() -> tuple[dict[str, QuestionBenchmark], dict[str, str]]:
             parts=tuple(parts),
         )
     return known, refused
-
-
-def _add_family(
-    known: dict[str, QuestionBenchmark],
-    datasets: Mapping[str, Any],
-    url: str = OPENCOMPASS,
-    asking: Mapping[str, Any] | None = None,
-    **family: Any,
-) -> None:
-    dataset_class = family.pop("class")
-    form = CLASS_FORMS.get(dataset_class, _NO_FORM)
-    shared = {"kind": form.kind, "prompt": form.prompt, **family}
-    template = PromptTemplate(**asking) if asking else form.asking
-    for name, entry in datasets.items():
-        md5, file = entry if isinstance(entry, list) else (entry, f"{url}/{name}.tsv")
-        known[name] = QuestionBenchmark(name, dataset_class, url=file, md5=md5.lower(), asking=template, **shared)

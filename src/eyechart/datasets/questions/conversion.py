@@ -291,7 +291,15 @@ class _RowConverter:
             if self.image_column == "image":
                 cells.append(base64.b64encode(data).decode("ascii"))
             elif isinstance(found, Path):
-                cells.append(self._relative(found))
+                name = os.path.relpath(found.resolve(), self.job.output.parent.resolve())
+                if name.startswith(".."):
+                    raise UsageError(
+                        "The image {path} is outside the folder of {output}.",
+                        advice="Write the table to the folder of the images, or embed them: --keep_images base64",
+                        path=found,
+                        output=self.job.output,
+                    )
+                cells.append(name)
             else:
                 folder = f"{self.job.output.stem}_images"
                 name = f"{index}_{number}.{(image.format or 'PNG').lower()}"
@@ -300,17 +308,6 @@ class _RowConverter:
                 write_atomic(path, data)
                 cells.append(f"{folder}/{path.name}")
         return cells[0] if len(cells) == 1 else repr(cells)
-
-    def _relative(self, path: Path) -> str:
-        name = os.path.relpath(path.resolve(), self.job.output.parent.resolve())
-        if name.startswith(".."):
-            raise UsageError(
-                "The image {path} is outside the folder of {output}.",
-                advice="Write the table to the folder of the images, or embed them: --keep_images base64",
-                path=path,
-                output=self.job.output,
-            )
-        return name
 
 
 def _cell(value: Any) -> str | None:

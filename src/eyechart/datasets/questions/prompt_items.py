@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from eyechart.datasets.questions.benchmark_files import fetch, lmu_data_root, write_image
+from eyechart.datasets.row_dataset import located
 from eyechart.errors import DataError, UsageError
 from eyechart.io.images import ImageRef
 from eyechart.io.safe_parse import MAX_TEXT, is_file
@@ -55,51 +56,43 @@ def to_messages(prompt: Any, where: str) -> tuple[Message, ...]:
         DataError: If it has another form.
     """
     if isinstance(prompt, str):
-        return (Message("user", _parts(prompt, where)),)
-    if not isinstance(prompt, Sequence) or not prompt or not all(isinstance(item, Mapping) for item in prompt):
-        raise DataError(
-            "{where}: a prompt must be a text or a list of items with type and value, not {prompt!r:.200}.",
-            where=where,
-            prompt=prompt,
-        )
-    if "role" in prompt[0] and "content" in prompt[0]:
-        return tuple(Message(turn["role"], _parts(turn["content"], where)) for turn in prompt)
-
-    def role(item: Mapping[str, Any]) -> MessageRole:
-        return "system" if item.get("role") == "system" else "user"
-
-    return tuple(Message(said_by, _parts(items, where)) for said_by, items in groupby(prompt, role))
+        prompt = [{"type": "text", "value": prompt}]
+    with located(where):
+        if not isinstance(prompt, Sequence) or not prompt or not all(isinstance(item, Mapping) for item in prompt):
+            raise DataError(
+                "a prompt must be a text or a list of items with type and value, not {prompt!r:.200}.", prompt=prompt
+            )
+        if "role" in prompt[0] and "content" in prompt[0]:
+            return tuple(Message(turn["role"], _parts(turn["content"])) for turn in prompt)
+        return tuple(Message(role, _parts(items)) for role, items in groupby(prompt, _role))
 
 
-def _parts(content: str | Iterable[Mapping[str, Any]], where: str) -> tuple[Part, ...]:
-    items = [{"type": "text", "value": content}] if isinstance(content, str) else content
-    return tuple(_part(item, where) for item in items)
+def _role(item: Mapping[str, Any]) -> MessageRole:
+    return "system" if item.get("role") == "system" else "user"
 
 
-def _part(item: Mapping[str, Any], where: str) -> Part:
+def _parts(content: str | Iterable[Mapping[str, Any]]) -> tuple[Part, ...]:
+    return tuple(map(_part, [{"type": "text", "value": content}] if isinstance(content, str) else content))
+
+
+def _part(item: Mapping[str, Any]) -> Part:
     kind, value = item.get("type"), str(item.get("value", ""))
     if kind == "text":
         if len(value) > MAX_TEXT:
-            raise DataError(
-                "{where} has a text of {n} characters, more than the limit of {most}.",
-                where=where,
-                n=len(value),
-                most=MAX_TEXT,
-            )
+            raise DataError("a text of {n} characters exceeds the limit of {most}.", n=len(value), most=MAX_TEXT)
         return value
     if kind != "image":
-        raise UsageError("{where}: prompts support text and images, not {kind!r}.", where=where, kind=kind)
+        raise UsageError("prompts support text and images, not {kind!r}.", kind=kind)
     if value.startswith(("http://", "https://", "data:")):
         found, value = parse_file(value)
         if found != "image":
             raise DataError(
-                "{where}: the image {value!r} is a URL, and URLs in data are not fetched.",
+                "the image {value!r} is a URL, and URLs in data are not fetched.",
                 advice="Embed the image in the table, put it next to the table, or set {urls}=1 if you trust the data.",
-                where=where,
                 value=value[:200],
                 urls=URLS,
             )
     if not Path(value).is_absolute():
         # A relative path that the dataset could not find must not be resolved against the working directory.
-        raise DataError("{where}: image {value!r} not found in the benchmark's image folder.", where=where, value=value)
+        raise DataError("image {value!r} not found in the benchmark's image folder.", value=value)
     return ImageRef.from_path(Path(value))

@@ -41,17 +41,13 @@ class PromptTemplate:
     cases: Mapping[str, str] = field(default_factory=dict)
     """... from these; other values use ``text``, or are an error if it is empty."""
 
-    def items(self, row: Row, images: Sequence[Item], where: str) -> list[Any]:
-        """Build the prompt items of a row; ``where`` identifies the row in errors."""
+    def items(self, row: Row, images: Sequence[Item]) -> list[Any]:
+        """Build the prompt items of a row."""
         kind = as_text(row.get(self.by)) if self.by else ""
         text = self.cases.get(kind, self.text)
         if self.by and not text:
             raise DataError(
-                "{where}: unknown {by} {kind!r}; expected {cases}.",
-                where=where,
-                by=self.by,
-                kind=kind,
-                cases=" or ".join(self.cases),
+                "unknown {by} {kind!r}; expected {cases}.", by=self.by, kind=kind, cases=" or ".join(self.cases)
             )
 
         def cell(name: str) -> str:
@@ -67,7 +63,7 @@ class PromptTemplate:
             whole = all(cell(name) for name in _FIELD.findall(match["part"]))
             return _fill(match["part"] if whole else match["other"] or "", cell)
 
-        return PLACES[self.images](_PLACE.sub(filled, text), images, where)
+        return PLACES[self.images](_PLACE.sub(filled, text), images)
 
 
 def _fill(text: str, cell: Callable[[str], str | None]) -> str:
@@ -87,40 +83,37 @@ def text_item(value: str) -> Item:
     return {"type": "text", "value": value}
 
 
-def first(text: str, images: Sequence[Item], _where: str) -> list[Any]:
+def first(text: str, images: Sequence[Item]) -> list[Any]:
     """Put the images before the text."""
     return [*images, text_item(text)]
 
 
-def numbered(text: str, images: Sequence[Item], where: str) -> list[Any]:
+def numbered(text: str, images: Sequence[Item]) -> list[Any]:
     """Replace numbered marks (``<image 1>``) by the images they refer to."""
     start, *rest = re.split(r"<image (\d)>", text)
     if not rest:
-        return first(text, images, where)
+        return first(text, images)
     message = [text_item(start)]
     for number, after in zip(rest[::2], rest[1::2], strict=True):
-        message += [_image_at(int(number) - 1, images, f"<image {number}>", where), text_item(after)]
+        message += [_image_at(int(number) - 1, images, f"<image {number}>"), text_item(after)]
     return message
 
 
-def _image_at(place: int, images: Sequence[Item], mark: str, where: str) -> Item:
+def _image_at(place: int, images: Sequence[Item], mark: str) -> Item:
     """Return the image that a mark refers to."""
     if not 0 <= place < len(images):
-        raise DataError(
-            "{where}: the text refers to {mark}, but there are {n} images.", where=where, mark=mark, n=len(images)
-        )
+        raise DataError("the text refers to {mark}, but there are {n} images.", mark=mark, n=len(images))
     return images[place]
 
 
-def in_place(text: str, images: Sequence[Item], where: str, mark: str = MARK) -> list[Any]:
+def in_place(text: str, images: Sequence[Item], mark: str = MARK) -> list[Any]:
     """Replace each mark by the next image; the counts must match. Without marks, images come first."""
     start, *rest = text.split(mark)
     if not rest:
-        return first(text, images, where)
+        return first(text, images)
     if len(rest) != len(images):
         raise DataError(
-            "{where}: the text contains {mark} {n} times, but there are {n_images} images.",
-            where=where,
+            "the text contains {mark} {n} times, but there are {n_images} images.",
             n=len(rest),
             mark=mark,
             n_images=len(images),
@@ -131,28 +124,28 @@ def in_place(text: str, images: Sequence[Item], where: str, mark: str = MARK) ->
     return message
 
 
-def woven(text: str, images: Sequence[Item], where: str) -> list[Any]:
+def woven(text: str, images: Sequence[Item]) -> list[Any]:
     """Replace marks by images and append the remaining ones; texts are stripped and empty texts dropped."""
     marks = text.count(MARK)
-    shown = in_place(text, images[:marks] if marks else images, where)
+    shown = in_place(text, images[:marks] if marks else images)
     stripped = [text_item(item["value"].strip()) if item["type"] == "text" else item for item in shown]
     return [*(item for item in stripped if item["value"]), *(images[marks:] if marks else ())]
 
 
-def shown(text: str, images: Sequence[Item], where: str) -> list[Any]:
+def shown(text: str, images: Sequence[Item]) -> list[Any]:
     """Replace doubled marks by a mark in the text followed by the image; empty texts are dropped."""
-    parts = in_place(text.replace(MARK * 2, f"\0{MARK}"), images, where)
+    parts = in_place(text.replace(MARK * 2, f"\0{MARK}"), images)
     kept = [text_item(item["value"].replace("\0", MARK)) if item["type"] == "text" else item for item in parts]
     return [item for item in kept if item["value"]]
 
 
-def here(text: str, images: Sequence[Item], where: str) -> list[Any]:
+def here(text: str, images: Sequence[Item]) -> list[Any]:
     """Replace ``<ImageHere>`` by images and omit the remaining ones; empty texts are dropped."""
-    shown = in_place(text, images[: text.count("<ImageHere>")], where, "<ImageHere>")
+    shown = in_place(text, images[: text.count("<ImageHere>")], "<ImageHere>")
     return [item for item in shown if item["value"]]
 
 
-def pages(text: str, images: Sequence[Item], _where: str) -> list[Any]:
+def pages(text: str, images: Sequence[Item]) -> list[Any]:
     """Append each image, introduced by its number, to the text."""
     message: list[Any] = [text_item(text)]
     for i, image in enumerate(images, 1):
@@ -160,7 +153,7 @@ def pages(text: str, images: Sequence[Item], _where: str) -> list[Any]:
     return message
 
 
-def marked(text: str, images: Sequence[Item], _where: str) -> list[Any]:
+def marked(text: str, images: Sequence[Item]) -> list[Any]:
     """Replace marks by images while there are any and append the rest; without marks, images come first."""
     left = list(images)
     message: list[Any] = []
@@ -172,24 +165,24 @@ def marked(text: str, images: Sequence[Item], _where: str) -> list[Any]:
     return [*left, *message] if len(left) == len(images) else [*message, *left]
 
 
-def tagged(text: str, images: Sequence[Item], where: str) -> list[Any]:
+def tagged(text: str, images: Sequence[Item]) -> list[Any]:
     """Replace ``<IMAGE_0>`` and so on by the images; empty texts are dropped."""
     message = []
     for i, part in enumerate(re.split(r"<IMAGE_(\d+)>", text)):
         if i % 2:
-            message.append(_image_at(int(part), images, f"<IMAGE_{part}>", where))
+            message.append(_image_at(int(part), images, f"<IMAGE_{part}>"))
         elif part:
             message.append(text_item(part))
     return message
 
 
-def parted(text: str, images: Sequence[Item], _where: str) -> list[Any]:
+def parted(text: str, images: Sequence[Item]) -> list[Any]:
     """Split the text at ``<|>`` into separate items; the item ``<images>`` is replaced by the images."""
     parts = text.split("<|>")
     return [item for part in parts for item in (images if part == "<images>" else [text_item(part)])]
 
 
-PLACES: dict[str, Callable[[str, Sequence[Item], str], list[Any]]] = {
+PLACES: dict[str, Callable[[str, Sequence[Item]], list[Any]]] = {
     place.__name__: place for place in (first, numbered, in_place, woven, shown, tagged, parted, here, pages, marked)
 }
 """Image placements by name."""

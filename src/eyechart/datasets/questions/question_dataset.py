@@ -12,7 +12,7 @@ from eyechart.datasets.questions.prompt_items import Item, to_messages
 from eyechart.datasets.questions.prompt_templates import VIEWS, PromptTemplate, here, text_item
 from eyechart.datasets.questions.question_table import QuestionTable
 from eyechart.datasets.questions.row_table import Record, RowTable
-from eyechart.datasets.row_dataset import RowShard
+from eyechart.datasets.row_dataset import RowShard, located
 from eyechart.errors import DataError
 from eyechart.io.digests import file_digest
 from eyechart.metrics.cell_values import Row, as_text, text_list
@@ -45,24 +45,23 @@ def build_prompt(benchmark: QuestionBenchmark, row: Row, images: Sequence[Item],
     """Build the prompt of a row, as items or as turns; ``where`` identifies the row in errors."""
     if benchmark.parts:
         benchmark = known_benchmarks()[as_text(row[PART])]
-    if benchmark.prompt == DIALOGUE:
-        return turns(row, images, where)
-    asking = benchmark.asking or PROMPTS[benchmark.prompt]
-    if "view" in benchmark.parameters:
-        row = {**row, **VIEWS[benchmark.parameters["view"]](row)}
-    return asking.items(row, images, where)
+    with located(where):
+        if benchmark.prompt == DIALOGUE:
+            return turns(row, images)
+        asking = benchmark.asking or PROMPTS[benchmark.prompt]
+        if "view" in benchmark.parameters:
+            row = {**row, **VIEWS[benchmark.parameters["view"]](row)}
+        return asking.items(row, images)
 
 
-def turns(row: Row, images: Sequence[Item], where: str) -> list[Any]:
+def turns(row: Row, images: Sequence[Item]) -> list[Any]:
     """Return a dialogue: each question with its images (``<ImageHere>``), followed by its reference answer."""
     questions, answers = text_list(row.get("question")), text_list(row.get("answer"))
     if len(questions) != len(answers):
-        raise DataError(
-            "{where} has {n} questions and {n_answers} answers.", where=where, n=len(questions), n_answers=len(answers)
-        )
+        raise DataError("there are {n} questions and {m} answers.", n=len(questions), m=len(answers))
     made: list[Any] = []
     for question, answer in zip(questions, answers, strict=True):
-        made.append({"role": "user", "content": here(question, images, where)})
+        made.append({"role": "user", "content": here(question, images)})
         made.append({"role": "assistant", "content": [text_item(answer)]})
         images = images[question.count("<ImageHere>") :]
     return made

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from eyechart.datasets.questions.row_table import Cell, Record, RowTable, StoredCell
-from eyechart.datasets.row_dataset import json_objects, read_csv
+from eyechart.datasets.row_dataset import json_objects, read_csv, read_object
 from eyechart.errors import DataError, UsageError, import_extra, unknown_name
 from eyechart.io.files import atomic_file
-from eyechart.io.safe_parse import parse_json, read_json, read_text
+from eyechart.io.safe_parse import parse_json, read_text
 
 KEEP = 4096
 """Cells of at most this many bytes are kept in memory."""
@@ -233,11 +233,11 @@ def open_source(path: Path, split: str = "") -> RowSource:
 
 def _open_folder(path: Path, split: str) -> RowSource:
     if (path / "dataset_dict.json").is_file():
-        splits = _object(path / "dataset_dict.json").get("splits", [])
+        splits = read_object(path / "dataset_dict.json").get("splits", [])
         return _open_folder(path / _chosen(split, [str(name) for name in splits], path), "")
     if (path / "state.json").is_file():
-        files = [str(part["filename"]) for part in _object(path / "state.json").get("_data_files", [])]
-        features = _object(path / "dataset_info.json").get("features", {}) if files else {}
+        files = [str(part["filename"]) for part in read_object(path / "state.json").get("_data_files", [])]
+        features = read_object(path / "dataset_info.json").get("features", {}) if files else {}
         return _arrow_source(path, [path / Path(name).name for name in files], features or {})
     found = sorted([*path.glob("*.parquet"), *path.glob("data/*.parquet")])
     if found:
@@ -269,13 +269,6 @@ def _chosen(split: str, splits: Sequence[str], path: Path) -> str:
             splits=", ".join(splits),
         )
     return split or splits[0]
-
-
-def _object(path: Path) -> dict[str, Any]:
-    found = read_json(path)
-    if not isinstance(found, dict):
-        raise DataError("{path} is not a JSON object.", path=path)
-    return found
 
 
 def _read_json(path: Path) -> list[Row]:

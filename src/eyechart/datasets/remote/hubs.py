@@ -1,24 +1,96 @@
-"""Dataset repositories on the Hugging Face hub and on ModelScope, mirrored locally by their client libraries."""
+"""Mirrors of remote files in the cache, and dataset repositories of hubs, downloaded by their client libraries."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from eyechart.datasets.locations import beyond
+from eyechart.datasets.locations import Files, beyond
 from eyechart.datasets.remote.download import changed, no_dataset, no_network, not_allowed, not_cached, not_listed
-from eyechart.datasets.remote.mirror import MirroredFiles
-from eyechart.errors import import_extra
+from eyechart.datasets.tar_shards import check_whole
+from eyechart.errors import DataError, import_extra
 from eyechart.io.digests import file_digest
+from eyechart.io.files import NOTES, write_atomic
 from eyechart.io.progress import Bar, NoProgress, Progress
+from eyechart.io.safe_parse import DAMAGED
 from eyechart.messages import UserMessage
+
+
+@dataclass(frozen=True)
+class DownloadNote:
+    """What is known about a remote file; nothing by default."""
+
+    size: int | None = None
+    version: str = ""
+    """As stated by the server: an ETag, a date, or a digest."""
+    digest: str = ""
+    """Digest of the mirrored file at download; empty if it was not downloaded."""
+    missing: bool = False
+    """True if the server does not have the file."""
+
+
+UNKNOWN = DownloadNote()
+
+
+@dataclass(frozen=True)
+class MirroredFiles(Files):
+    """Remote files that are downloaded to a folder of the cache, with a note per file."""
+
+    offline: bool = False
+
+    def note(self, name: str) -> DownloadNote:
+        """Read the note of a file; `UNKNOWN` if there is none or it is damaged."""
+        try:
+            return DownloadNote(**json.loads(self._note_path(name).read_text(encoding="utf-8")))
+        except (FileNotFoundError, *DAMAGED):
+            return UNKNOWN
+
+    def write_note(self, name: str, note: DownloadNote) -> None:
+        """Write the note of a file, if it changes."""
+        if self.note(name) != note:
+            write_atomic(self._note_path(name), json.dumps(asdict(note)).encode())
+
+    def note_fetched(self, name: str, version: str) -> None:
+        """Record that the mirrored file is this version of the remote one."""
+        path = self.folder / name
+        self.write_note(name, DownloadNote(path.stat().st_size, version, file_digest(path).hex()))
+
+    def is_intact(self, name: str) -> bool:
+        """True if the mirrored file is unchanged since its download."""
+        note, path = self.note(name), self.folder / name
+        same_size = path.is_file() and path.stat().st_size == note.size
+        return bool(note.digest) and same_size and file_digest(path).hex() == note.digest
+
+    def check_tar(self, name: str) -> None:
+        """Delete a shard that is already truncated on the server.
+
+        Raises:
+            DataError: If it is.
+        """
+        if not name.endswith(".tar"):
+            return
+        path = self.folder / name
+        try:
+            check_whole(path)
+        except DataError as error:
+            path.unlink()
+            raise DataError(
+                "{address}/{name} is truncated on the server: it has no end mark.",
+                advice="Report it to the owner of the data; downloading it again will not help.",
+                address=self.address,
+                name=name,
+            ) from error
+
+    def _note_path(self, name: str) -> Path:
+        return self.folder / NOTES / f"{name.replace('/', '--')}.json"
 
 
 @dataclass(frozen=True)
@@ -37,25 +109,24 @@ class RemoteFile:
 
 
 @dataclass(frozen=True)
-class HubFiles(MirroredFiles):
-    """Files of one revision of a dataset repository."""
+class HubFiles(MirroredFiles, ABC):
+    """Files of one revision of a dataset repository; offline, those of its mirror."""
 
-    repo: str
-    revision: str
-    cache: Path
-    offline: bool = False
+    repo: str = ""
+    revision: str = ""
 
     site: ClassVar[str]
+
+    @classmethod
+    def open(cls, repo: str, revision: str, cache: Path, *, offline: bool) -> Self:
+        """Open a repository with its mirror in the cache."""
+        folder = cache / cls.site / f"{repo.replace('/', '--')}--{revision.replace('/', '--')}"
+        return cls(folder, offline, repo, revision)
 
     @property
     def address(self) -> str:
         """The web page of the repository."""
         return f"https://{self.site}/datasets/{self.repo}/tree/{self.revision}"
-
-    @property
-    def folder(self) -> Path:
-        """The mirror in the cache."""
-        return self.cache / self.site / f"{self.repo.replace('/', '--')}--{self.revision.replace('/', '--')}"
 
     @cached_property
     def tree(self) -> dict[str, RemoteFile]:
@@ -66,19 +137,16 @@ class HubFiles(MirroredFiles):
     def small(self, name: str) -> Path | None:
         """Return a file of the mirror; the library downloads it again if it has changed."""
         if self.offline:
-            path = self.folder / name
-            return path if path.is_file() else None
+            return super().small(name)
         if name not in self.tree:
             (self.folder / name).unlink(missing_ok=True)  # from an earlier revision
             return None
-        with NoProgress().step(name, None) as bar:
-            return self._download(name, bar)
+        return self._download(name, NoProgress())
 
     def size(self, name: str) -> int | None:
         """Return the size that the hub lists, or offline that of the mirrored file."""
         if self.offline:
-            path = self.folder / name
-            return path.stat().st_size if path.is_file() else None
+            return super().size(name)
         remote = self.tree.get(name)
         return remote.size if remote else None
 
@@ -102,15 +170,14 @@ class HubFiles(MirroredFiles):
         if current and self.is_intact(name):
             return path
         path.unlink(missing_ok=True)  # the libraries may keep a file that was modified
-        with progress.step(UserMessage("downloading {name}", name=name), remote.size) as bar:
-            path = self._download(name, bar)
+        path = self._download(name, progress)
         if remote.sha256:
             with path.open("rb") as stream:
                 found = hashlib.file_digest(stream, "sha256").hexdigest()
             if found != remote.sha256:
                 path.unlink()
                 raise changed(self.address, UserMessage("the SHA-256 of {name} differs from the listed one", name=name))
-        self.check_tar(name, self.address)
+        self.check_tar(name)
         self.note_fetched(name, remote.version)
         return path
 
@@ -121,7 +188,7 @@ class HubFiles(MirroredFiles):
     def splits(self) -> list[str]:
         """List the folders with shards."""
         if self.offline:
-            return sorted(found.parent.name for found in self.folder.glob("*/nshards.txt"))
+            return super().splits()
         return sorted(
             name.split("/")[0] for name in self.tree if name.count("/") == 1 and name.endswith("/nshards.txt")
         )
@@ -132,8 +199,9 @@ class HubFiles(MirroredFiles):
             raise not_cached(self.address, UserMessage("The dataset"))
         return self.offline or bool(self.tree)
 
-    def _download(self, name: str, bar: Bar) -> Path:
-        with self.errors():
+    def _download(self, name: str, progress: Progress) -> Path:
+        step = progress.step(UserMessage("downloading {name}", name=name), self.tree[name].size)
+        with self.errors(), step as bar:
             return self.download(name, bar)
 
     @abstractmethod
@@ -162,9 +230,6 @@ class HubFiles(MirroredFiles):
     @abstractmethod
     def error_types(self) -> Sequence[Any]:
         """Return the library's exceptions: access refused, repository unknown, hub unreachable, everything else."""
-
-
-# Dataset repositories on the Hugging Face hub, through its client library.
 
 
 class HuggingFaceFiles(HubFiles):
@@ -210,9 +275,9 @@ class HuggingFaceFiles(HubFiles):
 
 
 class _HubBar:
-    """The part of tqdm's interface that the Hugging Face client uses; bytes go to our progress."""
+    """The parts of tqdm and of ModelScope's callbacks that the clients use; bytes go to our progress."""
 
-    def __init__(self, bar: Bar, *, initial: int = 0, **_: object) -> None:
+    def __init__(self, bar: Bar, *_: object, initial: int = 0, **__: object) -> None:
         self._bar = bar
         bar.advance(initial)
 
@@ -228,6 +293,8 @@ class _HubBar:
 
     def close(self) -> None:
         """Nothing to close."""
+
+    end = close
 
 
 class ModelScopeFiles(HubFiles):
@@ -256,7 +323,7 @@ class ModelScopeFiles(HubFiles):
                 local_dir=self.folder,
                 expected_sha256=remote.sha256 or None,
                 file_size=remote.size,
-                progress_callbacks=[partial(_ScopeBar, bar)],
+                progress_callbacks=[partial(_HubBar, bar)],
             )
         )
 
@@ -265,17 +332,3 @@ class ModelScopeFiles(HubFiles):
         hub = import_extra("modelscope_hub", "hub")
         refused = (hub.AuthenticationError, hub.PermissionDeniedError)
         return refused, hub.NotExistError, (hub.NetworkError, ConnectionError), hub.HubError
-
-
-class _ScopeBar:
-    """The callback interface that the ModelScope client uses."""
-
-    def __init__(self, bar: Bar, *_: object) -> None:
-        self._bar = bar
-
-    def update(self, count: int) -> None:
-        """Report bytes."""
-        self._bar.advance(count)
-
-    def end(self) -> None:
-        """Nothing to close."""

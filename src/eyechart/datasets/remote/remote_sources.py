@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlsplit
 
-from eyechart.datasets.locations import COMMON_SPLITS, Files, LocalFiles, cache_folder, is_url
+from eyechart.datasets.locations import COMMON_SPLITS, Files, cache_folder, is_url
 from eyechart.datasets.remote.download import (
     ResponseHead,
     alone,
@@ -22,24 +21,19 @@ from eyechart.datasets.remote.download import (
     read_head,
     request,
 )
-from eyechart.datasets.remote.mirror import UNKNOWN, DownloadNote, MirroredFiles
+from eyechart.datasets.remote.hubs import UNKNOWN, DownloadNote, HuggingFaceFiles, MirroredFiles, ModelScopeFiles
 from eyechart.errors import DataError
 from eyechart.io.digests import digest_bytes, file_digest
 from eyechart.io.files import write_atomic
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.secrets import redact_url
 
-if TYPE_CHECKING:
-    import httpx2
-
 
 @dataclass(frozen=True)
 class HttpFiles(MirroredFiles):
     """Files under one URL, mirrored in the cache."""
 
-    root: str
-    cache: Path
-    offline: bool = False
+    root: str = ""
     _new: set[str] = field(default_factory=set, compare=False)
     """Files downloaded by this instance: if a server states no versions, only these are trusted."""
 
@@ -47,20 +41,6 @@ class HttpFiles(MirroredFiles):
     def address(self) -> str:
         """The URL without secrets."""
         return redact_url(self.root)
-
-    @cached_property
-    def folder(self) -> Path:
-        """The mirror: a folder named after host and path, unique to this URL."""
-        parts = urlsplit(self.root)
-        path = parts.path.strip("/")
-        name = path.replace("/", "--") or "root"
-        if name.replace("--", "/") != (path or "root") or (path and name in ("root", ".", "..")):
-            name = f"{name}-{digest_bytes(path.encode()).hex()}"
-        return self.cache / f"{parts.hostname}-{parts.port or parts.scheme}" / name
-
-    @property
-    def _client(self) -> httpx2.Client:
-        return client_for(self.root)
 
     def small(self, name: str) -> Path | None:
         """Read the file on every call, unless offline: it is small, and a stale list of classes would be worse."""
@@ -71,7 +51,7 @@ class HttpFiles(MirroredFiles):
             if not self.is_intact(name):
                 raise not_cached(self.address, name)
             return path
-        answer = request(self._client, "GET", self._url(name))
+        answer = request(client_for(self.root), "GET", self._url(name))
         if answer is None:
             path.unlink(missing_ok=True)
             self.write_note(name, DownloadNote(missing=True))
@@ -107,8 +87,8 @@ class HttpFiles(MirroredFiles):
             raise not_cached(self.address, name)
         with alone(path):
             if not self._is_here(name, head):
-                download(self._client, self._url(name), path, head, progress)
-                self.check_tar(name, self.address)
+                download(client_for(self.root), self._url(name), path, head, progress)
+                self.check_tar(name)
                 self.note_fetched(name, head.version)
                 self._new.add(name)
         return path
@@ -131,7 +111,7 @@ class HttpFiles(MirroredFiles):
         if self.offline:
             note = self._known(name)
             return None if note.missing else ResponseHead(note.size, note.version)
-        head = read_head(self._client, self._url(name))
+        head = read_head(client_for(self.root), self._url(name))
         if head is None:
             self.write_note(name, DownloadNote(missing=True))
         elif not self._is_here(name, head):
@@ -160,10 +140,15 @@ class HttpFiles(MirroredFiles):
 
 
 def open_http(root: str, cache: Path, *, offline: bool) -> HttpFiles:
-    """Open a folder on a web server."""
-    if not urlsplit(root).hostname:
+    """Open a folder on a web server; its mirror is named after host and path, unique to this URL."""
+    parts = urlsplit(root)
+    if not parts.hostname:
         raise no_dataset(root)
-    return HttpFiles(root, cache, offline)
+    path = parts.path.strip("/")
+    name = path.replace("/", "--") or "root"
+    if name.replace("--", "/") != (path or "root") or (path and name in ("root", ".", "..")):
+        name = f"{name}-{digest_bytes(path.encode()).hex()}"
+    return HttpFiles(cache / f"{parts.hostname}-{parts.port or parts.scheme}" / name, offline, root)
 
 
 HUB_ADDRESS = re.compile(
@@ -176,18 +161,13 @@ MODELSCOPE = frozenset({"modelscope.cn", "www.modelscope.cn", "modelscope.ai", "
 def open_files(root: str, options: Mapping[str, Any]) -> Files:
     """Open a root: a folder, a repository on a hub, or a folder on a web server."""
     if not is_url(root):
-        return LocalFiles(Path(root))
+        return Files(Path(root))
     cache, offline = cache_folder(options), bool(options.get("offline"))
     match = HUB_ADDRESS.match(root)
     if match and match["host"] in HUGGINGFACE:
-        from eyechart.datasets.remote.hubs import HuggingFaceFiles
-
-        return HuggingFaceFiles(match["repo"], match["revision"] or "main", cache, offline)
+        return HuggingFaceFiles.open(match["repo"], match["revision"] or "main", cache, offline=offline)
     if match and match["host"] in MODELSCOPE:
-        from eyechart.datasets.remote.hubs import ModelScopeFiles
-
-        return ModelScopeFiles(match["repo"], match["revision"] or "master", cache, offline)
-
+        return ModelScopeFiles.open(match["repo"], match["revision"] or "master", cache, offline=offline)
     return open_http(root, cache, offline=offline)
 
 
