@@ -5,7 +5,7 @@ import pytest
 from support.golden_scores import cases_of, facts_of, row_sets, scored_names, stored_scores
 
 
-@pytest.mark.parametrize("rows", row_sets(), ids=lambda rows: rows.names[0])
+@pytest.mark.parametrize("rows", row_sets(), ids=lambda rows: " ".join([rows.names[0], rows.edges]).strip())
 def test_scores_are_unchanged(rows):
     changed = {}
     for case in cases_of(rows):

@@ -1,14 +1,16 @@
 """Golden scores of every scored VLM benchmark: stored rows with predictions, a judge double, and what is compared.
 
 ``tests/data/golden/vlm_rows.jsonl`` holds the rows, one line per set of rows and the benchmarks that share it. Each
-benchmark is scored in several ways (`cases_of`). Only `outcome_of` knows how scoring is called.
+benchmark is scored in several ways (`cases_of`). ``vlm_edge_rows.jsonl`` holds edge cases of rules and aggregates:
+values at a limit, partly right answers, unusual notation, incomplete groups. Each set is scored once, by a benchmark
+that uses the rule; its column ``reply`` holds the judge's replies. Only `outcome_of` knows how scoring is called.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -17,6 +19,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent.parent / "data" / "golden"
 ROWS = FOLDER / "vlm_rows.jsonl"
+EDGE_ROWS = FOLDER / "vlm_edge_rows.jsonl"
 SCORES = FOLDER / "vlm_scores.jsonl"
 RAMBLE = "where is it, in all this?! " * 30
 LETTERS = "ABCDEFGHIJ"
@@ -70,6 +73,8 @@ class RowSet:
     letters: bool
     """Whether answers name options by letters."""
     rows: tuple[Row, ...]
+    edges: str = ""
+    """The title of a set of edge cases; empty: a set for all ways of scoring."""
 
 
 @dataclass(frozen=True)
@@ -82,21 +87,31 @@ class Case:
     form: str = ""
     """Where a judge is asked: the form of its replies."""
     judges: int = 1
+    edges: bool = False
+    """Whether the order of the table's numbers and the prompts for the judge are compared, too."""
 
 
 @cache
 def row_sets() -> tuple[RowSet, ...]:
     """Read the stored rows."""
-    return tuple(_row_set(json.loads(line)) for line in ROWS.read_text(encoding="utf-8").splitlines())
+    lines = [line for path in (ROWS, EDGE_ROWS) for line in path.read_text(encoding="utf-8").splitlines()]
+    return tuple(_row_set(json.loads(line)) for line in lines)
 
 
 def _row_set(line: Mapping[str, Any]) -> RowSet:
     rows = tuple({**line["same"], **dict(zip(line["columns"], cells, strict=True))} for cells in line["rows"])
-    return RowSet(tuple(line["names"]), line["form"], line["judge"], tuple(line["extractors"]), line["letters"], rows)
+    if line.get("edges"):  # where null is a column that the row lacks
+        rows = tuple({name: cell for name, cell in row.items() if cell is not None} for row in rows)
+    form, judge, edges = line.get("form", ""), line.get("judge", "no"), line.get("edges", "")
+    extractors, letters = tuple(line.get("extractors", ())), line.get("letters", False)
+    return RowSet(tuple(line["names"]), form, judge, extractors, letters, rows, edges)
 
 
 def cases_of(rows: RowSet) -> Iterator[Case]:
     """Yield the ways in which a benchmark is scored: with and without a judge, as given and with lost answers."""
+    if rows.edges:
+        yield Case(rows.edges, rows.rows, form=rows.form, edges=True)
+        return
     given, spoiled = rows.rows, tuple(_spoiled(rows.rows))
     if rows.judge != "required":
         yield Case("given", given)
@@ -141,29 +156,40 @@ def _right_text(row: Row) -> dict[str, str]:
 
 
 class JudgeDouble:
-    """Stands in for a judge: replies to each row by its position, from a fixed list per form."""
+    """Stands in for a judge: replies to each row by its position, from a fixed list per form.
+
+    A row's column ``reply`` has priority; a list there holds the replies to repeated requests.
+    """
 
     def __init__(self, form: str, rows: Sequence[Row], shift: int = 0) -> None:
         self.replies, self.rows, self.shift = REPLIES[form], rows, shift
 
-    def reply(self, position: int) -> str:
+    def reply(self, position: int, attempt: int = 0) -> str:
         """Return the reply about one row (or one turn of a dialogue)."""
         row = self.rows[min(position, len(self.rows) - 1)]
+        if (given := row.get("reply")) is not None:
+            return given if isinstance(given, str) else given[min(attempt, len(given) - 1)]
         text = self.replies[(position + self.shift) % len(self.replies)]
         return text.format(answer=row.get("answer")) if "{answer}" in text or "{{" in text else text
 
 
-def outcome_of(name: str, case: Case) -> Any:
-    """Score rows as the task does: an outcome with metrics, records, notices and details."""
+def outcome_of(name: str, case: Case, prompts: list[Any]) -> Any:
+    """Score rows as the task does: an outcome with metrics, records, notices and details; collect the prompts."""
     from eyechart.datasets.questions.benchmarks import known_benchmarks
     from eyechart.scorers.judging import Judge
     from eyechart.scorers.scoring import score_rows
     from eyechart.tasks.question_metrics import QuestionScores
-    from eyechart.types import Answer
+    from eyechart.types import Answer, Prompt
 
     def judge(shift: int) -> Judge:
         double = JudgeDouble(case.form, case.rows, shift)
-        return Judge(f"double {shift}", lambda asked, _: [(p.id, Answer(double.reply(int(p.id)))) for p in asked])
+
+        def ask(asked: Iterable[Prompt], attempt: int) -> list[tuple[str, Answer]]:
+            asked = list(asked)
+            prompts.extend([p.id, attempt, p.temperature, repr(p.messages)] for p in asked)
+            return [(p.id, Answer(double.reply(int(p.id), attempt))) for p in asked]
+
+        return Judge(f"double {shift}", ask)
 
     judges = [judge(shift) for shift in range(case.judges)] if case.form else []
     scored = score_rows(case.rows, known_benchmarks()[name], extractor=case.extractor, judges=judges)
@@ -179,9 +205,11 @@ def scored_names() -> set[str]:
 
 def facts_of(name: str, case: Case) -> dict[str, Any]:
     """Return what is compared: the table, the metrics, counts of rules and notices, and a digest of all records."""
-    outcome = outcome_of(name, case)
+    prompts: list[Any] = []
+    outcome = outcome_of(name, case, prompts)
     details = {key: value for key, value in outcome.details.items() if key in ("rules", "lost", "extractors")}
     rows = [[record.get(key) for key in ("id", "extracted", "rule", "correct", "hit")] for record in outcome.records]
+    more = {"order": _digest(plain(outcome.details["table"])), "prompts": _digest(prompts)} if case.edges else {}
     return plain(
         {
             "table": outcome.details["table"],
@@ -189,9 +217,14 @@ def facts_of(name: str, case: Case) -> dict[str, Any]:
             "details": details,
             "notices": {notice.kind: notice.count for notice in outcome.notices},
             "correct": [row[-1] if row[-1] is not None else row[-2] for row in rows],
-            "rows": sha256(json.dumps(plain(rows), sort_keys=True).encode()).hexdigest()[:16],
+            "rows": _digest(plain(rows)),
+            **more,
         }
     )
+
+
+def _digest(value: Any) -> str:
+    return sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
 def metric_facts(metric: Any) -> list[Any]:
