@@ -68,7 +68,6 @@ def test_a_torch_classifier_that_is_code_is_refused(tmp_path):
 
 def test_a_pickle_in_an_npy_member_is_refused_and_not_run(tmp_path):
     from eyechart.datasets.webdataset import _vector
-    from eyechart.io.images import ImageRef
 
     class Evil:
         def __reduce__(self):
@@ -77,5 +76,5 @@ def test_a_pickle_in_an_npy_member_is_refused_and_not_run(tmp_path):
     np.save(tmp_path / "x.npy", np.array([Evil()], dtype=object))
 
     with pytest.raises(EyechartError, match=r"cannot read the \.npy"):
-        _vector(ImageRef("a"), {"npy": (tmp_path / "x.npy").read_bytes()}, "")
+        _vector({"npy": (tmp_path / "x.npy").read_bytes()}, "")
     assert not (tmp_path / "pwned").exists()
