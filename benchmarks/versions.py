@@ -41,6 +41,7 @@ def main() -> None:
         sides = list(checkouts.items())
         for name, checkout in sides if number % 2 else reversed(sides):
             cache = fresh(name)
+            (FOLDER / f"{name}.json").unlink(missing_ok=True)
             command = [*flags(root, f"{name}.json", "--no_amp"), "--quiet"]
             parts = {
                 "cold": command,
