@@ -163,7 +163,7 @@ def in_results(pattern: str, content: Callable[[bytes], bytes], world: Path) -> 
 
 def edited_metric(data: bytes) -> bytes:
     body = json.loads(data)
-    name = next(iter(body["metrics"]))
+    name = next(iter(body["metric_values"]))
     body["metrics"][name] = 0.123456
     body["metric_values"][name]["value"] = 0.123456
     return json.dumps(body).encode()
