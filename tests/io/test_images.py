@@ -85,6 +85,19 @@ def test_a_damaged_image_is_an_error_that_names_it(damage):
 def test_a_missing_file_is_an_error_that_names_it(tmp_path):
     with pytest.raises(DataError, match=r"gone\.png: cannot read"):
         ImageRef.from_path(tmp_path / "gone.png").read()
+    with pytest.raises(DataError, match=r"gone\.png: cannot read"):
+        ImageRef.from_path(tmp_path / "gone.png").load()
+
+
+def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path, monkeypatch):
+    def fail(path):
+        raise OSError(5, "Input/output error")
+
+    (tmp_path / "a.png").write_bytes(png())
+    monkeypatch.setattr("eyechart.io.images.read_digested", fail)  # in place of a damaged disk
+
+    with pytest.raises(DataError, match=r"a\.png: cannot read .*Input/output error"):
+        ImageRef.from_path(tmp_path / "a.png").load()
 
 
 def test_an_image_with_too_many_pixels_is_refused_before_it_is_decoded(monkeypatch):

@@ -22,6 +22,7 @@ ENCODINGS = {
     "html hexadecimal": lambda key: "".join(f"&#x{ord(char):X};" for char in key),
     "hexadecimal": lambda key: key.encode().hex(),
     "base64": lambda key: base64.b64encode(key.encode()).decode(),
+    "base64 without padding": lambda key: base64.b64encode(key.encode()).decode().rstrip("="),
 }
 
 

@@ -9,32 +9,47 @@ import inspect
 import io
 import json
 import os
+import pkgutil
+import re
 import secrets
+import shutil
 import site
 import sys
 import sysconfig
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.machinery import ModuleSpec
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple, Self
+from zipimport import zipimporter
 
 from eyechart.errors import DataError
 from eyechart.io.files import cache_root, write_cached
 from eyechart.io.safe_parse import DAMAGED
 
 DIGEST_SIZE = 16
+DIGESTS, SHARDS = "digests", "shards"
+"""Folders of the cache with digests of files and indexes of shards."""
 SETTLED = 2_000_000_000
 """Nanoseconds after its last change from which a file is cached."""
-_FORM = 1
+WRITTEN_BACK = 60_000_000_000
+"""Nanoseconds after which the kernel has written back changed pages. Until then, writes through a memory mapping may
+leave all times of a file unchanged, unless it is flushed."""
+MAX_FLUSHED = 128
+"""Recently changed files flushed per run, some milliseconds each; further ones are not cached."""
+_FORM = 2
 _BLOCK = 1 << 20
+_SAMPLES, _SAMPLE_BYTES = 16, 4096
 
 State = list[int]
-"""Size, modification time, status change time, inode and device of a file."""
+"""Size, modification time, change time, inode and device of a file; for weights, and on a filesystem without reliable
+change times, also a digest of sampled blocks."""
 
 
 _new_digest = functools.partial(hashlib.blake2b, digest_size=DIGEST_SIZE)
@@ -45,19 +60,26 @@ def digest_bytes(data: bytes) -> bytes:
     return _new_digest(data).digest()
 
 
-def file_digest(path: Path) -> bytes:
+def file_digest(path: Path, *, weights: bool = False) -> bytes:
     """Return the content digest of a file, from the cache if the file is unchanged.
+
+    Args:
+        path: The file.
+        weights: Whether it belongs to a model. Such a file also counts as changed if sampled blocks differ, and is
+            always read on a filesystem without reliable change times.
 
     Raises:
         DataError: If it cannot be read.
     """
     try:
-        state = file_state(path)
-        found = known_digest(path, state)
+        state = file_state(path, sampled=weights)
+        cached = not (weights and weak_filesystem(path))
+        found = known_digest(path, state) if cached else None
         if found is None:
             with path.open("rb") as stream:
                 found = hashlib.file_digest(stream, _new_digest).digest()
-            keep_digest(path, state, found)
+            if cached:
+                keep_digest(path, state, found)
     except OSError as error:
         raise DataError("Cannot read {path} ({reason}).", path=path, reason=error.strerror) from error
     return found
@@ -85,18 +107,19 @@ def read_digested(path: Path) -> tuple[bytes, bytes]:
 
 def keep_digest(path: Path, state: State, digest: bytes) -> None:
     """Cache the digest of a file whose reading began in this state, unless the file changed meanwhile."""
-    if file_state(path) == state and is_settled(state):
+    if file_state(path, sampled=len(state) > _PLAIN) == state and is_settled(state):
         books = _books(cache_root())
         folder, name = _split(path)
         books.book(folder)[name] = (state, digest.hex())
         books.changed.add(folder)
 
 
-def files_digest(files: Iterable[Path], root: Path) -> str:
+def files_digest(files: Iterable[Path], root: Path, *, weights: bool = False) -> str:
     """Return one digest of the names (relative to ``root``) and contents of files, independent of their order."""
     state = _new_digest()
     for path in sorted(files):
-        state.update(os.path.relpath(path, root).encode("utf-8", "surrogateescape") + b"\0" + file_digest(path))
+        name = os.path.relpath(path, root).encode("utf-8", "surrogateescape")
+        state.update(name + b"\0" + file_digest(path, weights=weights))
     return state.hexdigest()
 
 
@@ -109,12 +132,21 @@ def remember_digests() -> None:
     books.changed.clear()
 
 
+def forget_digests() -> None:
+    """Delete the cached digests and indexes of files, so that every file is read again."""
+    for folder in (DIGESTS, SHARDS):
+        shutil.rmtree(cache_root() / folder, ignore_errors=True)
+    _books.cache_clear()
+
+
 @dataclass
 class _DigestBooks:
     """Cache of digests and file states, one JSON file per folder."""
 
     root: Path
     changed: set[str] = field(default_factory=set)
+    flushed: set[tuple[int, ...]] = field(default_factory=set)
+    """States of files whose next write through a memory mapping changes their times."""
     _books: dict[str, dict[str, tuple[State, str]]] = field(default_factory=dict)
 
     def book(self, folder: str) -> dict[str, tuple[State, str]]:
@@ -135,7 +167,7 @@ class _DigestBooks:
 
     def file(self, folder: str) -> Path:
         """Return the cache file of a folder."""
-        return self.root / "digests" / f"{digest_bytes(os.fsencode(folder)).hex()}.json"
+        return self.root / DIGESTS / f"{digest_bytes(os.fsencode(folder)).hex()}.json"
 
 
 def _split(path: Path) -> tuple[str, str]:
@@ -178,50 +210,171 @@ class DigestedStream(io.BufferedReader):
             keep_digest(self.path, self._state, self._digest.digest())
 
 
-def file_state(path: Path) -> State:
+_PLAIN = 5
+"""Length of a state without sampled blocks."""
+
+
+def file_state(path: Path, *, sampled: bool = False) -> State:
     """Return the attributes that change with a file's content."""
     found = path.stat()
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev]
+    state = _times(found)
+    if _age(state) <= WRITTEN_BACK:
+        state = _flush(path, state)
+    weak = weak_filesystem(path, found.st_dev)
+    return [*state, _sample(path, found, weak)] if weak or sampled else state
 
 
 def is_settled(state: State) -> bool:
     """Whether the last change is old enough that another one would be noticed."""
-    return time.time_ns() - max(state[1], state[2]) > SETTLED
+    age = _age(state)
+    return age > WRITTEN_BACK or (age > SETTLED and tuple(state[:_PLAIN]) in _books(cache_root()).flushed)
+
+
+def _times(found: os.stat_result) -> State:
+    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev]
+
+
+def _age(state: State) -> int:
+    return time.time_ns() - max(state[1], state[2])
+
+
+def _flush(path: Path, state: State) -> State:
+    """Write a recently changed file back: the kernel then changes its times with the next write through a mapping."""
+    flushed = _books(cache_root()).flushed
+    if tuple(state) not in flushed and len(flushed) < MAX_FLUSHED:
+        with suppress(OSError), path.open("rb") as stream:
+            os.fsync(stream.fileno())
+            state = _times(path.stat())
+            flushed.add(tuple(state))
+    return state
+
+
+def _sample(path: Path, found: os.stat_result, weak: str) -> int:
+    """Digest blocks spread over a file, all of a small one, and what identifies a weak filesystem."""
+    size, state = found.st_size, _new_digest(weak.encode())
+    if weak and hasattr(os, "statvfs"):
+        whole = os.statvfs(path)
+        identity = [whole.f_fsid, whole.f_blocks, whole.f_files]
+        with suppress(OSError):  # the image behind a loop device
+            device = f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}"
+            image = Path(f"/sys/dev/block/{device}/loop/backing_file").read_text().rstrip("\n")
+            identity += _times(Path(image).stat())
+        state.update(repr(identity).encode())
+    step = max(_SAMPLE_BYTES, -(-(size - _SAMPLE_BYTES) // (_SAMPLES - 1)))
+    with path.open("rb", buffering=0) as stream:
+        for start in range(0, max(size, 1), step):
+            stream.seek(min(start, max(0, size - _SAMPLE_BYTES)))
+            state.update(stream.read(_SAMPLE_BYTES))
+    return int.from_bytes(state.digest()[:8])
+
+
+# Filesystems without reliable change times. In a reproducible image (squashfs, erofs, iso9660, a loop device), two
+# versions of a file may have equal size, times, inode and device; FAT, 9p and FUSE may store no change time at all.
+
+
+_RELIABLE = re.compile(
+    "apfs|bcachefs|beegfs|btrfs|ceph|ext[234]|f2fs|gfs2|gpfs|jfs|lustre|nfs4?|ocfs2|ramfs|tmpfs|ubifs|wekafs|xfs|zfs"
+)
+"""Types of filesystems that set the change time of a file whenever it is written."""
+_MOUNTS = Path("/proc/self/mountinfo")
+_weak: dict[int, str] = {}
+
+
+def weak_filesystem(path: Path, device: int | None = None) -> str:
+    """Return the type of a file's filesystem if its change times are not reliable, else an empty text."""
+    device = path.stat().st_dev if device is None else device
+    if device not in _weak:
+        try:
+            table = _MOUNTS.read_text(errors="surrogateescape").splitlines()
+            _weak[device] = weak_mount(table, device, os.path.realpath(path))
+        except (OSError, ValueError):  # not Linux: the volume of the home folder is reliable, except on Windows
+            home = os.name == "posix" and Path.home().stat().st_dev == device
+            _weak[device] = "" if home else sys.platform
+    return _weak[device]
+
+
+def weak_mount(table: list[str], device: int | None, path: str) -> str:
+    """Look up a device, or a path where devices differ (btrfs, overlay), in the lines of ``/proc/self/mountinfo``."""
+    mounts = list(map(_Mount.read, table))
+    inside = sorted((mount for mount in mounts if mount.holds(path)), key=lambda mount: len(mount.point))
+    found = [mount for mount in mounts if mount.device == device] or inside
+    if not found:
+        return "unknown"
+    kind, source, options = found[-1].kind, found[-1].source, found[-1].options
+    layers = re.findall(r"(?<=[=:])/[^,:]*", ",".join(re.findall(r"(?:lower|upper)dir\+?=[^,]*", options)))
+    if kind == "overlay" and layers:  # they may be invisible in a container
+        others = [line for line, mount in zip(table, mounts, strict=True) if mount.device != found[-1].device]
+        return kind if any(weak_mount(others, None, layer) for layer in layers) else ""
+    is_image = source.startswith("/dev/loop") or (source.startswith("/dev/") and "ro" in options.split(","))
+    return kind if is_image or not _RELIABLE.fullmatch(kind) else ""
+
+
+class _Mount(NamedTuple):
+    """A line of ``/proc/self/mountinfo``; the options are those of the filesystem, not of the mount."""
+
+    device: int
+    point: str
+    kind: str
+    source: str
+    options: str
+
+    @classmethod
+    def read(cls, line: str) -> Self:
+        first, _, last = line.partition(" - ")
+        device, _, point = first.split(" ")[2:5]
+        point = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), point)
+        return cls(os.makedev(*map(int, device.split(":"))), point, *last.split(" ", 2))
+
+    def holds(self, path: str) -> bool:
+        return self.point == "/" or f"{path}/".startswith(f"{self.point}/")
 
 
 # Digest of user code: of the module that defines an object, and of what it imports.
 #
 # Installed libraries and the standard library are excluded: their versions are recorded separately. The package of
-# the object is always included.
+# the object is always included. Nothing depends on the folder that a package is in.
 
 
 OURS = Path(__file__).resolve().parent.parent
+_INSTALLED_PARTS = frozenset({"site-packages", "dist-packages"})
+_BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
+"""Fields of a syntax tree with statements."""
 
 
-def code_digest(obj: Any) -> str:
-    """Return a digest that changes with the code behind a function, class or instance.
+def code_digest(*objects: Any) -> str:
+    """Return a digest that changes with the code behind functions, classes or instances.
 
     Code without a file (typed into a shell, made by ``exec``) gets a random digest.
     """
-    thing = _defined(obj)
-    module = inspect.getmodule(thing)
-    start = _file_of(module) if module is not None else None
-    if module is None or start is None:
-        return secrets.token_hex(DIGEST_SIZE)
-    state = _new_digest()
-    state.update(f"{module.__name__}:{getattr(thing, '__qualname__', '')}".encode())
-    for name, path in sorted(_own_modules(module.__name__, start).items()):
-        state.update(f"\0{name}\0".encode() + digest_bytes(path.read_bytes()))
+    names, starts = list[str](), dict[str, Path]()
+    for thing in map(_defined, objects):
+        module = inspect.getmodule(thing)
+        start = _file_of(module) if module is not None else None
+        if module is None or start is None:
+            return secrets.token_hex(DIGEST_SIZE)
+        names.append(f"{module.__name__}:{getattr(thing, '__qualname__', '')}")
+        starts[module.__name__] = start
+    state = _new_digest("\0".join(sorted(names)).encode())
+    for name, digest in sorted(_module_digests(starts).items()):
+        state.update(f"\0{name}\0".encode() + digest)
     return state.hexdigest()
+
+
+def editable_digest(module: str) -> str:
+    """Digest the package of a module if it is user code, such as an editable install; nothing is imported."""
+    path = _find(module)
+    if path is None or _is_installed(module, path):
+        return ""
+    return digest_bytes(repr(sorted(_package_digests(module, path).items())).encode()).hex()
 
 
 def is_user_code(obj: Any) -> bool:
     """Whether an object is user code rather than part of an installed library."""
     module = inspect.getmodule(_defined(obj))
-    if module is None or module.__name__ in sys.builtin_module_names:
+    if module is None or getattr(module.__spec__, "origin", None) in ("built-in", "frozen"):
         return module is None
     path = _file_of(module)
-    return path is None or _is_own(path)
+    return path is None or not _is_installed(module.__name__, path)
 
 
 def _defined(obj: Any) -> Any:
@@ -231,39 +384,61 @@ def _defined(obj: Any) -> Any:
     return obj if inspect.isclass(obj) or inspect.isroutine(obj) else type(obj)
 
 
-def _own_modules(name: str, path: Path) -> dict[str, Path]:
-    """Follow the imports of a module, nested ones included, as far as they lead to user code."""
-    package = name.partition(".")[0]
-    found: dict[str, Path] = {}
-    waiting = [(name, path)]
+def _module_digests(starts: dict[str, Path]) -> dict[str, bytes]:
+    """Digest modules and, of user code, what they import; an installed package is digested as a whole."""
+    found: dict[str, bytes] = {}
+    waiting = list(starts.items())
     while waiting:
-        here, file = waiting.pop()
-        if here in found:
+        name, file = waiting.pop()
+        if name in found:
             continue
-        found[here] = file
-        for imported in _imports(here, file):
-            place = _find(imported)
-            if place is not None and (imported.partition(".")[0] == package or _is_own(place)):
-                waiting.append((imported, place))
+        if _is_installed(name, file):
+            found |= _package_digests(name, file) if name in starts else {}
+            continue
+        data = _read(file) or b""
+        found[name] = digest_bytes(data)
+        places = ((imported, _find(imported)) for imported in _imports(name, file.name, data, found[name]))
+        waiting += [(imported, place) for imported, place in places if place is not None]
     return found
 
 
-def _imports(name: str, path: Path) -> Iterator[str]:
-    """Yield the modules that a file may import: those named in its statements, and its parent packages."""
-    yield from _with_parents(name)
-    if path.suffix != ".py":
-        return
-    parent = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError, RecursionError):
-        return  # importing it reports the error
-    for node in ast.walk(tree):
+def _package_digests(name: str, path: Path) -> dict[str, bytes]:
+    """Digest all source files of the top-level package of a module."""
+    root, top = _root(name, path), name.partition(".")[0]
+    recorded = (root / file for file in _recorded(root) if file.startswith(f"{top}/") and file.endswith(".py"))
+    files = [*(root / top).rglob("*.py")] or [*recorded] or [path]
+    digests = (file_digest(file) if file.is_file() else digest_bytes(_read(file) or b"") for file in files)
+    return {file.relative_to(root).as_posix(): digest for file, digest in zip(files, digests, strict=True)}
+
+
+_imported: dict[tuple[str, str, bytes], tuple[str, ...]] = {}
+
+
+def _imports(name: str, file: str, data: bytes, digest: bytes) -> tuple[str, ...]:
+    """Return the modules that a file may import: those named in its statements, and its parent packages."""
+    key = (name, file, digest)
+    if key not in _imported:
+        found = dict.fromkeys(_with_parents(name))
+        if file.endswith(".py"):
+            with suppress(SyntaxError, ValueError, RecursionError):  # importing it reports the error
+                parent = name if file == "__init__.py" else name.rpartition(".")[0]
+                found |= dict.fromkeys(_imports_in(ast.parse(data), parent.split(".")))
+        _imported[key] = tuple(found)
+    return _imported[key]
+
+
+def _imports_in(tree: ast.Module, parent: list[str]) -> Iterator[str]:
+    waiting: list[Any] = [tree]
+    while waiting:
+        node = waiting.pop()
+        for part in _BODIES:
+            inner = getattr(node, part, None)
+            waiting += inner if isinstance(inner, list) else ()
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from _with_parents(alias.name)
         elif isinstance(node, ast.ImportFrom):
-            outer = parent.split(".")[: len(parent.split(".")) - node.level + 1] if node.level else []
+            outer = parent[: len(parent) - node.level + 1] if node.level else []
             base = ".".join([*outer, *([node.module] if node.module else [])])
             yield from _with_parents(base)
             yield from (f"{base}.{alias.name}" for alias in node.names)
@@ -278,46 +453,66 @@ def _find(name: str) -> Path | None:
     """Return the file of a module without importing it."""
     if name in sys.modules:
         return _file_of(sys.modules[name])
-    outer, _, last = name.rpartition(".")
-    if not outer:
-        spec = _spec(last)
-        return Path(spec.origin) if spec is not None and spec.origin and Path(spec.origin).is_file() else None
-    places = [place for folder in _folders(outer) for place in (folder / f"{last}.py", folder / last / "__init__.py")]
-    return next((place for place in places if place.is_file()), None)
-
-
-def _folders(package: str) -> list[Path]:
-    known = getattr(sys.modules.get(package), "__path__", None)
-    if known is not None:
-        return [Path(folder) for folder in known]
-    outer, _, last = package.rpartition(".")
-    if outer:
-        return [folder / last for folder in _folders(outer)]
-    spec = _spec(package)
-    return [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec is not None else []
+    spec = _spec(name)
+    return Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    try:
-        return find_spec(name) if name else None
-    except (ImportError, ValueError):
-        return None
+    outer = name.rpartition(".")[0]
+    with suppress(ImportError, ValueError):
+        if not outer:
+            return find_spec(name) if name else None
+        known = getattr(sys.modules.get(outer), "__path__", None) or getattr(
+            _spec(outer), "submodule_search_locations", None
+        )
+        finders = (pkgutil.get_importer(folder) for folder in known or ())
+        return next(filter(None, (finder.find_spec(name) for finder in finders if finder)), None)
+    return None
 
 
 def _file_of(module: ModuleType) -> Path | None:
     file = getattr(module, "__file__", None)
-    return Path(file) if file and Path(file).is_file() else None
+    return Path(file) if file and (Path(file).is_file() or _read(Path(file)) is not None) else None
 
 
-def _is_own(path: Path) -> bool:
+def _read(path: Path) -> bytes | None:
+    """Read a source file, which may be inside a zip file (a zipapp, a wheel on PYTHONPATH); None if it is missing."""
+    with suppress(OSError):
+        if path.is_file():
+            return path.read_bytes()
+        finder = pkgutil.get_importer(str(path.parent))
+        return finder.get_data(str(path)) if isinstance(finder, zipimporter) else None
+    return None
+
+
+def _root(name: str, path: Path) -> Path:
+    """Return the folder that contains the top-level package or module."""
+    depth = name.count(".") + (path.name == "__init__.py")
+    return path.parents[min(depth, len(path.parents) - 1)]
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_installed(name: str, path: Path) -> bool:
+    """Whether a module is in the standard library, a folder of installed packages, Eyechart, or a RECORD file."""
     real = path.resolve()
-    return not any(real.is_relative_to(folder) for folder in _installed())
+    if not _INSTALLED_PARTS.isdisjoint(real.parts) or any(real.is_relative_to(folder) for folder in _libraries()):
+        return True
+    root = _root(name, real)
+    return real.relative_to(root).as_posix() in _recorded(root)
 
 
 @cache
-def _installed() -> tuple[Path, ...]:
-    """Return the folders of installed code: standard library, packages, and Eyechart."""
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    paths = [sysconfig.get_path(name) for name in names]
+def _libraries() -> tuple[Path, ...]:
+    paths = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     paths += [*site.getsitepackages(), site.getusersitepackages()]
     return (OURS, *(Path(path).resolve() for path in paths if path))
+
+
+@cache
+def _recorded(root: Path) -> frozenset[str]:
+    """Return the files of all distributions in a folder (``pip install --target``) or zip file.
+
+    The RECORD of an editable install does not list the code.
+    """
+    records = [found.read_text("RECORD") or "" for found in distributions(path=[str(root)])]
+    return frozenset(line.partition(",")[0].strip('"') for text in records for line in text.splitlines())

@@ -7,7 +7,7 @@ import re
 import secrets
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -81,6 +81,13 @@ def write_cached(path: Path, data: bytes) -> None:
         return
     with explained("cache", path.parent):
         write_atomic(path, data)
+
+
+def append_cached(path: Path, line: str) -> None:
+    """Append a line to a cache file that only spares work, if writing is enabled and possible."""
+    if _keeps.get():
+        with suppress(OSError), (make_folder(path.parent) / path.name).open("a", encoding="utf-8") as stream:
+            stream.write(f"{line}\n")
 
 
 @contextmanager

@@ -11,8 +11,9 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from enum import IntFlag
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eyechart.errors import DataError
 from eyechart.io.digests import State, digest_bytes, file_digest, known_digest, read_digested
@@ -141,6 +142,8 @@ class ImageRef:
     """The bytes were encoded from in-memory pixels that never were a file."""
     box: tuple[int, int, int, int] | None = None
     """Crop in pixels: left, upper, right, lower; None for the whole image."""
+    zeros: bool = False
+    """The transformed image is all zeros, whatever the transform (CLIP_benchmark's dummy)."""
 
     @classmethod
     def from_path(cls, path: Path) -> ImageRef:
@@ -212,6 +215,7 @@ class ImageRef:
         return found and self._named(found)
 
     def _named(self, content: bytes) -> bytes:
+        content = digest_bytes(content + b"zeros") if self.zeros else content
         return digest_bytes(content + repr(self.box).encode()) if self.box else content
 
     def _file(self) -> Path:
@@ -330,32 +334,91 @@ def _check_size(width: int, height: int, source: str) -> None:
         )
 
 
+# One policy turns decoded images into 8-bit input. It has two forms, which differ in two points: encoders follow
+# open_clip, torchvision and webdataset, on which published numbers rest, and see an image as stored, without its alpha
+# channel; generators see it upright, and on white where it is transparent. `image_traits` finds the images concerned.
+
+
+class Trait(IntFlag):
+    """A property of an image that its 8-bit form cannot keep, or that encoders and generators treat differently."""
+
+    NONE = 0
+    ORIENTATION = 1
+    ALPHA = 2
+    DEPTH = 4
+
+
+_TRAITS = "eyechart_traits"
+_ORIENTATION_TAG = 0x0112
+_GREY = frozenset({"1", "L"})
+
+
+def image_traits(image: Image.Image) -> Trait:
+    """Return the traits of a decoded image; an opaque alpha channel and an upright orientation are none."""
+    found = Trait.ORIENTATION if image.getexif().get(_ORIENTATION_TAG) in range(2, 9) else Trait.NONE
+    if image.has_transparency_data:
+        opaque = image.convert("RGBA").getchannel("A").getextrema() == (255, 255)
+        found |= Trait.NONE if opaque else Trait.ALPHA
+    return found | (Trait.DEPTH if image.mode.startswith(tuple(_DEEP)) else Trait.NONE)
+
+
 def decode_rgb(ref: ImageRef) -> Image.Image:
-    """Decode an image to RGB, the input of most models' transforms."""
-    return to_rgb(ref.decode())
+    """Decode an image to RGB, the input of most models' transforms; `traits_seen` returns its traits."""
+    image = ref.decode()
+    rgb = to_rgb(image)
+    rgb.info[_TRAITS] = image_traits(image)
+    return rgb
+
+
+def traits_seen(decoded: Any) -> Trait:
+    """Return the traits noted by `decode_rgb`."""
+    return Trait(getattr(decoded, "info", {}).get(_TRAITS, 0))
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """Convert an image to RGB before any transform, dropping transparency as webdataset and torchvision do.
+    """Convert an image to RGB as encoders see it: as stored, dropping transparency.
 
     Of 16 bits the upper eight are kept, as Pillow does with 16-bit colours. Floats are expected in the range 0 to 1.
 
     Raises:
-        DataError: If its values have no known range.
+        DataError: If its values have no known range, or its mode has no conversion to RGB.
     """
-    if image.mode in _DEEP or image.mode.startswith("I;16"):
-        image = _eight_bits(image)
+    image = _eight_bits(image)
     if image.mode == "P" and "transparency" in image.info:
         # Same colours as a direct conversion, without Pillow's warning.
         image = image.convert("RGBA")
-    return image if image.mode == "RGB" else image.convert("RGB")
+    try:
+        return image if image.mode == "RGB" else image.convert("RGB")
+    except ValueError as error:
+        raise DataError(
+            "The image has the mode {mode}.", advice="Save it in RGB or greyscale.", mode=image.mode
+        ) from error
+
+
+def to_upright(image: Image.Image) -> Image.Image:
+    """Convert an image to RGB or grey as generators see it: upright, and on white where it is transparent.
+
+    Raises:
+        DataError: As for `to_rgb`.
+    """
+    from PIL import Image, ImageOps
+
+    upright = _eight_bits(ImageOps.exif_transpose(image))
+    if upright.has_transparency_data:
+        layer = upright.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
+    if upright.mode in _GREY:
+        return upright.convert("L")
+    return to_rgb(upright)
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Convert deep grey values to eight bits."""
+    """Convert deep grey values to eight bits; other images are returned as they are."""
     import numpy as np
     from PIL import Image
 
+    if not image.mode.startswith(tuple(_DEEP)):
+        return image
     values = np.asarray(image)
     if values.dtype.kind == "f" and np.all((values >= 0) & (values <= 1)):
         return Image.fromarray(np.rint(values * 255).astype(np.uint8))
@@ -364,5 +427,5 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     raise DataError(
         "The image consists of {deep}: the value of white is unknown.",
         advice="Save it with 8 or 16 bits per channel.",
-        deep=_DEEP[image.mode],
+        deep=_DEEP[image.mode[0]],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import html
 import json
 import logging
@@ -19,6 +20,7 @@ from eyechart.errors import UsageError
 from eyechart.io.files import make_folder, open_plain, write_atomic
 from eyechart.io.safe_parse import is_number, parse_json
 from eyechart.io.secrets import Secret, redact_text
+from eyechart.io.signals import held_signals
 from eyechart.io.stopwatch import JobClock, duration
 from eyechart.io.terminal import make_console, translate, visible, wrap, write_message
 from eyechart.messages import UserMessage, join
@@ -198,6 +200,8 @@ PROGRESS_PREFIX = "eyechart-progress-"
 """Start of the file name. The suffix is not .json, so that no tool takes a leftover for a result."""
 EVERY = 1.0
 """Seconds between two writes."""
+ABANDONED = 3600.0
+"""Seconds without a write after which a run on another machine counts as killed."""
 
 
 class ProgressFile:
@@ -210,7 +214,9 @@ class ProgressFile:
         self._written = 0.0
 
     def __enter__(self) -> Self:
+        atexit.register(self.__exit__)  # if an interrupt comes between this method and the block
         try:
+            self._remove_leftovers()
             self._write()
         except OSError as error:
             raise UsageError(
@@ -222,7 +228,18 @@ class ProgressFile:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.path.unlink(missing_ok=True)
+        with held_signals():
+            self.path.unlink(missing_ok=True)
+            atexit.unregister(self.__exit__)
+
+    def _remove_leftovers(self) -> None:
+        """Remove the files of killed runs. A run that is only slow writes its file again."""
+        for path in self.path.parent.glob(f"{PROGRESS_PREFIX}*.progress"):
+            with suppress(OSError):
+                node, _, number = path.stem.removeprefix(PROGRESS_PREFIX).rpartition("-")
+                here = node == platform.node() and os.name == "posix" and number.isdecimal()
+                if not (_is_alive(int(number)) if here else time.time() - path.stat().st_mtime < ABANDONED):
+                    path.unlink()
 
     @contextmanager
     def step(self, name: str, total: int | None) -> Iterator[Bar]:
@@ -251,6 +268,16 @@ class ProgressFile:
         self._written = time.monotonic()
         self.body |= {"updated": time.time(), "jobs": {"done": self.jobs.done, "total": self.jobs.total}}
         write_atomic(self.path, json.dumps(self.body).encode(), durable=False)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)  # sends nothing
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass  # of another user
+    return True
 
 
 @dataclass

@@ -27,17 +27,18 @@ MIN_LENGTH = 12
 NAMES = frozenset({"api_key", "apikey", "key", "token", "authorization", "password", "secret", "credentials"})
 SECRET_NAME = re.compile(rf"(?:.*[-_])?(?:{'|'.join(sorted(NAMES))})", re.IGNORECASE)
 """The name of a flag, a setting or an option (``--model_option api_key=...``) whose value is a secret."""
-VARIABLE, SENT = "api_key_variable", "extra_body"
-KEY_SHAPES = re.compile(
+VARIABLE, SENT = "api_key_variable", ("extra_body", "settings")
+SERVICE_KEYS = re.compile(
     r"(?<![A-Za-z0-9])(?:"
     r"sk-[A-Za-z0-9_-]{16,}"
     r"|(?:(?:xai|nvapi|pplx)-|(?:gsk|hf|ghp|gho|jina|r8|tgp)_)(?=[A-Za-z0-9_-]*\d)[A-Za-z0-9_-]{16,}"
     r"|AIza[A-Za-z0-9_-]{30,}|AKIA[A-Z0-9]{16}|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}"
     r"|ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{20,}|Bearer\s+\S{8,}"
-    r"|(?=[A-Za-z]*\d)(?=\w*[a-z])(?=\w*[A-Z])[A-Za-z0-9]{32,}"
     r")"
 )
-"""Keys of well-known services; and any long word that mixes lower case, upper case and digits."""
+"""Keys of well-known services."""
+LONG_WORD = re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z]*\d)(?=\w*[a-z])(?=\w*[A-Z])[A-Za-z0-9]{32,}")
+"""Any long word that mixes lower case, upper case and digits."""
 USER_INFO = re.compile(r"^[a-z][a-z0-9+.-]*://[^/?#]*@", re.IGNORECASE)
 QUERY = re.compile(r"^https?://[^?#]*[?#]", re.IGNORECASE)
 SURE, LONG = 8, 16
@@ -131,6 +132,10 @@ def find_key(key: Secret | str | None = None, variable: str | None = None) -> Se
     for name in (variable,) if variable else KEY_VARIABLES:
         if os.environ.get(name):
             return _checked(os.environ[name], f"The API key in {name}")
+    if variable and not re.fullmatch(r"[A-Z_][A-Z0-9_]{0,60}", variable):  # it may be the key: it is not repeated
+        raise UsageError(
+            "{--api_key_variable} must name an environment variable that is set.", advice="It takes no key."
+        )
     if variable:
         raise UsageError(
             "The environment variable {name} is not set.",
@@ -162,6 +167,11 @@ def redact_text(text: str, secrets: Iterable[Secret]) -> str:
     for secret in secrets:
         text = secret.redact(text)
     return text
+
+
+def redact_message(text: str) -> str:
+    """Replace keys in a message for people: those of the environment, and whatever looks like a service's key."""
+    return SERVICE_KEYS.sub(HIDDEN, redact_text(text, environment_keys()))
 
 
 def redact_settings(value: Any) -> Any:
@@ -244,7 +254,8 @@ def refuse_misplaced(settings: Mapping[Any, Any]) -> None:
             raise UsageError("{path} contains a query, which may be a key.", advice=ADVICE, path=path)
         # Only fields that are sent with requests and stored with results have such a name here.
         named = path.rpartition(".")[2].lower() in NAMES
-        if named or KEY_SHAPES.search(text) or any(_holds(text, key) for key in declared):
+        shaped = SERVICE_KEYS.search(text) or (LONG_WORD.search(text) and not os.path.exists(text))  # noqa: PTH110 - Path.exists raises for long texts
+        if named or shaped or any(_holds(text, key) for key in declared):
             raise UsageError("{path} contains what looks like an API key.", advice=ADVICE, path=path)
 
 
@@ -259,7 +270,7 @@ def _texts(value: Any, path: str = "", *, sent: bool = False) -> Iterator[tuple[
         for name, item in value.items():
             yield f"{path or 'the config'} (the name of a setting)", str(name)
             if not _is_secret(name) or (sent and str(name).lower() in NAMES):
-                yield from _texts(item, f"{path}.{name}" if path else str(name), sent=sent or name == SENT)
+                yield from _texts(item, f"{path}.{name}" if path else str(name), sent=sent or name in SENT)
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
             yield from _texts(item, f"{path}.{number}", sent=sent)

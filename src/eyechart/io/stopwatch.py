@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TypeVar
 
 PHASES = {
@@ -93,6 +94,12 @@ class JobClock:
         each = self._seconds / self._ran
         running = min(time.monotonic() - self._since, each)
         return (self.total - self.done) * each - running
+
+
+def timestamp(seconds: float | None = None) -> str:
+    """Format a time, by default now, in UTC and ISO 8601; the texts sort like the times."""
+    moment = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds")
 
 
 def duration(seconds: float) -> str:

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, TextIO
 
+from eyechart.io.secrets import redact_message
 from eyechart.messages import UserMessage, render
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def write_message(text: str, stream: TextIO, /, **fields: object) -> None:
     With fields, the text is a template of `UserMessage`.
     """
     width = width_of(stream)
-    lines = visible(translate(UserMessage(text, **fields) if fields else text)).split("\n")
+    lines = visible(redact_message(translate(UserMessage(text, **fields) if fields else text))).split("\n")
     _write("\n".join(part for line in lines for part in wrap(line, width)), stream)
 
 
