@@ -1,5 +1,6 @@
 """One embedding pass serves everything, and no sample disappears."""
 
+import signal
 import tarfile
 import time
 
@@ -10,7 +11,9 @@ from eyechart.datasets.image_folder import open_folder
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError, ModelError
 from eyechart.inference.embeddings import CachedEncoder
+from eyechart.io.signals import Termination
 from eyechart.manifest import read_manifest
+from eyechart.store.blobs import LocalBlobs
 from eyechart.store.vector_store import EmbeddingStore
 from eyechart.types import DatasetSpec, EncodeOptions
 from support.data import png, write_classification, write_tar
@@ -136,6 +139,14 @@ def test_each_distinct_text_is_encoded_once(tmp_path):
     np.testing.assert_array_equal(got[0], got[2])
 
 
+def test_texts_are_encoded_shortest_first(tmp_path):
+    encoder = random_encoder()
+
+    embeddings(encoder, tmp_path).texts(["cccc", "bb", "a", "ddd", "aa"])
+
+    assert encoder.encoded_texts == ["a", "aa", "bb", "ddd", "cccc"]
+
+
 def test_truncated_texts_are_counted_also_when_they_come_from_the_store(tmp_path):
     def make():
         return SmallEncoder("short", random_encoder().vector, longest_text=3)
@@ -145,6 +156,10 @@ def test_truncated_texts_are_counted_also_when_they_come_from_the_store(tmp_path
         model.texts(["abc", "abcd", "abcde"])
 
         assert [(notice.kind, notice.count) for notice in model.notices()] == [("truncated_texts", 2)]
+
+    model.texts(["x", "wxyz"])
+    model.texts(["x"])
+    assert [notice.count for notice in model.notices()] == [3]  # of all calls, such as queries and documents
 
 
 def test_a_model_that_gives_nan_is_an_error(tmp_path):
@@ -214,3 +229,74 @@ def test_vectors_of_changing_size_are_an_error(tmp_path, batch_size):
         CachedEncoder(lazy(encoder), EmbeddingStore(tmp_path / "store"), EncodeOptions(batch_size=batch_size)).images(
             manifest
         )
+
+
+BOTH = [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Termination)]
+
+
+class SignalledEncoder:
+    """Receives a signal while it encodes its third batch of images or texts."""
+
+    def __init__(self, number):
+        self.inner, self.card = random_encoder(), random_encoder().card
+        self.number, self.batches = number, 0
+
+    def _count(self):
+        self.batches += 1
+        if self.batches == 3:
+            signal.raise_signal(self.number)
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def encode_images(self, batch):
+        self._count()
+        return self.inner.encode_images(batch)
+
+    def encode_texts(self, texts, *, language="en"):
+        self._count()
+        return self.inner.encode_texts(texts, language=language)
+
+
+@pytest.mark.parametrize(("number", "raised"), BOTH)
+def test_a_signal_while_encoding_keeps_the_batches_before_it(tmp_path, number, raised):
+    found = manifest(write_classification(tmp_path / "data", n=12))
+    first = embeddings(SignalledEncoder(number), tmp_path, batch_size=4)
+
+    with pytest.raises(raised):
+        first.images(found)
+
+    assert embeddings(random_encoder(), tmp_path).count_missing(found) == 4
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize(("number", "raised"), BOTH)
+def test_a_signal_while_encoding_texts_keeps_the_batches_before_it(tmp_path, number, raised):
+    texts = [f"text {i:02d}" for i in range(12)]
+    with pytest.raises(raised):
+        embeddings(SignalledEncoder(number), tmp_path, batch_size=4).texts(texts)
+    later = SignalledEncoder(number)
+    later.batches = 9
+
+    vectors = embeddings(later, tmp_path, batch_size=4).texts(texts)
+
+    assert later.batches == 10  # the other two are stored
+    np.testing.assert_array_equal(vectors, random_encoder().encode_texts(texts))
+
+
+@pytest.mark.parametrize("rows", [4, 4096])
+@pytest.mark.parametrize(("number", "raised"), BOTH)
+def test_a_signal_while_vectors_are_written_loses_none(tmp_path, monkeypatch, number, raised, rows):
+    found = manifest(write_classification(tmp_path / "data", n=12))
+    monkeypatch.setattr("eyechart.inference.pipeline.FLUSH_ROWS", rows)
+    write = LocalBlobs.write
+
+    def interrupted(blobs, name, data):
+        signal.raise_signal(number)
+        write(blobs, name, data)
+
+    monkeypatch.setattr(LocalBlobs, "write", interrupted)
+    with pytest.raises(raised):
+        embeddings(random_encoder(), tmp_path, batch_size=4).images(found)
+
+    assert embeddings(random_encoder(), tmp_path).count_missing(found) == (0 if rows > 12 else 8)

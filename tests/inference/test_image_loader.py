@@ -287,6 +287,19 @@ def test_workers_are_for_gpus_only():
     assert workers(seeing(), 0) == (0, "")
 
 
+class Whole:
+    """An encoder that can be pickled and whose transform is one of its methods."""
+
+    on_gpu = True
+
+    def image_transform(self, image):
+        return own_size(image)
+
+
+def test_a_model_is_not_sent_to_processes_along_with_its_transform():
+    assert workers(Whole())[1] == "the image transform of the model cannot be pickled"
+
+
 @pytest.mark.parametrize("transform", [None, lambda image: own_size(image)[:4]])
 def test_a_transform_that_cannot_be_sent_without_its_model_stays_in_threads(transform):
     encoder = seeing(transform)
@@ -359,6 +372,25 @@ def test_workers_are_started_unasked_where_there_are_many_cores(monkeypatch, cor
     assert workers(seeing(), None, threads) == (count, "")
 
 
+@pytest.mark.parametrize(("bound", "cores"), [(16, 16), (128, 16)])
+def test_cores_that_slurm_bound_a_task_to_are_not_divided_again(monkeypatch, bound, cores):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(bound))
+    for name, value in {"SLURM_STEP_TASKS_PER_NODE": "8", "SLURM_CPUS_ON_NODE": "128"}.items():
+        monkeypatch.setenv(name, value)
+
+    assert image_loader.usable_cores() == cores
+
+
+@pytest.mark.parametrize(("ranks", "cores"), [(1, 5), (2, 2), (4, 1), (8, 1)])
+def test_ranks_of_a_machine_share_its_cores_in_whole_numbers(monkeypatch, ranks, cores):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(5)), raising=False)
+    monkeypatch.setattr(image_loader, "local_size", lambda: ranks)
+
+    found = image_loader.usable_cores()
+
+    assert (found, type(found)) == (cores, int)
+
+
 def test_threads_prepare_the_first_batches_of_a_run_that_did_not_ask(tmp_path, monkeypatch):
     monkeypatch.setattr(pipeline, "LOADER_AFTER", 5)
     monkeypatch.setattr(image_loader, "usable_cores", lambda: 8)
@@ -386,8 +418,8 @@ def test_the_transform_of_an_open_clip_model_is_sent_without_the_model(zoo, opti
     assert len(sent) < 50_000
     for image in (encoded(noise_image(0, (300, 200)), "jpg"), encoded(noise_image(1, (40, 90)), "png")):
         ref = ImageRef("image", image)
-        other = ForkingPickler.loads(sent).run(ref.digest(), ref, Stopwatch())
-        assert other.tobytes() == work.run(ref.digest(), ref, Stopwatch()).tobytes()
+        other, _ = ForkingPickler.loads(sent).run(ref.digest(), ref, Stopwatch())
+        assert other.tobytes() == work.run(ref.digest(), ref, Stopwatch())[0].tobytes()
 
 
 @pytest.mark.parametrize("case", ["clip", "siglip2-naflex"])

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from eyechart.io.files import CacheError
 from eyechart.io.images import ImageRef
-from eyechart.store.answer_store import Responses, prompt_key
+from eyechart.store.answer_store import Responses, ResponseStore, prompt_key
 from eyechart.types import Answer, Message
 
 ANSWER = Answer("A cat.", thinking="Hm.", finish_reason="stop", usage={"prompt_tokens": 7, "completion_tokens": 3})
@@ -30,6 +31,50 @@ def test_an_answer_is_there_for_the_next_process(tmp_path):
     assert later.get("k") == ANSWER
     assert later.get("other") is None
     assert later.damaged == 0
+
+
+def test_every_answer_is_synchronised_with_the_disk_before_add_returns(tmp_path, monkeypatch):
+    synced = []
+    sync = os.fsync
+
+    def fsync(file):
+        path = Path(f"/proc/self/fd/{file}").readlink()
+        synced.append(path.stat().st_size if path.is_file() else "folder")
+        sync(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    table = Responses(tmp_path)
+
+    for i in range(3):
+        table.add(f"k{i}", ANSWER)
+        (file,) = tmp_path.iterdir()
+        assert synced[-1] == file.stat().st_size
+    assert synced.count("folder") == 1
+    assert len(synced) == 4
+
+
+def test_damaged_lines_of_all_files_are_counted(tmp_path):
+    for name in ("a", "b"):
+        Responses(tmp_path).add(name, ANSWER)
+        Responses(tmp_path).add(f"{name}2", ANSWER)
+    for file in sorted(tmp_path.iterdir())[:3]:
+        file.write_bytes(file.read_bytes().replace(b"cat", b"bat"))
+
+    table = Responses(tmp_path)
+
+    assert (table.damaged, len(table)) == (3, 1)
+
+
+def test_a_file_that_was_copied_from_another_generator_answers_nothing(tmp_path):
+    ResponseStore(tmp_path).table("one").add("k", ANSWER)
+    ResponseStore(tmp_path).table("two").add("own", ANSWER)
+    [file] = (tmp_path / "one").iterdir()
+    shutil.copy(file, tmp_path / "two")
+
+    table = ResponseStore(tmp_path).table("two")
+
+    assert (table.get("k"), table.get("own"), table.damaged) == (None, ANSWER, 1)
+    assert ResponseStore(tmp_path).table("one").get("k") == ANSWER
 
 
 @given(text=st.text(st.characters(), max_size=200))

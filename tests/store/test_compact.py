@@ -1,5 +1,6 @@
 """Small parts of the store become large ones; nobody who reads or writes meanwhile loses a number."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,8 +13,8 @@ from safetensors.numpy import load_file
 import eyechart.store.maintenance
 import eyechart.store.vector_store
 from eyechart.store.blobs import BlobError, LocalBlobs
-from eyechart.store.maintenance import compact, compact_model
-from eyechart.store.vector_store import VectorTable, damage_of_part, read_tensor, text_digests
+from eyechart.store.maintenance import compact, compact_model, list_cache
+from eyechart.store.vector_store import VectorTable, damage_of_part, read_tensor, table_name, text_digests
 
 NAMES = [f"text {i}" for i in range(30)]
 
@@ -57,6 +58,37 @@ def test_many_small_parts_become_one_with_the_same_vectors_and_checksums(tmp_pat
     assert parts(tmp_path) == [part]
 
 
+def test_a_merged_part_that_cannot_be_read_back_costs_no_source(tmp_path, monkeypatch):
+    vectors = small_parts(tmp_path)
+    sources = parts(tmp_path)
+    write = LocalBlobs.write
+
+    def broken(blobs, name, data):
+        write(blobs, name, data)
+        flip(blobs.path(name))
+
+    monkeypatch.setattr(LocalBlobs, "write", broken)
+    with pytest.raises(BlobError, match="The original parts are unchanged"):
+        compact(LocalBlobs(tmp_path))
+
+    assert parts(tmp_path) == sources
+    np.testing.assert_array_equal(VectorTable(tmp_path).get(keys(*NAMES)), vectors)
+
+
+def test_a_part_of_another_model_is_not_merged(tmp_path):
+    ours, theirs = tmp_path / "ours" / "image", tmp_path / "theirs" / "image"
+    VectorTable(theirs).add(keys("x"), rows(1, seed=5))
+    vectors = small_parts(ours)
+    (part,) = parts(theirs)
+    shutil.copy(theirs / part, ours / part)
+
+    done = compact(LocalBlobs(ours))
+
+    assert (done.parts, done.merged, len(done.damaged)) == (31, 30, 1)
+    assert VectorTable(ours).missing(keys("x", *NAMES)).tolist() == [True] + [False] * 30
+    np.testing.assert_array_equal(VectorTable(ours).get(keys(*NAMES)), vectors)
+
+
 def test_a_dry_run_says_the_same_and_changes_nothing(tmp_path):
     small_parts(tmp_path / "model" / "text")
     before = parts(tmp_path / "model" / "text")
@@ -95,7 +127,7 @@ def test_a_key_that_is_there_several_times_keeps_the_vector_that_counted(tmp_pat
     compact(LocalBlobs(tmp_path))
 
     np.testing.assert_array_equal(VectorTable(tmp_path).get(keys("a", "b", "c", "d", *filler)), before)
-    merged, large = (read_tensor(tmp_path / name, "keys") for name in parts(tmp_path))
+    merged, large = (read_tensor(tmp_path / name, table_name(tmp_path), "keys") for name in parts(tmp_path))
     assert (len(merged), len(large)) == (3, 52)  # a, b, d: the large part's c counted
 
 
@@ -267,3 +299,20 @@ def test_several_merge_while_others_write_and_read(tmp_path):
     assert found[:, 0].tolist() == [who * 100 + i for who, i in wanted]
     assert len(parts(table)) == 1
     assert not list(table.glob("damaged-*"))
+
+
+def test_the_cache_is_listed_by_kind_with_the_largest_item_first(own_cache):
+    for name, size in (("a", 10), ("c", 900), ("f", 300)):
+        folder = own_cache / "unpacked" / (name * 32)
+        folder.mkdir(parents=True)
+        (folder / "x").write_bytes(b"x" * size)
+    (own_cache / "responses" / ("b" * 32)).mkdir(parents=True)
+
+    items = list_cache({"b" * 32: "a model"})
+
+    assert [(item.kind, item.size) for item in items] == [
+        ("responses", 0),
+        ("unpacked", 900),
+        ("unpacked", 300),
+        ("unpacked", 10),
+    ]

@@ -30,6 +30,14 @@ def test_it_finds_what_a_dictionary_finds(parts, forgotten):
     assert {key: (found[key], rows[key]) for key in range(41) if found[key] >= 0} == places
 
 
+def test_half_a_key_is_no_key():
+    index = KeyIndex()
+    index.add([np.frombuffer(b"headheadtailtail", np.uint8).reshape(1, 16)], 0)
+    wanted = np.frombuffer(b"headheadtailtailheadheadtailTAILHEADheadtailtail", np.uint8).reshape(3, 16)
+
+    assert index.find(wanted)[0].tolist() == [0, -1, -1]
+
+
 def test_parts_added_one_by_one_or_together_are_found_alike():
     parts = [keys(range(10 * i, 10 * i + 10)) for i in range(100)]
     one_by_one, together = KeyIndex(), KeyIndex()

@@ -1,12 +1,14 @@
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 from eyechart.errors import ModelError
-from eyechart.store.vector_store import EmbeddingStore, VectorTable, text_digests
+from eyechart.store.vector_store import EmbeddingStore, VectorTable, damage_of_part, text_digests
 
 
 def keys(*names):
@@ -43,6 +45,46 @@ def test_tables_of_other_models_and_roles_do_not_mix(tmp_path):
 
     assert store.table("model2", "image").missing(keys("a")).all()
     assert store.table("model1", "text").missing(keys("a")).all()
+
+
+@pytest.mark.parametrize(("model", "role"), [("model2", "image"), ("model1", "text"), ("model1", "image-fp16")])
+def test_a_part_that_was_copied_from_another_table_is_not_used(tmp_path, model, role):
+    EmbeddingStore(tmp_path).table(model, role).add(keys("a"), rows(1, seed=9))
+    EmbeddingStore(tmp_path).table("model1", "image").add(keys("b"), rows(1))
+    (part,) = (tmp_path / model / role).iterdir()
+    copy = shutil.copy(part, tmp_path / "model1" / "image" / part.name)
+    assert "belongs to another model or role" in damage_of_part(copy)
+
+    table = EmbeddingStore(tmp_path).table("model1", "image")
+
+    assert table.missing(keys("a", "b")).tolist() == [True, False]
+    assert table.damaged == [part.name]
+    assert not EmbeddingStore(tmp_path).table(model, role).missing(keys("a")).any()
+
+
+@pytest.mark.parametrize("taken", ["keys", "vectors"])
+def test_keys_and_vectors_of_different_parts_cannot_be_combined(tmp_path, taken):
+    for name, seed in (("a", 1), ("b", 2)):
+        VectorTable(tmp_path).add(keys(name), rows(1, seed))
+    one, two = sorted(tmp_path.iterdir())
+    tensors = load_file(one)
+    with safe_open(one, "np") as part, safe_open(two, "np") as other:
+        sums = part.metadata() | {taken: other.metadata()[taken]}
+    save_file(tensors | {taken: load_file(two)[taken]}, one, sums)
+
+    assert VectorTable(tmp_path).missing(keys("a")).all()
+    assert (VectorTable(tmp_path).get(keys("b")) == rows(1, 2)).all()
+
+
+def test_vectors_whose_shape_was_changed_are_not_used(tmp_path):
+    VectorTable(tmp_path).add(keys("a", "b"), rows(2))
+    (file,) = tmp_path.iterdir()
+    with safe_open(file, "np") as part:
+        sums = part.metadata()
+    tensors = load_file(file)
+    save_file(tensors | {"vectors": np.ascontiguousarray(tensors["vectors"].T)}, file, sums)
+
+    assert VectorTable(tmp_path).missing(keys("a", "b")).all()
 
 
 def test_the_same_text_in_another_language_is_another_key():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -11,9 +11,13 @@ from itertools import chain
 from typing import Any
 
 from eyechart.errors import DataError, EyechartError
+from eyechart.inference.image_batches import trait_notices
+from eyechart.io.images import ImageRef
+from eyechart.io.stopwatch import timestamp
 from eyechart.messages import UserMessage
 from eyechart.models.access import access_of, used_by
 from eyechart.models.lazy_model import LazyModel
+from eyechart.models.local_generators import LocalGenerator
 from eyechart.models.rerankers import Reranker, Shortlist
 from eyechart.store.answer_store import Responses, ResponseStore, prompt_key
 from eyechart.types import UNREAD, Answer, BatchGenerator, Message, ModelCard, Notice, Prompt, digest_json
@@ -24,6 +28,84 @@ def is_answer(answer: Answer) -> bool:
     return not answer.error
 
 
+ORIGINS = {
+    "stored_answers": "{n} of {count} answers of {name} are stored ones, from {first} to {last} (UTC): the model "
+    "behind the server may have changed since. {--max_age=0} requests them again.",
+    "served_model": "The server reports another model than {name}: {others}.",
+    "served_versions": "The answers of {name} come from several versions of the model: {versions}.",
+    "refused_parameters": "The server of {name} refused request parameters, which {n} answers were generated without "
+    "or under another name: {refused}.",
+}
+"""Notices about the answers of a server."""
+
+
+@dataclass
+class AnswerOrigins:
+    """Counts where the answers of a model come from: the store or the model, and what its server reports."""
+
+    model: LazyModel
+    stored: int = 0
+    """Answers from the store."""
+    generated: int = 0
+    """Distinct prompts sent to the model."""
+    times: list[str] = field(default_factory=list)
+    """When the oldest and the newest stored answer were generated; empty text: unknown."""
+    served: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Answers by the model and the system fingerprint that the server reports."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """Answers by the request parameters that the server refused."""
+
+    def find(self, table: Responses, key: str) -> Answer | None:
+        """Return a stored answer, unless its server may have another model by now (``--max_age``)."""
+        answer, since = table.get(key), access_of(self.model.spec).since
+        if answer is None or since is None or not self.model.remote:
+            return answer
+        return answer if answer.origin.get("time", "") >= timestamp(since) else None
+
+    def see(self, answer: Answer, *, stored: bool) -> None:
+        """Count an answer."""
+        origin, self.stored = answer.origin, self.stored + stored
+        if stored:
+            self.times = [place([*self.times, origin.get("time", "")]) for place in (min, max)]
+        served = origin.get("model", ""), origin.get("system_fingerprint", "")
+        self.served.update([served] if any(served) else [])
+        self.refused.update([origin["refused"]] if "refused" in origin else [])
+
+    def details(self) -> dict[str, Any]:
+        """Return the effective parameters of the model, and what is known of its server's answers."""
+        parameters = getattr(self.model.family, "parameters", None)
+        found = {
+            "parameters": parameters(self.model.spec) if parameters else {},
+            "refused_parameters": dict(self.refused),
+            "served_by": {_version(*served): n for served, n in self.served.items()},
+            "stored": {"answers": self.stored, "from": self.times} if self.stored else {},
+        }
+        return {name: value for name, value in found.items() if value}
+
+    def notices(self) -> list[Notice]:
+        """Report stored answers of a server, another model than the requested one, and refused parameters."""
+        name = self.model.spec.name
+        others = {served: n for (served, _), n in self.served.items() if served not in ("", name)}
+        changed = self.served.total() - max(self.served.values(), default=0)
+        first, last = (time[:16].replace("T", " ") or "?" for time in self.times or ["", ""])
+        fields = {
+            "name": name,
+            "count": self.stored + self.generated,
+            "first": first,
+            "last": last,
+            "others": ", ".join(sorted(others)),
+            "versions": ", ".join(sorted(_version(*served) for served in self.served)),
+            "refused": "; ".join(sorted(self.refused)),
+        }
+        counts = (self.stored, sum(others.values()), changed, self.refused.total()) if self.model.remote else ()
+        found = zip(ORIGINS.items(), counts, strict=False)
+        return [Notice(kind, n, UserMessage(text, n=n, **fields)) for (kind, text), n in found if n]
+
+
+def _version(model: str, mark: str) -> str:
+    return f"{model} ({mark})" if mark else model
+
+
 @dataclass
 class CachedGenerator:
     """Generates answers with one model, reusing stored ones."""
@@ -32,15 +114,15 @@ class CachedGenerator:
     store: ResponseStore
     should_cache: Callable[[Answer], bool] = is_answer
     """Selects the answers to store; the others are generated again by the next run."""
-    stored: int = field(default=0, init=False)
-    """Prompts answered from the store."""
-    generated: int = field(default=0, init=False)
-    """Distinct prompts sent to the generator."""
+    origins: AnswerOrigins = field(init=False)
+    traits: dict[str, int] = field(default_factory=dict, init=False)
+    """Traits of the images that have any, by digest."""
     before: Mapping[str, int] = field(init=False)
     """Usage counters of the model at the start."""
 
     def __post_init__(self) -> None:
         self.before = used_by(self.model.spec)
+        self.origins = AnswerOrigins(self.model)
 
     @property
     def card(self) -> ModelCard:
@@ -55,7 +137,7 @@ class CachedGenerator:
         used = {name: count - self.before[name] for name, count in used_by(self.model.spec).items()}
         price = access_of(self.model.spec).price
         cost = {"cost": price.cost(used), "currency": price.currency} if price is not None else {}
-        return {"from_store": self.stored, "asked": self.generated, **used, **cost}
+        return {"from_store": self.origins.stored, "asked": self.origins.generated, **used, **cost}
 
     def unanswered(self, prompts: Iterable[Prompt]) -> list[str]:
         """Return the ids of prompts without a stored answer, without loading the generator."""
@@ -65,14 +147,17 @@ class CachedGenerator:
         table.refresh()
         for prompt in prompts:
             with suppress(DataError):  # an unreadable image is never sent
-                if table.get(prompt_key(prompt.messages, temperature=prompt.temperature)) is None:
+                if self.origins.find(table, prompt_key(prompt.messages, temperature=prompt.temperature)) is None:
                     missing.append(prompt.id)
         return missing
 
     def notices(self) -> list[Notice]:
-        """Return the notes of the model and the number of damaged answers."""
+        """Return the notes of the model, the number of damaged answers, and where the answers come from."""
         card = self.model.known_card
         found = [Notice("model_note", 1, note) for note in card.notes] if card else []
+        found += self.origins.notices()
+        if self.model.loaded and isinstance(generator := self.model.load(), LocalGenerator):
+            found += generator.notices()
         if card and self.table.damaged:
             text = UserMessage(
                 "{damaged} stored answers in {folder} are damaged and were generated again.",
@@ -80,12 +165,24 @@ class CachedGenerator:
                 folder=self.table.folder,
             )
             found.append(Notice("damaged_answers", self.table.damaged, text))
-        return found
+        return found + trait_notices(self.traits)
 
     @property
     def table(self) -> Responses:
         """The stored answers of this generator."""
         return self.store.table(self.card.fingerprint)
+
+    def read_traits(self, key: str) -> None:
+        """Count the traits stored for the images of a prompt."""
+        if (stored := self.table.get(_traits_key(key))) is not None:
+            self.traits |= json.loads(stored.text)
+
+    def store_traits(self, key: str, images: Iterable[str]) -> None:
+        """Store the traits that the generator found in the images of a prompt, given by their digests."""
+        known: Mapping[str, int] = getattr(self.model.load(), "traits", {})
+        if seen := {name: known[name] for name in images if name in known}:
+            self.table.add(_traits_key(key), Answer(json.dumps(seen)))
+            self.traits |= seen
 
     def generate(self, prompts: Iterable[Prompt], repeat: int = 0) -> Iterator[tuple[str, Answer]]:
         """Yield an answer for each prompt, in any order; equal prompts are answered once.
@@ -106,6 +203,8 @@ class CachedGenerator:
                 if sorter.lost:
                     raise sorter.lost[0]  # answers can no longer be stored: stop spending
                 sorter.answers[key] = answer
+                if not answer.error:
+                    self.origins.see(answer, stored=False)
                 yield sorter.names[key][0], answer
                 yield from sorter.at_once()
         yield from sorter.at_once()
@@ -125,6 +224,10 @@ class CachedGenerator:
             yield prompt.id, answer
 
 
+def _traits_key(key: str) -> str:
+    return digest_json(["image traits", key])
+
+
 def _with_image_bytes(message: Message) -> Message:
     return replace(message, parts=tuple(part if isinstance(part, str) else part.load() for part in message.parts))
 
@@ -140,6 +243,7 @@ class _Sorter:
         self.owner, self.table, self.prompts, self.repeat = owner, table, prompts, repeat
         self.names: dict[str, list[str]] = {}
         self.answers: dict[str, Answer] = {}
+        self.images: dict[str, list[str]] = {}
         self.lost: list[EyechartError] = []
         self._ready: deque[tuple[str, Answer]] = deque()
 
@@ -148,7 +252,7 @@ class _Sorter:
             messages = prompt.messages
             try:
                 key = prompt_key(messages, self.repeat, prompt.temperature)
-                if key not in self.names and self.table.get(key) is None:
+                if key not in self.names and self.owner.origins.find(self.table, key) is None:
                     # The key of a new prompt is computed from the bytes that are sent.
                     messages = tuple(map(_with_image_bytes, messages))
                     key = prompt_key(messages, self.repeat, prompt.temperature)
@@ -157,16 +261,20 @@ class _Sorter:
                 continue
             if key in self.names:
                 self.names[key].append(prompt.id)
-            elif (answer := self.table.get(key)) is not None:
-                self.owner.stored += 1
+            elif (answer := self.owner.origins.find(self.table, key)) is not None:
+                self.owner.read_traits(key)
                 self._ready.append((prompt.id, answer))
             else:
-                self.owner.generated += 1
+                self.owner.origins.generated += 1
                 self.names[key] = [prompt.id]
+                parts = chain.from_iterable(turn.parts for turn in messages)
+                self.images[key] = [part.digest().hex() for part in parts if isinstance(part, ImageRef)]
                 yield replace(prompt, id=key, messages=messages)
 
     def keep(self, key: str, answer: Answer) -> None:
         try:
+            # Before the answer, which is complete once both are stored.
+            self.owner.store_traits(key, self.images.pop(key, ()))
             if self.owner.should_cache(answer):
                 self.table.add(key, answer)
         except EyechartError as error:
@@ -175,7 +283,10 @@ class _Sorter:
 
     def at_once(self) -> Iterator[tuple[str, Answer]]:
         while self._ready:
-            yield self._ready.popleft()
+            name, answer = self._ready.popleft()
+            if not answer.error:
+                self.owner.origins.see(answer, stored=True)
+            yield name, answer
 
 
 @dataclass
@@ -184,6 +295,10 @@ class CachedReranker:
 
     model: LazyModel
     store: ResponseStore
+    origins: AnswerOrigins = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.origins = AnswerOrigins(self.model)
 
     @property
     def card(self) -> ModelCard:
@@ -191,8 +306,8 @@ class CachedReranker:
         return self.model.card
 
     def notices(self) -> list[Notice]:
-        """Return the notes of the model."""
-        return [Notice("model_note", 1, note) for note in self.card.notes]
+        """Return the notes of the model, and where the scores come from."""
+        return [*(Notice("model_note", 1, note) for note in self.card.notes), *self.origins.notices()]
 
     def score(self, shortlists: Iterable[Shortlist]) -> Iterator[tuple[str, list[float]]]:
         """Yield the id of each shortlist with the scores of its documents, in any order of shortlists."""
@@ -200,16 +315,19 @@ class CachedReranker:
         table = self.store.table(fingerprint)
         missing: dict[str, Shortlist] = {}
         for shortlist in shortlists:
-            known = table.get(_shortlist_key(shortlist))
+            known = self.origins.find(table, _shortlist_key(shortlist))
             if known is not None:
+                self.origins.see(known, stored=True)
                 yield shortlist.id, json.loads(known.text)
             else:
+                self.origins.generated += 1
                 missing[shortlist.id] = shortlist
         if missing:
             reranker: Reranker = self.model.load(fingerprint)
 
             def keep(name: str, scores: list[float]) -> None:
-                table.add(_shortlist_key(missing[name]), Answer(json.dumps(scores)))
+                answer = Answer(json.dumps(scores), origin={"time": timestamp()})
+                table.add(_shortlist_key(missing[name]), answer)
 
             yield from reranker.score(missing.values(), keep)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError
-from eyechart.inference.image_batches import KeyedSample, bytes_held
+from eyechart.inference.image_batches import KeyedSample, bytes_held, trait_notices
 from eyechart.inference.pipeline import FLUSH_ROWS, Pipeline
 from eyechart.io.progress import Bar, NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
@@ -21,8 +21,10 @@ from eyechart.models.towers.precision import precision_notices
 from eyechart.store.vector_store import Digests, EmbeddingStore, VectorTable, text_digests
 from eyechart.types import DEFAULT_ENCODING, EncodeOptions, ModelCard, Notice, OnError, Sample
 
+TRAITS = "image-traits"
+"""Role of the table of image traits, which has rows only for images that have any."""
 ROUNDED = ("image", "text")
-"""Roles with a half-precision table; the table of truncated texts has none."""
+"""Roles with a half-precision table."""
 LOOKED_UP = 256
 """Images looked up in the store at a time, unless they exceed the byte limit."""
 LOOKED_UP_BYTES = 32 * 1024 * 1024
@@ -48,6 +50,7 @@ class CachedEncoder:
         self.watch = watch or Stopwatch()
         self.pipeline = Pipeline(model, options, on_error, self.watch)
         self._truncated = 0
+        self._traits: dict[bytes, int] = {}
         self._given: str | None = None
         """Fingerprint of the model whose vectors were returned; vectors of two models are never mixed."""
         self._size: int | None = None
@@ -82,7 +85,7 @@ class CachedEncoder:
         elif wanted := self._missing(here, load=True):
             found = ((key, sample) for key, sample in here.items() if key in wanted)
             with self.progress.step("images", len(wanted)) as bar:
-                self.pipeline.embed_images(found, self._table(), bar)
+                self.pipeline.embed_images(found, self._table(), bar, self._table(TRAITS))
 
     def _missing(self, keys: Iterable[bytes], *, load: bool = False) -> set[bytes]:
         listed = list(keys)
@@ -126,6 +129,9 @@ class CachedEncoder:
         self._given = self.card.fingerprint
         with self.watch.phase("store"):
             vectors = self._read_vectors("image", manifest.digests[kept])
+            noted = manifest.digests[~self._table(TRAITS).missing(manifest.digests)]
+            flags = self._table(TRAITS).get(noted)
+            self._traits |= {key.tobytes(): int(row[0]) for key, row in zip(noted, flags, strict=True)}
         return EmbeddedSamples(vectors, kept, tuple(failures))
 
     def _read_vectors(self, role: str, keys: Digests) -> Vectors:
@@ -151,7 +157,8 @@ class CachedEncoder:
         if not wanted:
             return []
         with self.progress.step(UserMessage("images of {name}", name=manifest.info.name), len(wanted)) as bar:
-            return self.pipeline.embed_images(_missing_samples(manifest, wanted), self._table(), bar)
+            missing = _missing_samples(manifest, wanted)
+            return self.pipeline.embed_images(missing, self._table(), bar, self._table(TRAITS))
 
     def _embed_as_read(self, reading: DatasetScan) -> None:
         """Read a dataset and encode missing images from the bytes they are keyed by.
@@ -166,7 +173,7 @@ class CachedEncoder:
                 return
             self.model.load(self._given)  # its current card may name another table: look there for the first image, too
             again = [first] if self._missing([first[0]]) else []
-            self.pipeline.embed_images(chain(again, missing), self._table(), bar)
+            self.pipeline.embed_images(chain(again, missing), self._table(), bar, self._table(TRAITS))
 
     def _missing_as_read(self, reading: DatasetScan, bar: Bar) -> Iterator[KeyedSample]:
         """Yield the first sample of each image without a vector, in order, with the bytes its key was computed from.
@@ -203,6 +210,7 @@ class CachedEncoder:
     def notices(self) -> Sequence[Notice]:
         """Return the notes of the model, the number of truncated texts and of damaged parts, and batch notices."""
         found = [Notice("model_note", 1, note) for note in self.card.notes] + precision_notices(self.card)
+        found += trait_notices(self._traits)
         if self._truncated:
             message = UserMessage(
                 "{truncated} texts exceed the context length of {length} tokens and were truncated.",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, UsageError
-from eyechart.io.images import ImageRef, decode_rgb
+from eyechart.io.images import ImageRef, Trait, decode_rgb, traits_seen
 from eyechart.io.stopwatch import Stopwatch
+from eyechart.messages import UserMessage
 from eyechart.models.lazy_model import LazyModel
-from eyechart.types import Sample
+from eyechart.types import Notice, Sample
 
 KeyedSample = tuple[bytes, Sample]
 """The store key of an image (its content digest) and the sample that refers to it."""
@@ -42,6 +43,29 @@ class ImageBatch:
     """One array or tensor, or a list if the images have several shapes; empty or None without images."""
     failures: list[tuple[str, DataError]] = field(default_factory=list)
     """Sample ids with the errors of their images."""
+    traits: dict[bytes, Trait] = field(default_factory=dict)
+    """Traits of the images that have any."""
+
+
+def trait_notices(traits: Mapping[Any, int]) -> list[Notice]:
+    """Count the images with each trait."""
+    counts = {trait: sum(1 for flags in traits.values() if trait & flags) for trait in Trait}
+    messages = {
+        Trait.ORIENTATION: UserMessage(
+            "{n} images carry an EXIF orientation, which encoders and CoCa ignore, as open_clip and CLIP_benchmark do, "
+            "and other generative models apply.",
+            n=counts[Trait.ORIENTATION],
+        ),
+        Trait.ALPHA: UserMessage(
+            "{n} images have transparent pixels, which encoders and CoCa see without the alpha channel, as open_clip "
+            "and CLIP_benchmark do, and other generative models on white.",
+            n=counts[Trait.ALPHA],
+        ),
+        Trait.DEPTH: UserMessage(
+            "{n} images have more than 8 bits per channel and were reduced to 8.", n=counts[Trait.DEPTH]
+        ),
+    }
+    return [Notice(f"image_{str(trait.name).lower()}", n, messages[trait]) for trait, n in counts.items() if n]
 
 
 @dataclass(frozen=True)
@@ -70,8 +94,8 @@ class ImageWork:
             )
         return cls(decode, getattr(encoder, "image_transform", encoder.prepare_image))
 
-    def run(self, key: bytes, image: ImageRef, watch: Stopwatch) -> NDArray[Any]:
-        """Read, decode and transform an image.
+    def run(self, key: bytes, image: ImageRef, watch: Stopwatch) -> tuple[NDArray[Any], Trait]:
+        """Read, decode and transform an image; also return its traits.
 
         Raises:
             DataError: If it cannot be decoded, or its content changed since the key was computed.
@@ -83,7 +107,9 @@ class ImageWork:
                 raise DataError("the image changed after the dataset was read", advice="Run again.")
             decoded = self.decode(ref)
         with watch.phase("transform"):
-            return self.prepare(decoded)
+            prepared = self.prepare(decoded)
+        zeros = image.zeros and not prepared.dtype.hasobject
+        return np.zeros_like(prepared) if zeros else prepared, traits_seen(decoded)
 
 
 class BatchRows:
@@ -169,8 +195,11 @@ class ThreadBatches:
                     rows.give_back([row])
                     batch.failures.append((name, error))
                     continue
-                images.append(future.result())
+                image, traits = future.result()
+                images.append(image)
                 batch.keys.append(key)
+                if traits:
+                    batch.traits[key] = traits
                 numbers.append(row)
                 if len(images) == self.batch_size:
                     batch.pixels = rows.batch(numbers, images)
@@ -185,14 +214,15 @@ class ThreadBatches:
 
     def _prepared(
         self, samples: Iterable[KeyedSample], rows: BatchRows
-    ) -> Generator[tuple[bytes, str, int | None, Future[NDArray[Any]]]]:
+    ) -> Generator[tuple[bytes, str, int | None, Future[tuple[NDArray[Any], Trait]]]]:
         """Yield samples in order, each with its row and the future of its image."""
 
-        def prepare(key: bytes, image: ImageRef, row: int | None) -> NDArray[Any]:
-            return rows.fill(row, self.work.run(key, image, self.watch))
+        def prepare(key: bytes, image: ImageRef, row: int | None) -> tuple[NDArray[Any], Trait]:
+            prepared, traits = self.work.run(key, image, self.watch)
+            return rows.fill(row, prepared), traits
 
         with ThreadPoolExecutor(max(1, self.threads), thread_name_prefix="decode") as pool:
-            waiting: deque[tuple[bytes, str, int | None, Future[NDArray[Any]], int]] = deque()
+            waiting: deque[tuple[bytes, str, int | None, Future[tuple[NDArray[Any], Trait]], int]] = deque()
             held = 0
             try:
                 for key, sample in self.watch.each("read", samples):

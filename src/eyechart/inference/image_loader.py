@@ -29,7 +29,7 @@ import numpy as np
 
 from eyechart.errors import DataError, EyechartError, ModelError
 from eyechart.inference.image_batches import ImageBatch, ImageWork, KeyedSample, ThreadBatches, stack
-from eyechart.io.images import ImageRef
+from eyechart.io.images import ImageRef, Trait
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.messages import UserMessage
 from eyechart.models.towers.torch_tools import local_size
@@ -68,6 +68,7 @@ class _LoadedBatch(NamedTuple):
     pixels: Any
     failures: list[tuple[str, EyechartError]]
     seconds: dict[str, float]
+    traits: dict[bytes, Trait]
 
 
 @dataclass
@@ -83,16 +84,19 @@ class _WorkerImages:
         from torch.utils.data import get_worker_info
 
         place, watch = 2 * get_worker_info().id, Stopwatch()
-        keys, images, failures = [], [], []
+        keys, images, failures, traits = [], [], [], {}
         for item in items:
             self.current[place : place + 2] = [os.getpid(), item.number]
             try:
-                images.append(np.ascontiguousarray(self.work.run(item.key, item.image, watch)))
+                image, seen = self.work.run(item.key, item.image, watch)
+                images.append(np.ascontiguousarray(image))
                 keys.append(item.key)
+                if seen:
+                    traits[item.key] = seen
             except EyechartError as error:
                 failures.append((item.name, error))
             self.current[place + 1] = -1
-        return _LoadedBatch(keys, stack(images), failures, watch.taken())
+        return _LoadedBatch(keys, stack(images), failures, watch.taken(), traits)
 
 
 def _to_tensor(batch: _LoadedBatch) -> _LoadedBatch:
@@ -221,7 +225,7 @@ class LoaderBatches:
             if not isinstance(error, DataError):
                 raise error
             failures.append((name, error))
-        return ImageBatch(batch.keys, batch.pixels, failures)
+        return ImageBatch(batch.keys, batch.pixels, failures, batch.traits)
 
     def _item_batches(self, items: Iterator[_Item]) -> Iterator[list[_Item]]:
         """Yield batches not delivered by an earlier loader, then new ones."""
@@ -319,6 +323,7 @@ def main_is_import_safe() -> bool:
 
 
 def usable_cores() -> int:
-    """Number of CPU cores for this process if all ranks on this machine share them equally."""
+    """Number of CPU cores for this process: those that Slurm bound it to, or its share of those that all ranks use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores // local_size())
+    there = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    return cores if there.isdigit() and cores < int(there) else max(1, cores // local_size())

@@ -18,6 +18,7 @@ from eyechart.errors import DataError, ModelError, OutOfMemoryError
 from eyechart.inference.image_batches import ImageBatch, ImageWork, KeyedSample, ThreadBatches
 from eyechart.inference.image_loader import LoaderBatches, loader_workers
 from eyechart.io.progress import Bar
+from eyechart.io.signals import held_signals, terminable
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Failure
 from eyechart.messages import UserMessage
@@ -28,7 +29,7 @@ from eyechart.types import EncodeOptions, Notice, OnError
 
 FLUSH_ROWS = 4096
 FLUSH_SECONDS = 20.0
-"""A crash loses at most the vectors computed since the last flush."""
+"""A crash loses at most the vectors computed since the last flush; SIGINT and SIGTERM flush."""
 LOADER_AFTER = 16
 """Batches prepared by threads before loader workers start by default: starting them takes seconds."""
 
@@ -42,6 +43,8 @@ class _Buffer:
     keys: list[bytes] = field(default_factory=list)
     vectors: list[NDArray[np.float32]] = field(default_factory=list)
     since: float = field(default_factory=time.monotonic)
+    before: _Buffer | None = None
+    """Flushed first."""
 
     def add(self, keys: list[bytes], vectors: NDArray[np.float32]) -> None:
         if len(vectors) != len(keys):
@@ -53,17 +56,21 @@ class _Buffer:
                 shape=self.vectors[0].shape[1:],
                 shape2=vectors.shape[1:],
             )
-        self.keys += keys
-        self.vectors.append(vectors)
-        if len(self.keys) >= FLUSH_ROWS or time.monotonic() - self.since > FLUSH_SECONDS:
-            self.flush()
+        with held_signals():  # keys and vectors stay in step
+            self.keys += keys
+            self.vectors.append(vectors)
+            if len(self.keys) >= FLUSH_ROWS or time.monotonic() - self.since > FLUSH_SECONDS:
+                self.flush()
 
     def flush(self) -> None:
-        if self.keys:
-            digests = np.frombuffer(b"".join(self.keys), np.uint8).reshape(len(self.keys), -1)
-            with self.watch.phase("store"):
-                self.table.add(digests, np.concatenate(self.vectors))
-        self.keys, self.vectors, self.since = [], [], time.monotonic()
+        with held_signals():
+            if self.before is not None:
+                self.before.flush()
+            if self.keys:
+                digests = np.frombuffer(b"".join(self.keys), np.uint8).reshape(len(self.keys), -1)
+                with self.watch.phase("store"):
+                    self.table.add(digests, np.concatenate(self.vectors))
+            self.keys, self.vectors, self.since = [], [], time.monotonic()
 
 
 @dataclass
@@ -128,19 +135,26 @@ class Pipeline:
     no_loader: str = ""
     """Why threads prepared the images although loader workers were requested."""
 
-    def embed_images(self, samples: Iterable[KeyedSample], table: VectorTable, bar: Bar) -> list[Failure]:
+    def embed_images(
+        self, samples: Iterable[KeyedSample], table: VectorTable, bar: Bar, traits: VectorTable | None = None
+    ) -> list[Failure]:
         """Store the vectors of images, each key once, in the table of the loaded model's card.
+
+        ``traits`` is the table of the traits of images that have any: a later run that reads the vectors from the store
+        reports them without reading the images.
 
         Returns:
             The images that could not be decoded.
         """
         failures: list[Failure] = []
-        buffer = _Buffer(table, self.watch)
+        noted = _Buffer(traits, self.watch) if traits is not None else None
+        buffer = _Buffer(table, self.watch, before=noted)
         encoder = self.model.load()
         check = getattr(encoder, "precision_check", None)
-        with ExitStack() as last:
-            last.callback(buffer.flush)  # also after an interrupt: encoded vectors are kept
-            for batch in last.enter_context(closing(self._batches(encoder, samples))):
+        with terminable(), ExitStack() as last:
+            batches = last.enter_context(closing(self._batches(encoder, samples)))
+            last.callback(buffer.flush)  # also after an interrupt, before the workers are stopped
+            for batch in batches:
                 for name, error in batch.failures:
                     if self.on_error == "fail":
                         raise DataError(
@@ -155,6 +169,8 @@ class Pipeline:
                         vectors = self.backoff.run(encoder.encode_images, batch.pixels)
                         if check is not None and check.due:
                             check.see(batch.pixels, vectors)
+                    if noted is not None and batch.traits:
+                        noted.add(list(batch.traits), np.array([list(batch.traits.values())], np.float32).T)
                     buffer.add(batch.keys, vectors)
                 done = len(batch.keys) + len(batch.failures)
                 self.encoded += done
@@ -205,7 +221,9 @@ class Pipeline:
         size = self.options.batch_size
         order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
         vectors, cuts = _Buffer(tables[0], self.watch), _Buffer(tables[1], self.watch)
-        try:
+        with terminable(), ExitStack() as last:
+            last.callback(vectors.flush)
+            last.callback(cuts.flush)  # callbacks run in reverse order
             for start in range(0, len(order), size):
                 chosen = [texts[i] for i in order[start : start + size]]
                 chosen_keys = [keys[i].tobytes() for i in order[start : start + size]]
@@ -215,6 +233,3 @@ class Pipeline:
                 cuts.add(chosen_keys, cut)  # before the vectors: a text is complete once both are stored
                 vectors.add(chosen_keys, encoded)
                 bar.advance(len(chosen))
-        finally:
-            cuts.flush()
-            vectors.flush()

@@ -2,8 +2,9 @@
 
 A table belongs to one generator and its settings (the fingerprint of its card). Every process appends to its own file,
 so there are no locks and any number of writers; a line is flushed to disk before `add` returns. A killed writer leaves
-at most one unterminated last line, which is ignored. Files are append-only. Each line ends with a checksum of the bytes
-before it; a line that fails the check is ignored, and its answer is generated again.
+at most one unterminated last line, which is ignored. Files are append-only. Each line ends with a checksum of the table
+and of the bytes before it; a line that fails the check, or was copied from another generator, is ignored, and its
+answer is generated again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Responses:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.damaged = 0
-        """Complete lines that fail their checksum: disk faults, as opposed to lines cut off by a killed writer."""
+        """Complete lines that fail their checksum: disk faults and lines of other generators, not lines that a killed
+        writer cut off."""
         self._answers: dict[str, Answer] = {}
         self._read_up_to: dict[Path, int] = {}
         self._lock = threading.Lock()
@@ -53,7 +55,7 @@ class Responses:
         """Store an answer; returns once it is on disk."""
         text = json.dumps({"key": key, **asdict(answer)}, ensure_ascii=False, separators=(",", ":"))
         body = text.removesuffix("}").encode("utf-8", "surrogatepass")
-        self._writer.write(body + _CHECKSUM + _checksum(body).encode() + b'"}\n')
+        self._writer.write(body + _CHECKSUM + self._checksum(body).encode() + b'"}\n')
         self._answers[key] = answer
 
     def refresh(self) -> None:
@@ -71,7 +73,7 @@ class Responses:
     def _take(self, line: bytes) -> None:
         try:
             fields = parse_json(line.decode("utf-8", "surrogatepass"))
-            if fields.pop("sum") != _checksum(line.rpartition(_CHECKSUM)[0]):
+            if fields.pop("sum") != self._checksum(line.rpartition(_CHECKSUM)[0]):
                 raise ValueError("checksum mismatch")
             key, answer = fields.pop("key"), Answer(**fields)
             if not isinstance(answer.text, str):
@@ -80,9 +82,8 @@ class Responses:
         except (ValueError, TypeError, AttributeError, KeyError):
             self.damaged += 1
 
-
-def _checksum(body: bytes) -> str:
-    return digest_bytes(body).hex()
+    def _checksum(self, body: bytes) -> str:
+        return digest_bytes(self.folder.name.encode() + b"\0" + body).hex()
 
 
 class _Writer:

@@ -24,6 +24,7 @@ from eyechart.store.vector_store import (
     part_bytes,
     read_tensor,
     store_place,
+    table_name,
 )
 
 LARGE_PART = 64 << 20
@@ -97,7 +98,9 @@ def _sound_parts(blobs: LocalBlobs, names: Sequence[str]) -> tuple[list[_Part], 
     damaged: list[str] = []
     for name in names:
         try:
-            keys, vectors = (read_tensor(blobs.path(name), tensor) for tensor in ("keys", "vectors"))
+            keys, vectors = (
+                read_tensor(blobs.path(name), table_name(blobs.folder), tensor) for tensor in ("keys", "vectors")
+            )
             found.append((name, keys, (vectors.dtype.str, vectors.shape[1])))
         except DamagedPartError as error:
             damaged.append(error.message)
@@ -130,13 +133,15 @@ def _batches(parts: Iterable[_Part]) -> list[list[_Part]]:
 
 def _merge(blobs: LocalBlobs, batch: Sequence[_Part]) -> bool:
     """Merge the live rows of a batch and remove its parts; False if another process changed one of them first."""
+    table = table_name(blobs.folder)
     try:
-        vectors = [read_tensor(blobs.path(part.name), "vectors")[part.live] for part in batch]
+        vectors = [read_tensor(blobs.path(part.name), table, "vectors")[part.live] for part in batch]
     except (GoneBlobError, DamagedPartError):
         return False
     if any(map(len, vectors)):
         name = merged_name()
-        blobs.write(name, part_bytes(np.concatenate([part.keys[part.live] for part in batch]), np.concatenate(vectors)))
+        keys = np.concatenate([part.keys[part.live] for part in batch])
+        blobs.write(name, part_bytes(table, keys, np.concatenate(vectors)))
         if damage_of_part(blobs.path(name)):
             blobs.set_aside(name)
             raise BlobError(
@@ -166,6 +171,7 @@ KINDS = {
     "digests": "digests of files",
     "shards": "contents of tar files",
     "columns": "records, made ready for reports",
+    "verified": "results whose metrics agree with their records",
     "calibration": "what autotune and paired checks measured",
     "open_clip": "names that open_clip knows",
 }

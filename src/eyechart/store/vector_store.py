@@ -112,20 +112,26 @@ def merged_name() -> str:
     return f"{0:020d}-{10**19 - time.time_ns():019d}-{secrets.token_hex(4)}.safetensors"
 
 
-def part_bytes(keys: NDArray[np.uint8], vectors: NDArray[Any]) -> bytes:
-    """Serialise a part."""
+def table_name(place: str | Path, *parts: str) -> str:
+    """Return the name of the table in a folder or at a URL: the fingerprint of its model and the role."""
+    return "/".join(Path(place, *parts).absolute().parts[-2:])
+
+
+def part_bytes(table: str, keys: NDArray[np.uint8], vectors: NDArray[Any]) -> bytes:
+    """Serialise a part of a table, which its checksums cover: no other table accepts the part."""
     from safetensors.numpy import save
 
     tensors = {"keys": np.ascontiguousarray(keys), "vectors": np.ascontiguousarray(vectors)}
-    data: bytes = save(tensors, {name: checksum(tensor) for name, tensor in tensors.items()})
+    sums = {"table": table, "keys": checksum(tensors["keys"], table)}
+    data: bytes = save(tensors, sums | {"vectors": checksum(tensors["vectors"], table, sums["keys"])})
     return data
 
 
-def read_tensor(path: Path, name: str, *, verify: bool = True) -> NDArray[Any]:
+def read_tensor(path: Path, table: str, name: str, *, verify: bool = True) -> NDArray[Any]:
     """Read the keys or the vectors of a part and verify their checksum, unless it was verified before.
 
     Raises:
-        DamagedPartError: If the checksum does not match.
+        DamagedPartError: If the checksum does not match, or the part belongs to another table.
         GoneBlobError: If the file no longer exists.
     """
     from safetensors import SafetensorError, safe_open
@@ -133,8 +139,13 @@ def read_tensor(path: Path, name: str, *, verify: bool = True) -> NDArray[Any]:
     try:
         with safe_open(path, framework="np") as part:
             tensor: NDArray[Any] = part.get_tensor(name)
-            expected = (part.metadata() or {}).get(name)
-        if verify and expected != checksum(tensor):
+            sums = part.metadata() or {}
+        if verify and sums.get("table", table) != table:
+            raise DamagedPartError(
+                "{path} belongs to another model or role ({table}) and is not used.", path=path, table=sums["table"]
+            )
+        bound = (table, sums.get("keys", "")) if name == "vectors" else (table,)
+        if verify and sums.get(name) != checksum(tensor, *bound):
             raise SafetensorError("wrong checksum")
     except SafetensorError as error:
         raise DamagedPartError(
@@ -153,7 +164,7 @@ def damage_of_part(path: Path) -> str:
     """Return the error of a damaged part; empty if keys and vectors are sound or the file no longer exists."""
     try:
         for name in ("keys", "vectors"):
-            read_tensor(path, name)
+            read_tensor(path, table_name(path.parent), name)
     except GoneBlobError:
         return ""
     except BlobError as error:
@@ -161,9 +172,11 @@ def damage_of_part(path: Path) -> str:
     return ""
 
 
-def checksum(tensor: NDArray[Any]) -> str:
-    """Return the digest of the bytes of a tensor."""
-    return hashlib.blake2b(np.ascontiguousarray(tensor).view(np.uint8).data, digest_size=16).hexdigest()
+def checksum(tensor: NDArray[Any], *bound: str) -> str:
+    """Return the digest of a tensor and of the texts that it is bound to: its table, the checksum of its keys."""
+    state = hashlib.blake2b(repr((*bound, tensor.dtype.str, tensor.shape)).encode(), digest_size=16)
+    state.update(np.ascontiguousarray(tensor).view(np.uint8).data)
+    return state.hexdigest()
 
 
 # The embedding store: vectors by content digest, one folder per model fingerprint and role.
@@ -172,9 +185,9 @@ def checksum(tensor: NDArray[Any]) -> str:
 # atomically (`eyechart.store.blobs`), so there are no locks, any number of processes may write at once, and a killed
 # writer leaves only a temporary file. Keys are read once and looked up in memory; vectors are read part by part.
 #
-# Every part carries checksums of its keys and vectors, verified on first use. A damaged part is renamed and its
-# vectors are recomputed. A missing part was most likely merged with others (`eyechart.store.maintenance`): the table
-# then reloads all parts.
+# Every part carries checksums of its table (fingerprint and role), keys and vectors, verified on first use. A damaged
+# part, or one copied from another model, is renamed and its vectors are recomputed. A missing part was most likely
+# merged with others (`eyechart.store.maintenance`): the table then reloads all parts.
 
 
 log = logging.getLogger("eyechart.store")
@@ -188,6 +201,7 @@ class VectorTable:
 
     def __init__(self, place: str | Path, *parts: str, half: bool = False) -> None:
         self._blobs = open_blobs(place, *parts)
+        self._table = table_name(place, *parts)
         self._half = half
         """Round vectors to half precision on `add`; `get` returns float32 either way."""
         self._parts: list[str] = []
@@ -244,7 +258,7 @@ class VectorTable:
             )
         name = new_name()
         full = np.asarray(vectors, np.float32)
-        self._blobs.write(name, part_bytes(digests, rounded(full) if self._half else full))
+        self._blobs.write(name, part_bytes(self._table, digests, rounded(full) if self._half else full))
         self._verified.add(name)
         self._extend([(name, digests)])
 
@@ -263,7 +277,8 @@ class VectorTable:
             order = np.argsort(parts, kind="stable")  # each part is read once
             try:
                 for chosen in np.split(order, np.flatnonzero(np.diff(parts[order])) + 1) if len(order) else ():
-                    vectors = read_tensor(self._blobs.path(self._parts[parts[chosen[0]]]), "vectors", verify=False)
+                    path = self._blobs.path(self._parts[parts[chosen[0]]])
+                    vectors = read_tensor(path, self._table, "vectors", verify=False)
                     if out is None:
                         out = np.empty((len(parts), vectors.shape[1]), np.float32)
                     elif out.shape[1] != vectors.shape[1]:
@@ -302,7 +317,7 @@ class VectorTable:
     def _sound_tensor(self, name: str, key: str) -> NDArray[Any] | None:
         """Read and verify a tensor of a part; a damaged part is set aside."""
         try:
-            return read_tensor(self._blobs.path(name), key)
+            return read_tensor(self._blobs.path(name), self._table, key)
         except DamagedPartError as error:
             self._blobs.set_aside(name)
             self.damaged.append(name)
