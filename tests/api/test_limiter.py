@@ -8,7 +8,7 @@ import pytest
 
 from eyechart.api import ApiClient, Retry, chat_request, embed_texts, rerank_request, user
 from eyechart.api import errors as api_errors
-from eyechart.api.limiter import MANY, START, AdaptiveLimit, AdaptiveLimiter, RepeatedFailureError
+from eyechart.api.limiter import MANY, START, AdaptiveLimit, AdaptiveLimiter, RepeatedFailureError, TransientError
 from support.openai_server import OpenAIServer, Raw, Status, first_attempts, random_faults
 
 QUICK = Retry(tries=6, first_wait=0.01, longest_wait=0.05)
@@ -215,6 +215,15 @@ def test_an_error_or_half_an_answer_behind_a_200_is_tried_again(body):
     assert len(server.requests) == 3
 
 
+def test_an_answer_that_arrives_in_many_pieces_is_whole():
+    text = "".join(f"{i} " for i in range(100_000))
+    body = json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}).encode()
+    with OpenAIServer(fault=Raw(body)) as server:
+        answer = ApiClient(server.api_base, retry=QUICK).call(question(1))
+
+    assert answer.text.strip() == text.strip()
+
+
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
@@ -230,6 +239,15 @@ def test_what_will_not_pass_is_not_tried_again_behind_a_200_either(body, kind):
         ApiClient(server.api_base, retry=QUICK).call(question(1))
     assert type(caught.value).__name__ == kind
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("failures", [1, 2, 10])
+def test_the_time_that_a_server_asks_for_is_exceeded_by_a_short_jitter_only(failures):
+    failure = TransientError(api_errors.ApiError("busy"), retry_after=5.0)
+
+    waits = [Retry(first_wait=0.5).after(failure, failures) for _ in range(20)]
+
+    assert all(5.25 <= wait <= 5.5 for wait in waits)
 
 
 def test_fractions_of_a_second_are_waited_for(monkeypatch):

@@ -14,7 +14,7 @@ from eyechart.models.access import Access
 from eyechart.models.registry import open_model
 from eyechart.store.vector_store import EmbeddingStore
 from eyechart.types import ModelSpec
-from support.data import write_classification
+from support.data import noise_image, write_classification
 from support.openai_server import OpenAIServer, Raw, Stall, Status, first_attempts
 from support.zoo import load, photos
 
@@ -189,3 +189,38 @@ def test_an_evaluation_sends_each_image_once_and_keeps_the_key_secret(tmp_path, 
     for file in tmp_path.rglob("*"):
         assert not file.is_file() or SECRET.encode() not in file.read_bytes()
     assert SECRET not in "".join(capsys.readouterr())
+
+
+def test_another_model_that_the_server_reports_is_another_model_and_the_two_never_mix(tmp_path):
+    with OpenAIServer(report={"model": "test-model"}) as server:
+        store, spec = EmbeddingStore(tmp_path), spec_of(server)
+        first = CachedEncoder(open_model(spec, "encoder"), store)
+        first.texts(["a cat"])
+        plain = load(spec).card.fingerprint
+        server.report = {"model": "test-model-v2"}
+        changed = CachedEncoder(open_model(spec, "encoder"), store)  # its card is known from before
+        changed.texts(["a cat", "a dog"])
+        assert server.requests[-1].body["input"] == ["a cat", "a dog"]  # not only the missing one
+        assert changed.card.fingerprint == load(spec).card.fingerprint != plain == first.card.fingerprint
+        assert load(spec_of(server, dimension=8)).card.fingerprint == plain  # nothing was asked
+
+
+def test_vectors_of_a_server_are_requested_again_on_demand(tmp_path):
+    for seed, name in enumerate(("cat", "dog")):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        noise_image(seed).save(tmp_path / "photos" / name / "1.png")
+
+    def run(**more):
+        before = len(server.requests)
+        chosen = {"model": ["test-model"], "pretrained": [server.api_base], "model_type": "api"}
+        evaluate(
+            dataset=[str(tmp_path / "photos")],
+            output=str(tmp_path / "r.json"),
+            model_options={"image_form": "jina"},
+            **chosen,
+            **more,
+        )
+        return sum(request.path.endswith("embeddings") for request in server.requests[before:]) > 0
+
+    with OpenAIServer() as server:
+        assert [run(), run(), run(max_age="0"), run(max_age="30d"), run()] == [True, False, True, True, False]

@@ -333,7 +333,7 @@ def test_vectors_that_depend_on_the_texts_beside_are_noted(zoo, tmp_path, name, 
     config.write_text(json.dumps(json.loads(config.read_text()) | setting))
 
     assert not zoo.encoder(name).card.notes
-    assert "depends on the other texts" in load(ModelSpec("transformers", str(folder))).card.notes[0]
+    assert "different vectors for the same text" in load(ModelSpec("transformers", str(folder))).card.notes[0]
 
 
 def test_several_vectors_for_one_text_are_refused(zoo, monkeypatch):

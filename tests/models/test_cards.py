@@ -45,7 +45,7 @@ def changed(**fields):
 
 
 FIELDS = json.loads(json.dumps(dataclasses.asdict(CARD)))
-DIGEST = digest_json([FORM, FIELDS])
+DIGEST, NEWER = "the digest", "the digest of a newer version"
 
 
 DAMAGED = {
@@ -64,7 +64,7 @@ DAMAGED = {
     "not a number": json.dumps(changed(logit_scale=float("nan"))).encode(),
     "huge": json.dumps(changed(transform="x" * 3_000_000)).encode(),
     "deep": b"[" * 100_000,
-    "of a newer version": json.dumps({"digest": digest_json([FORM + 1, FIELDS]), "card": FIELDS}).encode(),
+    "of a newer version": json.dumps({"digest": NEWER, "card": FIELDS}).encode(),
     "of version 0.1": json.dumps(dataclasses.asdict(CARD)).encode(),
 }
 
@@ -73,6 +73,8 @@ DAMAGED = {
 def test_a_damaged_card_is_made_anew(own_cache, content):
     expected = open_model(SPEC).card
     file = file_of(own_cache)
+    for name, form in ((NEWER, FORM + 1), (DIGEST, FORM)):
+        content = content.replace(name.encode(), digest_json([form, file.stem, FIELDS]).encode())
     file.write_bytes(content)
 
     model = open_model(SPEC)
@@ -80,6 +82,18 @@ def test_a_damaged_card_is_made_anew(own_cache, content):
     assert model.known_card is None
     assert model.card == expected
     assert open_model(SPEC).known_card == expected
+
+
+def test_a_card_that_was_copied_from_another_model_is_not_used(own_cache):
+    write_card(SPEC, "1", CARD)
+    other = dataclasses.replace(CARD, weights_digest="other weights")
+    write_card(SPEC, "2", other)
+    one, two = sorted((own_cache / "cards").glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
+
+    two.write_bytes(one.read_bytes())
+
+    assert read_card(SPEC, "1") == CARD
+    assert read_card(SPEC, "2") is None
 
 
 def test_a_folder_in_the_place_of_a_card_is_one_clear_error(own_cache):

@@ -11,12 +11,14 @@ from eyechart.config import make_config
 from eyechart.errors import UsageError
 from eyechart.inference.image_batches import stack
 from eyechart.models.towers.precision import ComputeOptions
+from eyechart.models.towers.torch_tools import forward_pass
 from eyechart.plan_models import model_specs
+from eyechart.types import ModelSpec
 from support.zoo import TEXTS, load, photos
 
 ROUNDING = 1e-5
 # aot_eager traces and lowers the towers as the default backend does, without calling a C++ compiler.
-WAYS = [{"channels_last": True}, {"tf32": True}, {"tf32": False}, {"compile": "aot_eager"}]
+WAYS = [{"channels_last": True}, {"tf32": True}, {"compile": "aot_eager"}]
 TORCH = ["open_clip", "clip", "siglip2-naflex", "sentence-transformers-clip", "internvl_c_retrieval", "ja_clip"]
 
 
@@ -35,7 +37,7 @@ def compare(zoo, name, options, **changes):
     return plain, other
 
 
-@pytest.mark.parametrize("options", WAYS[:3], ids=str)
+@pytest.mark.parametrize("options", WAYS[:2], ids=str)
 @pytest.mark.parametrize("name", TORCH)
 def test_each_way_gives_the_same_vectors_but_for_rounding_and_is_another_model(zoo, name, options):
     plain, other = compare(zoo, name, options)
@@ -44,7 +46,7 @@ def test_each_way_gives_the_same_vectors_but_for_rounding_and_is_another_model(z
 
 
 def test_compiled_towers_give_the_same_vectors_but_for_rounding_and_are_another_model(zoo):
-    plain, other = compare(zoo, "open_clip", WAYS[3])
+    plain, other = compare(zoo, "open_clip", WAYS[2])
 
     assert other.card.fingerprint != plain.card.fingerprint
 
@@ -55,7 +57,7 @@ def test_all_ways_at_once(zoo):
 
 def test_no_two_choices_share_vectors(zoo):
     case = zoo.case("open_clip")
-    choices = [{}, *WAYS[:3], {"channels_last": True, "tf32": True}]  # compiled ones: above
+    choices = [{}, *WAYS[:2], {"channels_last": True, "tf32": True}]  # compiled ones: above
 
     cards = [load(ask(case, options)).card for options in choices]
     cards += [load(ask(case, options, precision="bf16")).card for options in choices]
@@ -64,7 +66,7 @@ def test_no_two_choices_share_vectors(zoo):
 
 
 def test_what_is_switched_off_is_the_model_that_it_always_was(zoo):
-    off = load(ask(zoo.case("open_clip"), {"channels_last": False, "compile": False}))
+    off = load(ask(zoo.case("open_clip"), {"channels_last": False, "tf32": False, "compile": False}))
 
     assert off.card == zoo.encoder("open_clip").card
 
@@ -83,15 +85,43 @@ def test_the_towers_get_pixels_and_weights_in_the_layout_that_was_asked_for(zoo)
         assert not tensor.is_contiguous()
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_the_switches_for_tf32_are_set_during_a_pass_only(zoo, monkeypatch, wanted):
-    other = load(ask(zoo.case("open_clip"), {"tf32": wanted}))
+SWITCHES = {
+    "torch's default": lambda: None,
+    "TF32 everywhere": lambda: torch.set_float32_matmul_precision("high"),
+    "bf16 products on a CPU": lambda: torch.set_float32_matmul_precision("medium"),
+    "the generic switch": lambda: setattr(torch.backends, "fp32_precision", "tf32"),
+}
+
+
+def switches():
+    """Return the effective precision of convolutions and matrix products."""
+    parts = cudnn.conv, cudnn.rnn, cuda.matmul, torch.backends.mkldnn.matmul
+    return [part.fp32_precision for part in parts] + [cudnn.allow_tf32, cuda.matmul.allow_tf32]
+
+
+@pytest.fixture(params=SWITCHES)
+def before(request):
+    """Let the process have other switches than Eyechart's; return them."""
+    generic, products, convolutions = (
+        torch.backends.fp32_precision,
+        torch.get_float32_matmul_precision(),
+        cudnn.allow_tf32,
+    )
+    SWITCHES[request.param]()
+    yield switches()
+    torch.backends.fp32_precision = generic
+    torch.set_float32_matmul_precision(products)
+    cudnn.allow_tf32 = convolutions
+
+
+@pytest.mark.parametrize("options", [{}, {"tf32": False}, {"tf32": True}])
+def test_tf32_is_on_during_a_pass_only_if_requested(zoo, monkeypatch, before, options):
+    other = load(ask(zoo.case("open_clip"), options))
     pixels = stack([other.prepare_image(image) for image in photos()])
-    before, seen = (cuda.matmul.allow_tf32, cudnn.allow_tf32), []
-    assert before != (wanted, wanted)
+    seen, wanted = [], bool(options.get("tf32"))
 
     def features(model, pixels):
-        seen.append((cuda.matmul.allow_tf32, cudnn.allow_tf32))
+        seen.append(switches())
         raise RuntimeError("the pass fails")
 
     monkeypatch.setattr(other, "_image", features)
@@ -99,14 +129,44 @@ def test_the_switches_for_tf32_are_set_during_a_pass_only(zoo, monkeypatch, want
         with pytest.raises(Exception, match="the pass fails"):
             other.encode_images(batch)
 
-    assert seen == [(wanted, wanted)] * 2
-    assert (cuda.matmul.allow_tf32, cudnn.allow_tf32) == before
+    *_, on_cpu, convolutions, products = seen[0]
+    assert seen[0] == seen[1]
+    assert seen[0][:3] == ["tf32" if wanted else "ieee"] * 3
+    assert (convolutions, products) == (wanted, wanted)
+    assert wanted or on_cpu == "ieee"
+    assert switches() == before
+
+
+def test_tf32_is_off_in_a_pass_of_any_model():
+    for precision in ("fp32", "amp"):
+        with forward_pass(precision):
+            assert not cudnn.allow_tf32
+            assert not cuda.matmul.allow_tf32
+
+
+def test_onnxruntime_computes_without_tf32_on_a_gpu(monkeypatch):
+    """A double of onnxruntime's session, as its CUDA provider needs a GPU."""
+    import onnxruntime
+
+    seen = []
+
+    class Session(onnxruntime.InferenceSession):
+        def __init__(self, path, providers):
+            seen.append(dict(providers))
+            super().__init__(path, providers=["CPUExecutionProvider"])
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    )
+    load(ModelSpec("onnx", "eyechart-tiny", device="cuda"))
+
+    assert seen == [{"CUDAExecutionProvider": {"use_tf32": "0"}, "CPUExecutionProvider": {}}] * 2
 
 
 def test_only_what_may_round_otherwise_is_inexact():
     assert not ComputeOptions().inexact
-    assert not ComputeOptions(tf32=False).inexact  # stricter than torch's own choice
-    assert all(ComputeOptions.of(options).inexact for options in (WAYS[0], WAYS[1], WAYS[3]))
+    assert all(ComputeOptions.of(options).inexact for options in (WAYS[0], WAYS[1], WAYS[2]))
 
 
 @pytest.mark.parametrize(

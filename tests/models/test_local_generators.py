@@ -10,11 +10,11 @@ from eyechart.errors import ModelError, UsageError
 from eyechart.io.images import ImageRef
 from eyechart.models.access import Access
 from eyechart.models.lazy_model import LazyModel
-from eyechart.models.local_generators import TransformersGeneratorFamily
+from eyechart.models.local_generators import TransformersGeneratorFamily, generation_parameters
 from eyechart.models.towers.checkpoints import load_error
 from eyechart.types import Message, ModelSpec, Prompt
 from support.data import encoded, noise_image
-from support.tiny_vlm import save_tiny_paligemma, save_tiny_vlm
+from support.tiny_vlm import save_tiny_mllama, save_tiny_paligemma, save_tiny_vlm
 
 FAMILY = TransformersGeneratorFamily()
 
@@ -212,3 +212,80 @@ def test_a_library_that_a_processor_needs_is_named_with_the_pip_line(error, line
     told = load_error("transformers m", error)
 
     assert told.advice == f"Install it with: {line}"
+
+
+def limit_memory(generator, most):
+    """Double of a GPU that holds only some prompts: a larger batch raises what torch raises there."""
+    generate, sizes = generator.model.generate, []
+
+    def limited(**inputs):
+        sizes.append(len(inputs["input_ids"]))
+        if sizes[-1] > most:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return generate(**inputs)
+
+    generator.model.generate = limited
+    return sizes
+
+
+@pytest.mark.parametrize(("most", "sizes"), [(8, [7]), (4, [7, 3, 3, 1]), (1, [7, 3, *[1] * 7])])
+def test_a_batch_that_does_not_fit_into_memory_is_halved_until_it_does(folder, most, sizes):
+    prompts = [Prompt(str(i), question(i)) for i in range(7)]
+    wanted = dict(FAMILY.load(spec_of(folder, max_tokens=1)).generate_many(prompts))
+    generator, kept = FAMILY.load(replace(spec_of(folder, max_tokens=1), access=Access(batch_size=8))), []
+    tried = limit_memory(generator, most)
+
+    found = list(generator.generate_many(prompts, lambda name, answer: kept.append((name, answer))))
+
+    assert dict(found) == wanted
+    assert kept == found
+    assert tried == sizes
+    assert [notice.kind for notice in generator.notices()] == ["smaller_batches"] * (most < 7)
+
+
+def test_the_size_that_fits_is_kept_for_the_next_batches(folder):
+    generator = FAMILY.load(replace(spec_of(folder, max_tokens=1), access=Access(batch_size=4)))
+    tried = limit_memory(generator, 2)
+
+    list(generator.generate_many([Prompt(str(i), question(i)) for i in range(8)]))
+
+    assert tried == [4, 2, 2, 2, 2]
+    assert str(generator.notices()[0].message) == (
+        "Batches of 4 did not fit into memory; the batch size was reduced to 2."
+    )
+
+
+def test_a_single_prompt_that_does_not_fit_is_an_error_that_says_so(folder):
+    generator = FAMILY.load(replace(spec_of(folder, max_tokens=1), access=Access(batch_size=4)))
+    tried = limit_memory(generator, 0)
+
+    with pytest.raises(ModelError, match="A single input does not fit into memory"):
+        list(generator.generate_many([Prompt(str(i), question(i)) for i in range(3)]))
+    assert tried == [3, 1]
+
+
+def test_prompts_with_and_without_images_share_a_batch(tmp_path):
+    folder = save_tiny_mllama(tmp_path / "mllama")
+    prompts = [
+        Prompt("first", question(0)),
+        Prompt("blind", (Message("user", ("Say something",)),)),
+        Prompt("second", question(1, "What is it?")),
+    ]
+    one, many = (FAMILY.load(replace(spec_of(folder), access=Access(batch_size=size))) for size in (1, 4))
+
+    assert list(many.generate_many(prompts)) == list(one.generate_many(prompts))
+
+
+def test_a_local_model_has_the_defaults_of_an_api_model(folder):
+    spec = ModelSpec("transformers", str(folder))
+
+    assert FAMILY.parameters(spec) == {"max_new_tokens": 2048, "do_sample": False}
+    assert generation_parameters(spec) == {"temperature": 0, "max_tokens": 2048}
+    own = replace(spec, options={"settings": {"temperature": None, "max_tokens": 9}})
+    assert FAMILY.parameters(own) == {"max_new_tokens": 9}  # generation_config.json decides on sampling
+
+
+def test_separate_weights_are_refused_because_they_would_be_ignored(folder):
+    with pytest.raises(UsageError, match=r"does not apply to .*: models of this family have no separate weights"):
+        TransformersGeneratorFamily().check(replace(spec_of(folder), pretrained="other/weights"))
+    TransformersGeneratorFamily().check(replace(spec_of(folder), pretrained=str(folder)))

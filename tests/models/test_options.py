@@ -39,6 +39,7 @@ def test_a_process_of_several_takes_one_gpu(monkeypatch, variable):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.setenv(variable, "6")
+    monkeypatch.setenv("SLURM_STEP_TASKS_PER_NODE", "8")
 
     assert choose_devices("auto") == ["cuda:2"]
 
@@ -150,3 +151,43 @@ def test_transforms_are_described_without_addresses():
     assert (
         torch_tools.describe([double]) == "[<function test_transforms_are_described_without_addresses.<locals>.double>]"
     )
+
+
+def launched(monkeypatch, **variables):
+    for name in (*torch_tools.LOCAL_RANKS, *torch_tools.LOCAL_RANKS.values(), "SLURM_NODEID"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+
+
+@pytest.mark.parametrize("step", [{}, {"SLURM_STEP_TASKS_PER_NODE": "1"}, {"SLURM_STEP_TASKS_PER_NODE": "1(x4)"}])
+def test_auto_takes_every_gpu_for_the_only_task_of_slurm_on_a_machine(monkeypatch, step):
+    launched(monkeypatch, SLURM_LOCALID="0", SLURM_NTASKS="4", SLURM_TASKS_PER_NODE="4", **step)
+
+    assert len(choose_devices("auto")) == 4
+    assert torch_tools.local_size() == 1
+
+
+@pytest.mark.parametrize(("node", "size"), [("0", 8), ("1", 8), ("2", 3), ("7", 8)])
+def test_the_tasks_of_slurm_are_counted_for_this_machine(monkeypatch, node, size):
+    launched(monkeypatch, SLURM_LOCALID="1", SLURM_STEP_TASKS_PER_NODE="8(x2),3", SLURM_NODEID=node)
+
+    assert torch_tools.local_size() == size
+    assert choose_devices("auto") == ["cuda:1"]
+
+
+def test_ranks_of_mpi_count_inside_a_batch_script_of_slurm(monkeypatch):
+    ranks = {"OMPI_COMM_WORLD_LOCAL_RANK": "3", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}
+    launched(monkeypatch, SLURM_LOCALID="0", **ranks)
+
+    assert choose_devices("auto") == ["cuda:3"]
+    assert torch_tools.local_size() == 4
+
+
+def test_mps_off_a_mac_is_an_error_with_advice(monkeypatch):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+
+    with pytest.raises(UsageError, match="The device mps is not available") as caught:
+        choose_devices("mps")
+    assert "--device auto" in caught.value.advice

@@ -8,9 +8,12 @@ import textwrap
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from eyechart.errors import ModelError
+from eyechart.models.objects.model_parts import ModelParts
+from eyechart.models.objects.object_encoders import ListEncoder, ModuleEncoder
 from eyechart.models.registry import ENCODERS
 from eyechart.types import IN_MEMORY, InMemoryObject, ModelCard, ModelSpec
 from support import zoo_transformers
@@ -254,6 +257,73 @@ def test_a_model_whose_answers_change_says_so(tmp_path, monkeypatch, answer, ste
     )
 
     assert ["different vectors" in note for note in load(spec).card.notes] == ([] if steady else [True])
+
+
+WORDS = "np.stack([np.bincount([ord(c) % 50 for c in t], minlength=50)[:50] + 1.0 for t in texts])"
+STEADY_TEXTS = {
+    "np.random.standard_normal((len(texts), 50))": False,
+    f"{WORDS} + np.random.standard_normal((len(texts), 50)) * 0.1": False,
+    f"{WORDS} - {WORDS}.mean(0) / 9": False,
+    WORDS.replace("in t]", "in t.ljust(max(map(len, texts)))]"): False,  # padding without a mask
+    WORDS: True,
+    f"{WORDS} + np.random.standard_normal((len(texts), 50)) * 1e-5": True,
+    f"({WORDS}).astype(np.float16)": True,
+}
+
+
+@pytest.mark.parametrize("answer", STEADY_TEXTS)
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_text_tower_whose_vectors_change_says_so(tmp_path, monkeypatch, answer, in_memory):
+    code = f"""
+        import numpy as np
+        class Model:
+            def encode_images(self, batch): return [[1.0] * 50] * len(batch)
+            def encode_texts(self, texts): return {answer}
+        """
+    module = f"own_unsteady_text_{abs(hash(answer))}_{in_memory}"
+    spec = spec_of(tmp_path, monkeypatch, module, code)
+
+    if in_memory:
+        encoder = ListEncoder(ModelSpec("object", "mine"), importlib.import_module(module).Model())
+    else:
+        encoder = load(spec)
+
+    notes = [note for note in encoder.card.notes if "for the same text" in note]
+    assert len(notes) == (0 if STEADY_TEXTS[answer] else 1)
+
+
+class TwoTowers(torch.nn.Module):
+    """A module in the style of CLIP; its text tower averages over padding, or has dropout in training mode."""
+
+    def __init__(self, masked):
+        super().__init__()
+        torch.manual_seed(0)
+        self.masked = masked
+        self.words, self.drop = torch.nn.Embedding(300, 16), torch.nn.Dropout(0.5)
+
+    def encode_image(self, pixels):
+        return pixels.flatten(1)[:, :16] + 1
+
+    def encode_text(self, tokens):
+        mask = (tokens > 0)[..., None] if self.masked else torch.ones_like(tokens)[..., None]
+        return self.drop((self.words(tokens) * mask).sum(1) / mask.sum(1))
+
+
+def padded(texts):
+    rows = [torch.tensor([1 + byte for byte in text.encode()]) for text in texts]
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+
+@pytest.mark.parametrize(
+    ("masked", "training", "steady"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_a_module_that_ignores_its_padding_mask_or_is_in_training_mode_says_so(masked, training, steady):
+    model = TwoTowers(masked).train(training)
+    parts = ModelParts(model, lambda image: np.asarray(image.resize((8, 8)), np.float32), padded)
+
+    notes = ModuleEncoder(ModelSpec("object", "mine"), parts).card.notes
+
+    assert any("for the same text" in note for note in notes) is not steady
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,19 @@
 
 import json
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from eyechart.cli import main
 from eyechart.errors import ModelError, UsageError
 from eyechart.inference.embeddings import CachedEncoder
+from eyechart.manifest import DatasetScan
 from eyechart.models.access import Access
-from eyechart.models.encoders.sentence_transformers import own_prompts
+from eyechart.models.encoders.sentence_transformers import SentenceTransformersFamily, own_prompts
+from eyechart.models.family import other_kind
 from eyechart.models.registry import open_model
 from eyechart.settings.tasks import TextRetrievalSettings
 from eyechart.store.vector_store import EmbeddingStore
@@ -231,3 +235,118 @@ def test_modules_that_another_pooling_leaves_out_are_noted(tmp_path):
 def test_a_precision_that_model_kwargs_decide_is_noted():
     (note, _) = load(spec_of(model_kwargs={"torch_dtype": "float16"})).card.notes
     assert note == "The weights were loaded as torch.float16, as set by model_kwargs."
+
+
+def tiny_bert(folder, kind):
+    """Save a tiny random BERT of a class of transformers, with MiniLM's tokenizer."""
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(minilm())
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    config = transformers.BertConfig(vocab_size=len(tokenizer), num_labels=1, **sizes)
+    getattr(transformers, kind)(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def multi_vector(folder):
+    from sentence_transformers import MultiVectorEncoder
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+
+    plain = tiny_bert(folder / "bert", "BertModel")
+    MultiVectorEncoder(modules=[Transformer(plain), MultiVectorMask()], device="cpu").save_pretrained(str(folder))
+
+
+def sparse(folder):
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sparse_encoder.modules import SpladePooling
+
+    plain = Transformer(tiny_bert(folder / "bert", "BertForMaskedLM"), transformer_task="fill-mask")
+    SparseEncoder(modules=[plain, SpladePooling()], device="cpu").save_pretrained(str(folder))
+
+
+def cross_encoder(folder):
+    from sentence_transformers import CrossEncoder
+
+    CrossEncoder(tiny_bert(folder / "bert", "BertForSequenceClassification"), device="cpu").save_pretrained(str(folder))
+
+
+def edited(folder, file, **values):
+    """Change values of a JSON file; None removes one."""
+    known = json.loads((folder / file).read_text())
+    known = {name: value for name, value in (known | values).items() if value is not None}
+    (folder / file).write_text(json.dumps(known))
+
+
+def pylate(folder):
+    multi_vector(folder)
+    edited(folder, "config_sentence_transformers.json", model_type="ColBERT")
+
+
+def only_the_mask_says_so(folder):
+    multi_vector(folder)
+    edited(folder, "config_sentence_transformers.json", model_type=None)
+
+
+def stanford(folder):
+    tiny_bert(folder, "BertModel")
+    edited(folder, "config.json", architectures=["HF_ColBERT"])
+
+
+def config_of(name):
+    def save(folder):
+        import transformers
+
+        config = getattr(transformers, f"{name}Config")()
+        config.architectures = [f"{name}ForRetrieval"]
+        config.save_pretrained(folder)
+        (folder / "preprocessor_config.json").write_text("{}")
+
+    return save
+
+
+LATE = "late-interaction model, which is not supported as an encoder: it returns several vectors per input"
+OTHER_KINDS = {
+    "multi-vector": (multi_vector, LATE),
+    "PyLate": (pylate, LATE),
+    "only the mask": (only_the_mask_says_so, LATE),
+    "Stanford": (stanford, LATE),
+    "ColPali": (config_of("ColPali"), LATE),
+    "ColQwen2": (config_of("ColQwen2"), LATE),
+    "SPLADE": (sparse, "sparse encoder, which is not supported as an encoder: it returns sparse vectors"),
+    "cross-encoder": (cross_encoder, "cross-encoder, which is not supported as an encoder: it scores pairs"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+def test_a_folder_of_another_kind_is_refused_before_data_are_read(tmp_path, monkeypatch, capsys, kind):
+    make, reason = OTHER_KINDS[kind]
+    make(tmp_path / "other")
+    monkeypatch.setattr(DatasetScan, "samples", lambda _: pytest.fail("data were read"))
+    monkeypatch.chdir(tmp_path)
+
+    code = main(["eval", "--model", "other", "--dataset", "demo/scenes", "--output", "out.json"])
+
+    assert code != 0
+    assert f"other is a {reason}" in capsys.readouterr().err
+    assert not Path("out.json").exists()
+
+
+def test_a_model_that_turns_out_to_be_of_another_kind_when_it_is_downloaded_is_refused(tmp_path, monkeypatch):
+    multi_vector(tmp_path / "other")
+    monkeypatch.setattr(SentenceTransformersFamily, "check", lambda *_: None)  # as for a name that is not cached yet
+
+    with pytest.raises(ModelError, match="late-interaction model"):
+        load(spec_of(str(tmp_path / "other")))
+
+
+@pytest.mark.parametrize("kind", ["BertModel", "BertForMaskedLM"])
+def test_a_plain_transformer_is_no_other_kind(tmp_path, kind):
+    assert other_kind(Path(tiny_bert(tmp_path, kind))) == ""
+    assert other_kind(Path(minilm())) == ""
+
+
+def test_a_saved_dense_model_is_no_other_kind(zoo):
+    assert other_kind(Path(zoo.case("sentence-transformers-clip").spec.name)) == ""

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from eyechart.api.budget import Budget, read_usage
-from eyechart.api.errors import ApiError, EndpointMissingError, ModelNotServedError
+from eyechart.api.errors import ApiError, EndpointMissingError, ModelNotServedError, RequestRefusedError
 from eyechart.api.limiter import (
     AdaptiveLimit,
     AdaptiveLimiter,
@@ -119,7 +119,11 @@ class Sending(Generic[T]):
             if request is None:
                 self._all_taken = True
                 return None
-        under = InFlightRequest(request, time.monotonic())
+        return self._prepare(InFlightRequest(request, time.monotonic()))
+
+    def _prepare(self, under: InFlightRequest[T]) -> InFlightRequest[T]:
+        """Build the body of a request."""
+        request = under.request
         try:
             body = request.body() if callable(request.body) else request.body
         except EyechartError as error:
@@ -143,6 +147,10 @@ class Sending(Generic[T]):
                     return under.reply(await self._try(session, under, number))
                 except TransientError as failure:
                     await self._wait(failure, under)
+                except RequestRefusedError as refusal:
+                    if under.request.amend is None or not under.request.amend(refusal):
+                        raise
+                    await asyncio.get_running_loop().run_in_executor(self._readers, self._prepare, under)
                 number = await self._limiter.enter(first=True)
                 if self._stop is not None:
                     self._limiter.failed()

@@ -108,7 +108,13 @@ def parse_chat(body: Json) -> Answer:
         finish_reason=_text(choice.get("finish_reason")),
         refusal=_text(message.get("refusal")),
         usage={"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens},
+        origin=read_origin(body),
     )
+
+
+def read_origin(body: Json) -> dict[str, str]:
+    """Read which model and which version of the server made a response, as far as it reports them."""
+    return {name: said for name in ("model", "system_fingerprint") if (said := _text(body.get(name)))}
 
 
 def _content(content: object) -> str:

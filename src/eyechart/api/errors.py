@@ -44,6 +44,9 @@ class BudgetExceededError(FatalApiError):
 class RequestRefusedError(ApiError):
     """The server rejects this request: too long, an unknown parameter, an unreadable image."""
 
+    body: str = ""
+    """The error response, redacted."""
+
 
 class KeyInAnswerError(ApiError):
     """A response contains the API key and is discarded."""

@@ -5,12 +5,9 @@ from __future__ import annotations
 import base64
 import io
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from eyechart.io.images import decode_image
+from eyechart.io.images import Trait, decode_image, image_traits, to_upright
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -18,8 +15,6 @@ if TYPE_CHECKING:
 
 Format = Literal["jpeg", "png"]
 _PLAIN_MODES = frozenset({"L", "RGB"})
-_UPRIGHT = 1
-_ORIENTATION_TAG = 0x0112
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +23,8 @@ class EncodedImage:
 
     mime: str
     data: bytes = field(repr=False)
+    traits: Trait = Trait.NONE
+    """Traits of the original image."""
 
     @property
     def base64(self) -> str:
@@ -59,13 +56,13 @@ def encode_image(
         DataError: If the bytes are not an image, or one with too many pixels; `source` names it.
     """
     plain = decode_image(image, source) if isinstance(image, bytes) else image
+    traits = image_traits(plain)
     if (
         isinstance(image, bytes)
         and len(image) <= max_bytes
         and plain.format in ("JPEG", "PNG")
         and plain.mode in _PLAIN_MODES
-        and "transparency" not in plain.info
-        and plain.getexif().get(_ORIENTATION_TAG, _UPRIGHT) == _UPRIGHT
+        and not traits
         and (max_edge is None or max(plain.size) <= max_edge)
     ):
         return EncodedImage(f"image/{str(plain.format).lower()}", image)
@@ -73,7 +70,7 @@ def encode_image(
     written = io.BytesIO()
     options = {"quality": quality} if format == "jpeg" else {}
     plain.save(written, format, **options)
-    return EncodedImage(f"image/{format}", written.getvalue())
+    return EncodedImage(f"image/{format}", written.getvalue(), traits)
 
 
 def plain_image(image: Image.Image, max_edge: int | None) -> Image.Image:
@@ -81,29 +78,9 @@ def plain_image(image: Image.Image, max_edge: int | None) -> Image.Image:
 
     Servers and local generators get the same image.
     """
-    from PIL import Image, ImageOps
+    from PIL.Image import Resampling
 
-    plain = ImageOps.exif_transpose(image)
-    if plain.mode in _PLAIN_MODES and "transparency" not in plain.info:
-        plain = plain.copy()
-    elif plain.mode.startswith(("I", "F")):
-        plain = Image.fromarray(_eight_bits(np.asarray(plain)))
-    elif plain.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in plain.info:
-        layer = plain.convert("RGBA")
-        paper = Image.new("RGBA", layer.size, "white")
-        plain = Image.alpha_composite(paper, layer).convert("RGB")
-    else:
-        plain = plain.convert("L" if plain.mode == "1" else "RGB")
+    plain = to_upright(image)
     if max_edge is not None and max(plain.size) > max_edge:
-        plain.thumbnail((max_edge, max_edge), Image.Resampling.LANCZOS)
+        plain.thumbnail((max_edge, max_edge), Resampling.LANCZOS)
     return plain
-
-
-def _eight_bits(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Scale deep grey values to 0..255: 16-bit ones by their full range, others by their observed range."""
-    if values.dtype == np.uint16:
-        return np.asarray(values // 257, dtype=np.uint8)
-    finite = np.nan_to_num(values.astype(np.float64))
-    low, high = finite.min(initial=np.inf), finite.max(initial=-np.inf)
-    span = high - low if high > low else 1.0
-    return np.asarray(np.rint((finite - low) / span * 255), dtype=np.uint8)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from eyechart.api.errors import BadAnswerError
+from eyechart.api.errors import BadAnswerError, RequestRefusedError
 from eyechart.errors import EyechartError
 
 T = TypeVar("T")
@@ -67,6 +67,8 @@ class Request(Generic[T]):
     body: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None
     parse: Callable[[Json], T]
     keep: Callable[[T], None] | None = None
+    amend: Callable[[RequestRefusedError], bool] | None = None
+    """Called when the server rejects the request; True if `body` now builds another one, which is sent instead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,6 +133,8 @@ class Transport:
                 found = self._parse(content, path, model)
             else:
                 found = self._refused(response.status_code, *read_error(content), path, model, response.headers)
+                if isinstance(found, errors.RequestRefusedError):
+                    found.body = self.key.redact(content.decode(errors="replace"))
             # A response may echo the key: no frame of a traceback may have it among its variables.
             del content, response
             if not isinstance(found, Exception):
@@ -268,6 +270,7 @@ class Transport:
             return (BusyError if busy else TransientError)(error, retry_after)
         else:
             error = errors.RequestRefusedError("{address} rejected the request (status {status}): {reason}", **fields)
+            error.body = self.key.redact(whole(words))
         return error
 
 

@@ -28,6 +28,8 @@ class Access:
     budget: Budget = field(default_factory=Budget)
     price: Price | None = None
     """Token prices, if known."""
+    since: float | None = None
+    """Answers stored before this time, in seconds since 1970, are requested again; None uses all."""
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle without the usage counters. A cap is refused: it cannot be enforced across processes."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
@@ -15,23 +16,26 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart import api
-from eyechart.api.endpoints import ImageForm, RerankForm
-from eyechart.api.errors import ServerBusyError
+from eyechart.api.endpoints import ImageForm, RerankForm, read_origin
+from eyechart.api.errors import RequestRefusedError, ServerBusyError
 from eyechart.api.requests import Json
 from eyechart.errors import DataError, ModelError, UsageError, unknown_name
 from eyechart.io.images import ImageRef
+from eyechart.io.stopwatch import timestamp
+from eyechart.messages import UserMessage
 from eyechart.metrics.answers import split_thinking
 from eyechart.models.access import ServedFamily, ServedModel, access_of, address_of, make_client
 from eyechart.models.family import BaseEncoder, check_options
-from eyechart.models.local_generators import BatchedGenerator, Keep, drop
+from eyechart.models.local_generators import BatchedGenerator, Keep, drop, generation_parameters
 from eyechart.models.rerankers import KeepScores, Shortlist
-from eyechart.types import UNREAD, Answer, ModelCard, ModelSpec, Prompt, digest_json
+from eyechart.types import PIPELINE, UNREAD, Answer, ModelCard, ModelSpec, Prompt, digest_json
 
 FORMS: tuple[str, ...] = get_args(ImageForm)
 EMBEDDING_MAX_EDGE = 1024
 """Images are downscaled to this edge before sending; embedding models use smaller inputs."""
 REQUEST_SIZE = 32
 """Default number of texts per request: OpenAI accepts 2048, many servers 32 to 128."""
+UNVERIFIED = "The weights behind an API cannot be verified: the server may change them under the same name."
 Vectors = NDArray[np.float32]
 
 
@@ -44,15 +48,22 @@ class ApiEncoder(ServedModel, BaseEncoder):
         self.max_edge = int(spec.options.get("max_edge", EMBEDDING_MAX_EDGE))
         self.request_size = access_of(spec).batch_size if spec.access is not None else REQUEST_SIZE
         self.client.check(spec.name)
-        wanted = spec.options.get("dimension")
-        self.dimension = int(wanted) if wanted else int(self._embed(["a"], None).shape[1])
+        self.dimension, served = int(spec.options.get("dimension") or 0), spec.name
+        if not self.dimension:
+            body = {"model": spec.name, "input": ["a"], "encoding_format": "float"}
+            reply = self.client.call(api.Request("probe", "embeddings", body, lambda reply: reply))
+            self.dimension = int(api.parse_embeddings(reply, 1).shape[1])
+            served = read_origin(reply).get("model", spec.name)
         self.card = ModelCard(
             family="api",
             name=spec.name,
-            weights_digest=digest_json([address_of(spec), spec.name, self.dimension]),
+            # A model that the server reports to have replaced the requested one has vectors of its own.
+            weights_digest=digest_json(
+                [address_of(spec), spec.name, self.dimension] + [served] * (served != spec.name)
+            ),
             transform=str(_request_options(spec)),
             embedding_dim=self.dimension,
-            notes=("The weights behind an API cannot be verified: the server may change them under the same name.",),
+            notes=(UNVERIFIED, *_downscaling(self.max_edge)),
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[Any]:
@@ -64,7 +75,8 @@ class ApiEncoder(ServedModel, BaseEncoder):
                 api_base=self.client.api_base,
                 forms="|".join(FORMS),
             )
-        return np.frombuffer(api.encode_image(image, max_edge=self.max_edge, format="png").data, np.uint8)
+        stored = Image.fromarray(np.asarray(image))  # without EXIF: encoders see images as stored
+        return np.frombuffer(api.encode_image(stored, max_edge=self.max_edge, format="png").data, np.uint8)
 
     def encode_images(self, batch: Sequence[NDArray[Any]]) -> Vectors:
         """Request the vectors of images in the server's format."""
@@ -110,25 +122,40 @@ class ApiFamily(ServedFamily):
 
 def _request_options(spec: ModelSpec) -> dict[str, Any]:
     """Return the options that change what is sent."""
-    return {"image_form": spec.options.get("image_form"), "max_edge": spec.options.get("max_edge", EMBEDDING_MAX_EDGE)}
+    sent = {"image_form": spec.options.get("image_form"), "payload": PIPELINE["payload"]}
+    return {**sent, "max_edge": spec.options.get("max_edge", EMBEDDING_MAX_EDGE)}
 
 
 # The ``api`` family: a chat model behind an OpenAI-compatible server.
 
 
-CHAT_MAX_EDGE = 2048
-"""Longer images are downscaled: servers use smaller inputs, and they cost upload time and tokens."""
 RECENT = 8
 """Encoded images kept for the next prompts: questions about the same image usually follow each other."""
+SYNONYMS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+"""Parameters that a server may require under another name."""
+_REFUSAL = re.compile(
+    r"unsupported|unrecogni[sz]ed|unknown|unexpected|invalid|deprecated|incompatible|too (?:large|high|long)"
+    r"|(?:not|n't) (?:support|allow|accept|permit|recogni[sz]e|valid|compatible)|must be|only the default"
+    r"|extra (?:inputs|fields)|不支持|无效|未知",
+    re.IGNORECASE,
+)
+"""Words of an error response that refuses a parameter."""
 
 
 class ApiGenerator(ServedModel, BatchedGenerator):
-    """Sends conversations to the server, several at a time."""
+    """Sends conversations to the server, several at a time.
+
+    A parameter that the server refuses is left out of all further requests, or sent under the name that it asks for.
+    """
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
-        self.settings: dict[str, Any] = dict(spec.options.get("settings") or {})
-        self.max_edge: int | None = spec.options.get("max_edge", CHAT_MAX_EDGE)
+        self.settings = generation_parameters(spec)
+        self.max_edge: int | None = spec.options.get("max_edge")
+        self.refused: dict[str, str] = {}
+        """Refused parameters, each with the name that replaces it, or an empty one."""
+        self.blameless: set[str] = set()
+        """Parameters that an error named although it stayed the same without them."""
         self._recent: dict[bytes, api.EncodedImage] = {}
         self.card = ModelCard(
             family="api",
@@ -136,20 +163,13 @@ class ApiGenerator(ServedModel, BatchedGenerator):
             weights_digest=digest_json([address_of(spec), spec.name]),
             transform=digest_json([self.settings, self.max_edge]),
             precision="unknown",
+            notes=(UNVERIFIED, *_downscaling(self.max_edge)),
+            role="generator",
         )
 
     def generate_many(self, prompts: Iterable[Prompt], keep: Keep = drop) -> Iterator[tuple[str, Answer]]:
         """Yield answers as they arrive; a prompt that fails after all retries gets an answer with an error."""
-        requests = (
-            api.Request(
-                prompt.id,
-                "chat/completions",
-                body=partial(self._body, prompt),
-                parse=lambda body: read_answer(api.parse_chat(body)),
-                keep=partial(keep, prompt.id),
-            )
-            for prompt in prompts
-        )
+        requests = (_ChatCall(self, prompt).request(keep) for prompt in prompts)
         for reply in self.client.map(requests):
             if reply.error is None:
                 yield reply.id, reply.result()
@@ -157,20 +177,70 @@ class ApiGenerator(ServedModel, BatchedGenerator):
                 reason = UNREAD if isinstance(reply.error, DataError) else ""
                 yield reply.id, Answer("", error=reply.error.message, finish_reason=reason)
 
-    def _body(self, prompt: Prompt) -> Json:
-        """Build the request body; runs in a thread just before sending."""
-        own = {} if prompt.temperature is None else {"temperature": prompt.temperature}
-        return api.chat_body(self.spec.name, prompt.messages, options={**self.settings, **own}, encode=self._image)
-
-    def _image(self, image: ImageRef) -> api.EncodedImage:
+    def image(self, image: ImageRef) -> api.EncodedImage:
         """Encode an image, reusing a recent encoding."""
         key = image.digest()
         found = self._recent.get(key)
         if found is None:
             found = self._recent[key] = api.encode_ref(image, self.max_edge)
+            self.note_traits(image, found.traits)
             if len(self._recent) > RECENT:
                 self._recent.pop(next(iter(self._recent)), None)
         return found
+
+
+@dataclass
+class _ChatCall:
+    """A prompt on its way to the server, and the parameters it is sent with."""
+
+    owner: ApiGenerator
+    prompt: Prompt
+    sent: dict[str, Any] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    """Parameters that were refused, like `ApiGenerator.refused`, which takes them over once the server answers."""
+    said: str = ""
+    """The last error response."""
+
+    def request(self, keep: Keep) -> api.Request[Answer]:
+        kept = partial(keep, self.prompt.id)
+        return api.Request(self.prompt.id, "chat/completions", self.body, self.parse, kept, self.amend)
+
+    def body(self) -> Json:
+        """Build the request body; runs in a thread just before sending."""
+        warmth = self.prompt.temperature
+        wanted = self.owner.settings | ({} if warmth is None else {"temperature": warmth})
+        known = self.owner.refused | self.refused
+        self.refused = {name: known[name] for name in wanted if name in known}
+        self.sent = {known.get(name, name): value for name, value in wanted.items() if known.get(name) != ""}
+        name, messages = self.owner.spec.name, self.prompt.messages
+        return api.chat_body(name, messages, options=self.sent, encode=self.owner.image)
+
+    def amend(self, error: RequestRefusedError) -> bool:
+        """Leave out or rename the parameter that an error refuses; False if it refuses none that was sent."""
+        names, same = sorted(self.sent.keys() - self.owner.blameless), error.body == self.said
+        named = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names)) or '(?!)'})(?![\w-])")
+        self.said = error.body
+        stated = re.search(r'"param"\s*:\s*"([^"]+)"', error.body)  # as OpenAI names the cause
+        found = named.search(stated[1] if stated else error.body)
+        if not found or not (stated or _REFUSAL.search(error.body)):
+            self.owner.blameless |= self.refused.keys() - self.owner.refused.keys() if same else set()
+            return False
+        name = next((old for old, new in self.refused.items() if new == found[0]), found[0])
+        other = "" if name in self.refused else SYNONYMS.get(name, "")
+        self.refused[name] = other if other and re.search(rf"\b{other}\b", error.body) else ""
+        return True
+
+    def parse(self, body: Json) -> Answer:
+        answer = read_answer(api.parse_chat(body))
+        self.owner.refused |= self.refused
+        refused = ", ".join(f"{name} -> {other}" if other else name for name, other in self.refused.items())
+        more = {"refused": refused} if refused else {}
+        return replace(answer, origin={**answer.origin, **more, "time": timestamp()})
+
+
+def _downscaling(max_edge: int | None) -> tuple[str, ...]:
+    text = "Images with more than {n} pixels on the longer side are downscaled before they are sent (max_edge)."
+    return (UserMessage(text, n=max_edge),) if max_edge else ()
 
 
 class ApiGeneratorFamily(ServedFamily):
@@ -184,19 +254,23 @@ class ApiGeneratorFamily(ServedFamily):
         super().check(spec)
         api.chat_body(spec.name, [], options=spec.options.get("settings"))
 
+    def parameters(self, spec: ModelSpec) -> dict[str, Any]:
+        """Return the request parameters, before the server refuses any."""
+        return generation_parameters(spec)
+
     def probe(self, spec: ModelSpec) -> None:
         """List the served models; if that fails with a server error, request a single token."""
         try:
             super().probe(spec)
         except ServerBusyError:
-            body = api.chat_body(spec.name, [api.user("Hi")], options={"max_tokens": 1})
-            make_client(spec).call(api.Request("probe", "chat/completions", body, api.parse_chat))
+            one = ApiGenerator(replace(spec, options={**spec.options, "settings": {"max_tokens": 1}}))
+            make_client(spec).call(_ChatCall(one, Prompt("probe", (api.user("Hi"),))).request(drop))
 
     def identity(self, spec: ModelSpec) -> str | None:
         """Identify address, model and settings: the weights behind an API are unknown."""
         if not (spec.options.get("api_base") or spec.pretrained):
             return None  # existing answers are scored without a server
-        return digest_json([address_of(spec), spec.name, dict(spec.options)])
+        return digest_json([address_of(spec), spec.name, dict(spec.options), generation_parameters(spec)])
 
 
 def read_answer(answer: Answer) -> Answer:
@@ -225,6 +299,8 @@ class ApiReranker(ServedModel):
             weights_digest=ApiRerankerFamily().identity(spec),
             transform="rerank",
             precision="unknown",
+            notes=(UNVERIFIED,),
+            role="reranker",
         )
 
     def score(self, shortlists: Iterable[Shortlist], keep: KeepScores) -> Iterator[tuple[str, list[float]]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -16,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import ModelError, UsageError, missing_extra, unknown_name
-from eyechart.io.digests import file_digest, files_digest, remember_digests
+from eyechart.io.digests import editable_digest, file_digest, files_digest, remember_digests
 from eyechart.messages import UserMessage
+from eyechart.metrics.vectors import unit
 from eyechart.models.towers.checkpoints import read_json
 from eyechart.types import ModelCard, ModelSpec, Role, digest_json
 
@@ -27,6 +29,7 @@ TOWERS = {
 }
 """File names that ONNX exporters use for the two towers, also in a subfolder."""
 CONFIG, OPEN_CLIP, MODULES = "config.json", "open_clip_config.json", "modules.json"
+SENTENCE = "config_sentence_transformers.json"
 
 FOLDERS: dict[Role, dict[str, tuple[str, ...]]] = {
     "encoder": {
@@ -74,6 +77,33 @@ def sees(folder: Path) -> bool:
     return (folder / CONFIG).is_file() and "vision_config" in read_json(folder / CONFIG)
 
 
+LATE, SPARSE, CROSS = "late-interaction model", "sparse encoder", "cross-encoder"
+_SAVED_AS = {"MultiVectorEncoder": LATE, "ColBERT": LATE, "SparseEncoder": SPARSE, "CrossEncoder": CROSS}
+"""Kinds by ``model_type`` in config_sentence_transformers.json; PyLate writes ColBERT."""
+_MODULE_KINDS = {"MultiVectorMask": LATE, "Splade": SPARSE, "SparseAutoEncoder": SPARSE, "SparseStatic": SPARSE}
+"""Kinds by modules of sentence-transformers that occur in no other kind."""
+_LATE = re.compile(r"(HF_)?Col[A-Z]\w*|\w+ForRetrieval|col(bert|pali|qwen|smol|idefics|modernvbert)\w*")
+"""Architectures and model types in config.json: ColPali, ColQwen2, Stanford's HF_ColBERT."""
+
+
+def other_kind(folder: Path) -> str:
+    """Return the kind of a model in a folder of (sentence-)transformers that does not give one dense vector per input.
+
+    Empty if it does. sentence-transformers would load the other kinds as well, with mean pooling.
+    """
+    saved = read_json(folder / SENTENCE) if (folder / SENTENCE).is_file() else {}
+    modules = (folder / MODULES).read_text(errors="replace") if (folder / MODULES).is_file() else ""
+    config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    names = [str(name) for name in (*(config.get("architectures") or ()), config.get("model_type"))]
+    if kind := _SAVED_AS.get(str(saved.get("model_type"))):
+        return kind
+    if kind := next((kind for name, kind in _MODULE_KINDS.items() if name in modules), ""):
+        return kind
+    if any(map(_LATE.fullmatch, names)):
+        return LATE
+    return CROSS if not modules and names[0].endswith("ForSequenceClassification") else ""
+
+
 def _has_any(folder: Path, patterns: tuple[str, ...]) -> bool:
     return any(True for pattern in patterns for _ in folder.glob(pattern))
 
@@ -106,7 +136,7 @@ def content_identity(places: Iterable[Path | None], *libraries: str) -> str | No
 
     Args:
         places: Paths; None for one that is not on this machine, which makes the identity unknown.
-        libraries: Packages whose transforms or tokenizers affect the vectors or answers.
+        libraries: Packages or modules whose transforms or tokenizers affect the vectors or answers.
     """
     known = list(places)
     if None in known:
@@ -117,7 +147,10 @@ def content_identity(places: Iterable[Path | None], *libraries: str) -> str | No
 
 def place_digest(place: Path) -> str:
     """Digest a file, or all files of a folder with their names; unchanged files are not read again."""
-    digest = files_digest(model_files(place), place) if place.is_dir() else file_digest(place).hex()
+    if place.is_dir():
+        digest = files_digest(model_files(place), place, weights=True)
+    else:
+        digest = file_digest(place, weights=True).hex()
     remember_digests()
     return digest
 
@@ -137,10 +170,11 @@ def model_files(folder: Path) -> Iterator[Path]:
 
 
 def _version(package: str) -> str:
+    code = editable_digest(package.replace("-", "_"))
     try:
-        return f"{package} {version(package)}"
+        return f"{package} {version(package)} {code}"
     except PackageNotFoundError:
-        return f"{package} -"
+        return f"{package} - {code}"
 
 
 # The interface of a model family: encoders, generators or rerankers.
@@ -196,7 +230,7 @@ class LocalFamily:
 
     def identity(self, spec: ModelSpec) -> str | None:
         """Digest the local files and the versions of the libraries that read them."""
-        return content_identity(self.places(spec), *self.read_by)
+        return content_identity(self.places(spec), *self.read_by, *self.needs)
 
     def load(self, spec: ModelSpec) -> Any:
         """Load the model."""
@@ -215,6 +249,25 @@ class BaseEncoder:
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Return False for every text: truncation, if any, is not reported."""
         return [False] * len(texts)
+
+
+UNSTEADY_TEXTS = UserMessage(
+    "The model returns different vectors for the same text when it is encoded again or in another batch: its padding "
+    "may not be masked, or it may be in training mode, and scores depend on chance or on {--batch_size}."
+)
+
+
+def probe_vectors(
+    encode: Callable[[Any], NDArray[Any]], items: Sequence[Any] | NDArray[Any], tolerance: float
+) -> tuple[NDArray[Any], bool]:
+    """Encode items together, and return their vectors and whether they stay the same when repeated and one by one.
+
+    The tolerance is the largest distance between unit vectors of the same item.
+    """
+    together, again = np.array(encode(items)), np.array(encode(items))
+    alone = np.concatenate([np.array(encode(items[i : i + 1])) for i in range(len(items))])
+    distances = [np.linalg.norm(unit(together) - unit(other), axis=1).max() for other in (again, alone)]
+    return together, max(distances) <= tolerance
 
 
 def check_options(family: object, name: str, options: Mapping[str, Any]) -> None:

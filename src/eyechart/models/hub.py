@@ -18,7 +18,8 @@ from eyechart.errors import (
     unreachable,
 )
 from eyechart.io.files import cached_snapshot
-from eyechart.models.family import OTHER_FORMATS, LocalFamily, check_path
+from eyechart.messages import UserMessage
+from eyechart.models.family import CROSS, LATE, OTHER_FORMATS, SPARSE, LocalFamily, check_path, other_kind
 from eyechart.types import ModelSpec
 
 HUGGINGFACE, MODELSCOPE = "huggingface", "modelscope"
@@ -40,8 +41,15 @@ class HubFamily(LocalFamily):
         return source_of(spec)
 
     def check(self, spec: ModelSpec) -> None:
-        """Refuse a missing library, folder or hub."""
+        """Refuse a missing library, folder or hub, and separate weights that the family does not load."""
         super().check(spec)
+        if spec.pretrained not in ("", self.source(spec)):
+            raise UsageError(
+                "{--pretrained={tag}} does not apply to {name}: models of this family have no separate weights.",
+                advice="Pass the folder or hub id with the weights as {--model}.",
+                tag=spec.pretrained,
+                name=spec.name,
+            )
         check_path(self.source(spec))
         if not Path(self.source(spec)).exists():
             check(spec)
@@ -53,6 +61,41 @@ class HubFamily(LocalFamily):
             return [place]
         others = {found.decode() for file in place.glob("*.json") for found in _CODE.findall(file.read_bytes())}
         return [place, *(cached_folder(repository, spec.options.get("cache_dir")) for repository in sorted(others))]
+
+
+_REASONS = {
+    LATE: UserMessage("it returns several vectors per input, which are compared by MaxSim"),
+    SPARSE: UserMessage("it returns sparse vectors over a vocabulary"),
+    CROSS: UserMessage("it scores pairs of texts and returns no vectors (see {--reranker})"),
+}
+
+
+class DenseFamily(HubFamily):
+    """Base of families whose models give one dense vector per input; other kinds are refused."""
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a missing library, folder or hub, and another kind of model."""
+        super().check(spec)
+        self._check_kind(spec)
+
+    def load(self, spec: ModelSpec) -> Any:
+        """Load the model; one that was downloaded just now is checked afterwards."""
+        try:
+            return super().load(spec)
+        finally:
+            self._check_kind(spec)
+
+    def _check_kind(self, spec: ModelSpec) -> None:
+        place = place_of(self.source(spec), spec)
+        kind = other_kind(place) if place is not None and place.is_dir() else ""
+        if kind:
+            raise ModelError(
+                "{name} is a {kind}, which is not supported as an encoder: {reason}.",
+                advice="Use a model that returns one dense vector per input.",
+                name=spec.label,
+                kind=kind,
+                reason=_REASONS[kind],
+            )
 
 
 def name_of(spec: ModelSpec) -> str:

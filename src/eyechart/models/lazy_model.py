@@ -15,7 +15,7 @@ from eyechart.io.files import cache_root, write_cached
 from eyechart.models.family import Family, Remote
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
-FORM = 5
+FORM = 6
 """Format version; raised when fields are added or change their meaning."""
 MAX_BYTES = 1 << 20
 
@@ -36,7 +36,7 @@ def _read(path: Path) -> ModelCard | None:
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
         body = json.loads(data.decode()) if len(data) <= MAX_BYTES else None
-        if not isinstance(body, dict) or body.get("digest") != digest_json([FORM, body.get("card")]):
+        if not isinstance(body, dict) or body.get("digest") != digest_json([FORM, path.stem, body.get("card")]):
             return None
     except (OSError, ValueError, RecursionError):
         return None
@@ -46,9 +46,10 @@ def _read(path: Path) -> ModelCard | None:
 
 def write_card(spec: ModelSpec, identity: str, card: ModelCard) -> None:
     """Cache the card of a loaded model."""
+    path = _path(spec, identity)
     fields = json.loads(json.dumps(dataclasses.asdict(card), default=str))
-    body = {"digest": digest_json([FORM, fields]), "card": fields}
-    write_cached(_path(spec, identity), json.dumps(body).encode())
+    body = {"digest": digest_json([FORM, path.stem, fields]), "card": fields}  # a card under another name is not valid
+    write_cached(path, json.dumps(body).encode())
 
 
 def _path(spec: ModelSpec, identity: str) -> Path:

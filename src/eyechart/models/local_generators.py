@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.api.image_payloads import plain_image
-from eyechart.errors import DataError, ModelError, UsageError, first_line, unknown_name
+from eyechart.errors import DataError, ModelError, OutOfMemoryError, UsageError, first_line, unknown_name
+from eyechart.io.images import ImageRef, Trait, image_traits, traits_seen
+from eyechart.messages import UserMessage
 from eyechart.metrics.answers import split_thinking
 from eyechart.models import hub
 from eyechart.models.access import access_of
@@ -23,13 +27,14 @@ from eyechart.models.encoders.open_clip import OpenClipEncoder, OpenClipFamily, 
 from eyechart.models.towers.checkpoints import load_errors, read_json, whole_weights
 from eyechart.models.towers.torch_tools import (
     choose_device,
+    empty_cache,
     forward_pass,
     input_type,
     model_facts,
     structure_digest,
     tokenizer_digest,
 )
-from eyechart.types import UNREAD, Answer, Message, ModelCard, ModelSpec, Part, Prompt, digest_json
+from eyechart.types import TRUNCATED, UNREAD, Answer, Message, ModelCard, ModelSpec, Notice, Part, Prompt, digest_json
 
 if TYPE_CHECKING:
     import torch
@@ -41,6 +46,16 @@ Keep = Callable[[str, Answer], None]
 
 class BatchedGenerator(ABC):
     """Mixin: a generator that answers in batches also answers single conversations."""
+
+    @cached_property
+    def traits(self) -> dict[str, int]:
+        """Traits of the images seen so far that have any, by digest."""
+        return {}
+
+    def note_traits(self, image: ImageRef, traits: Trait) -> None:
+        """Remember the traits of an image."""
+        if traits:
+            self.traits[image.digest().hex()] = int(traits)
 
     @abstractmethod
     def generate_many(self, prompts: Iterable[Prompt]) -> Iterator[tuple[str, Answer]]:
@@ -56,11 +71,27 @@ def drop(name: str, answer: Answer) -> None:
     """Discard an answer: default of ``keep``."""
 
 
+DEFAULTS: Mapping[str, Any] = {"temperature": 0, "max_tokens": 2048}
+"""Default request parameters of every generator, behind an API or on this machine."""
+_LENGTHS = frozenset({"max_tokens", "max_completion_tokens", "max_new_tokens", "max_length"})
+"""Names of the maximum length of an answer."""
+
+
+def generation_parameters(spec: ModelSpec) -> dict[str, Any]:
+    """Return the effective request parameters of a generator; a setting of None sends none."""
+    own: Mapping[str, Any] = spec.options.get("settings") or {}
+    names = DEFAULTS.keys() - (_LENGTHS if _LENGTHS & own.keys() else set())
+    wanted = {name: DEFAULTS[name] for name in sorted(names)} | dict(own)
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
 class LocalGenerator(BatchedGenerator):
     """Base of generators on this machine, which answer batch by batch."""
 
     batch_size: int
     """Prompts per forward pass."""
+    requested: int = 0
+    """The batch size that did not fit into memory; 0 if it did."""
 
     @abstractmethod
     def prepare(self, prompt: Prompt) -> Any:
@@ -80,10 +111,39 @@ class LocalGenerator(BatchedGenerator):
                     inputs[prompt.id] = self.prepare(prompt)
                 except DataError as error:
                     yield prompt.id, Answer("", error=error.message, finish_reason=UNREAD)
-            answers = self.answer(list(inputs.values())) if inputs else ()
-            for name, found in zip(inputs, answers, strict=True):
-                keep(name, found)
-                yield name, found
+            names, left = list(inputs), list(inputs.values())
+            while left:
+                answers = self._answer_that_fits(left)
+                for name, found in zip(names, answers, strict=False):
+                    keep(name, found)
+                    yield name, found
+                names, left = names[len(answers) :], left[len(answers) :]
+
+    def _answer_that_fits(self, inputs: list[Any]) -> list[Answer]:
+        """Answer as many of the first inputs as fit into memory; the batch size is halved until one batch does."""
+        while True:
+            part, failed = inputs[: self.batch_size], ""
+            try:
+                return self.answer(part)
+            except (OutOfMemoryError, MemoryError) as error:
+                failed = str(error) or type(error).__name__
+            # Outside `except`: there, the traceback keeps the activations of the failed pass in memory.
+            if len(part) == 1:
+                raise ModelError(
+                    "A single input does not fit into memory ({reason}).",
+                    advice="Use a smaller model, {--precision=fp16} on a GPU, or another {--device}.",
+                    reason=failed,
+                )
+            self.requested = self.requested or self.batch_size
+            self.batch_size = len(part) // 2
+            gc.collect()
+            empty_cache()
+
+    def notices(self) -> list[Notice]:
+        """Report a reduced batch size."""
+        text = "Batches of {requested} did not fit into memory; the batch size was reduced to {size}."
+        message = UserMessage(text, requested=self.requested, size=self.batch_size)
+        return [Notice("smaller_batches", 1, message)] if self.requested else []
 
 
 # The ``transformers`` family of generators: image-text-to-text models, most with a chat template, on this machine.
@@ -93,11 +153,9 @@ Chat = list[dict[str, Any]]
 PLAIN = frozenset({"paligemma"})
 """Model types without a chat template, whose processors take images and a text that starts with one image token per
 image."""
-MAX_TOKENS = 512
-"""Default limit of new tokens."""
 ONE = {"num_return_sequences": 1, "return_dict_in_generate": False}
 """Return one sequence of tokens per prompt, whatever generation_config.json specifies."""
-RENAMED = {"max_tokens": "max_new_tokens"}
+RENAMED = {"max_tokens": "max_new_tokens", "max_completion_tokens": "max_new_tokens"}
 """Settings whose names differ between chat servers and transformers' ``generate``."""
 
 
@@ -111,7 +169,7 @@ class TransformersGenerator(LocalGenerator):
         self.device = choose_device(spec.device)
         self.precision = spec.precision
         self.max_edge: int | None = spec.options.get("max_edge")
-        self.settings = generation_settings(spec.options.get("settings") or {})
+        self.settings = generation_settings(generation_parameters(spec))
         options = hub.loading(spec)
         source = hub.source_for_library(spec.name, spec)
         with load_errors(f"transformers {spec.name}"), whole_weights(spec.name) as notes:
@@ -139,6 +197,7 @@ class TransformersGenerator(LocalGenerator):
             transform=digest_json([self.settings, self.max_edge, structure]),
             precision=spec.precision,
             notes=tuple(notes),
+            role="generator",
             **model_facts(self.model),
         )
 
@@ -158,15 +217,22 @@ class TransformersGenerator(LocalGenerator):
             if isinstance(mark, str) and mark and mark in part:
                 raise DataError("The text contains {mark}, the image token of the model.", mark=mark)
             return {"type": "text", "text": part}
-        return {"type": "image", "image": plain_image(part.decode(), self.max_edge).convert("RGB")}
+        image = part.decode()
+        self.note_traits(part, image_traits(image))
+        return {"type": "image", "image": plain_image(image, self.max_edge).convert("RGB")}
 
     def answer(self, inputs: list[Chat]) -> list[Answer]:
-        """Generate, and decode the new tokens."""
+        """Generate, and decode the new tokens; prompts without images are a batch of their own, as some models need."""
+        groups = [[chat for chat in inputs if bool(_of(chat, "image")) is shown] for shown in (True, False)]
+        shown, blind = (iter(self._answer_alike(group) if group else ()) for group in groups)
+        return [next(shown if _of(chat, "image") else blind) for chat in inputs]
+
+    def _answer_alike(self, inputs: list[Chat]) -> list[Answer]:
         import torch
 
-        fed = self._tokenize(inputs).to(self.device, dtype=input_type(self.precision))
         with torch.inference_mode(), forward_pass(self.precision, self.device):
             try:
+                fed = self._tokenize(inputs).to(self.device, dtype=input_type(self.precision))
                 rows = self.model.generate(**fed, **(self.settings | ONE))[:, fed["input_ids"].shape[1] :]
             except (TypeError, ValueError) as error:
                 raise ModelError(
@@ -204,7 +270,7 @@ class TransformersGenerator(LocalGenerator):
         return Answer(
             text=answer,
             thinking=thinking,
-            finish_reason="length" if stop is None else "stop",
+            finish_reason=TRUNCATED if stop is None else "stop",
             usage={"prompt_tokens": prompt_tokens, "completion_tokens": len(tokens) if stop is None else stop + 1},
         )
 
@@ -225,6 +291,10 @@ class TransformersGeneratorFamily(hub.HubFamily):
     def source(self, spec: ModelSpec) -> str:
         """Return the name: these models have no separate weights."""
         return spec.name
+
+    def parameters(self, spec: ModelSpec) -> dict[str, Any]:
+        """Return the effective generation settings."""
+        return generation_settings(generation_parameters(spec))
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library or folder, and a local model that does not generate text about images."""
@@ -248,10 +318,12 @@ class TransformersGeneratorFamily(hub.HubFamily):
 def generation_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Translate chat server settings to those of ``generate``: temperature 0 is greedy."""
     named = {RENAMED.get(key, key): value for key, value in settings.items()}
-    sampled = bool(named.get("temperature"))
+    if "temperature" not in named:  # the model's own generation_config.json decides
+        return named
+    sampled = bool(named["temperature"])
     if not sampled:
-        named.pop("temperature", None)
-    return {"max_new_tokens": MAX_TOKENS, "do_sample": sampled, **named}
+        del named["temperature"]
+    return {"do_sample": sampled, **named}
 
 
 # The ``open_clip`` family of generators: CoCa, which captions images.
@@ -293,9 +365,8 @@ class CocaGenerator(LocalGenerator):
             )
         note = () if able else ("Captions are decoded greedily: open_clip's beam search needs transformers 4.",)
         card = self.encoder.card
-        self.card = replace(
-            card, transform=f"{card.transform} | {self.decoding} {SHORTEST}-{LONGEST}", notes=(*card.notes, *note)
-        )
+        transform = f"{card.transform} | {self.decoding} {SHORTEST}-{LONGEST}"
+        self.card = replace(card, transform=transform, notes=(*card.notes, *note), role="generator")
 
     def prepare(self, prompt: Prompt) -> NDArray[np.float32]:
         """Prepare the first image."""
@@ -303,14 +374,16 @@ class CocaGenerator(LocalGenerator):
         image = next(images, None)
         if image is None:
             raise DataError("The prompt has no image.")
-        return self.encoder.prepare_image(self.encoder.decode(image))
+        decoded = self.encoder.decode(image)
+        self.note_traits(image, traits_seen(decoded))
+        return self.encoder.prepare_image(decoded)
 
     def answer(self, inputs: list[NDArray[np.float32]]) -> list[Answer]:
         """Caption images."""
         import torch
 
         encoder, device = self.encoder, self.encoder.devices[0]
-        with torch.inference_mode(), forward_pass(encoder.precision, device):
+        with torch.inference_mode(), forward_pass(encoder.precision, device, tf32=encoder.compute.tf32):
             images = torch.from_numpy(np.stack(inputs)).to(device, input_type(encoder.precision))
             model: Any = encoder.model
             rows = model.generate(images) if self.decoding == "beam_search" else greedy(model, images)

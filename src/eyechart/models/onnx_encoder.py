@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import string
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from PIL import Image
 from eyechart.errors import ModelError, OutOfMemoryError, UsageError, first_line
 from eyechart.io.safe_parse import is_number
 from eyechart.models.encoders.transformers import KINDS, TextSettings
-from eyechart.models.family import BaseEncoder, LocalFamily
+from eyechart.models.family import UNSTEADY_TEXTS, BaseEncoder, LocalFamily, probe_vectors
 from eyechart.models.onnx_files import Parts, find_parts
 from eyechart.models.towers.checkpoints import load_tokenizer, read_json, tokenizing
 from eyechart.models.towers.preprocess import Preprocess
@@ -149,8 +150,11 @@ def _length(
 
 VECTORS = ("image_embeds", "text_embeds", "sentence_embedding", "pooler_output")
 """Output names with one vector per input, by preference; otherwise the first output is used."""
+CUDA = "CUDAExecutionProvider"
 TYPES = {"tensor(int32)": np.int32, "tensor(int64)": np.int64, "tensor(float16)": np.float16}
 
+TOLERANCE = 0.02
+"""Largest distance between unit vectors of the same text; quantised towers round by batch."""
 Vectors = NDArray[np.float32]
 
 
@@ -178,18 +182,20 @@ class OnnxEncoder(BaseEncoder):
                 "The files of {label} changed while they were read.", advice="Run again.", label=spec.label
             )
         size = config.get("crop_size") or config.get("size") or {}
+        probed, steady = probe_vectors(self.encode_texts, ("a", "a longer text"), TOLERANCE)
         self.card = ModelCard(
             family="onnx",
             name=parts.card.get("name", spec.name),
             weights_digest=digest,
             transform=json.dumps([config, asdict(self.reading)], sort_keys=True),
             precision="fp32",
-            embedding_dim=parts.card.get("embedding_dim") or self.encode_texts(["a"]).shape[1],
+            embedding_dim=parts.card.get("embedding_dim") or probed.shape[1],
             image_size=size.get("height", size.get("shortest_edge")) if isinstance(size, dict) else size,
             context_length=self.reading.length,
             parameters=parts.card.get("parameters"),
             logit_scale=parts.card.get("logit_scale"),
             logit_bias=parts.card.get("logit_bias"),
+            notes=() if steady else (UNSTEADY_TEXTS,),
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
@@ -221,7 +227,11 @@ class _Tower:
     def __init__(self, path: Any, spec: ModelSpec) -> None:
         import onnxruntime
 
-        chosen = providers(spec, onnxruntime.get_available_providers())
+        if os.environ.get("ORT_DISABLE_TELEMETRY") == "1":
+            onnxruntime.disable_telemetry_events()  # the caller may have imported it before the variable was set
+        # The CUDA provider computes in TF32 by default; the CPU provider has no such option.
+        names = providers(spec, onnxruntime.get_available_providers())
+        chosen = [(name, {"use_tf32": "0"} if name == CUDA else {}) for name in names]
         try:
             self.session = onnxruntime.InferenceSession(str(path), providers=chosen)
         except Exception as error:
@@ -289,8 +299,8 @@ class OnnxFamily(LocalFamily):
 def providers(spec: ModelSpec, available: list[str]) -> list[str]:
     """Choose the execution provider: CUDA if requested or available, else the CPU."""
     wanted = ["CPUExecutionProvider"]
-    if spec.device.startswith("cuda") or (spec.device == "auto" and "CUDAExecutionProvider" in available):
-        wanted.insert(0, "CUDAExecutionProvider")
+    if spec.device.startswith("cuda") or (spec.device == "auto" and CUDA in available):
+        wanted.insert(0, CUDA)
     if wanted[0] not in available:
         raise ModelError(
             "{first} is not available in onnxruntime.",

@@ -155,7 +155,7 @@ class Parts:
 
     def digest(self) -> str:
         """Digest weights and tokenizer."""
-        return digest_json([file_digest(path).hex() for path in (*self.weights, self.tokenizer)])
+        return digest_json([file_digest(path, weights=True).hex() for path in (*self.weights, self.tokenizer)])
 
 
 def find_parts(spec: ModelSpec) -> Parts:

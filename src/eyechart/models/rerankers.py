@@ -96,6 +96,7 @@ class CrossEncoderReranker:
             precision=spec.precision,
             similarity=SIGMOID if bounded else "raw",
             notes=tuple(notes),
+            role="reranker",
             **model_facts(self.model.model),
         )
 

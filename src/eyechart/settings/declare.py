@@ -67,8 +67,6 @@ class Setting:
     """Shortcut flags that set this one: value and help text by flag."""
     excludes: str = ""
     """Name of the group of mutually exclusive flags it belongs to."""
-    secret: bool = False
-    """Abbreviations are rejected: they read like a flag that takes the secret itself."""
     hidden: bool = False
     """Accepted, but not listed in the help."""
     per_dataset: bool = False
@@ -244,7 +242,8 @@ def command_line_type(kind: Any) -> tuple[type, tuple[Any, ...] | None]:
         return dict, None
     choices = next((get_args(part) for part in members(kind) if get_origin(part) is Literal), None)
     parts = members(get_args(kind)[0] if get_origin(kind) is list else kind)
-    return next((known for known in (bool, int, float) if known in parts), str), choices
+    numbers = (bool,) if str in parts else (bool, int, float)
+    return next((known for known in numbers if known in parts), str), choices
 
 
 def explain(

@@ -174,7 +174,7 @@ class ResultSettings(Settings):
     output: PathText | None = setting(
         None,
         "result file, or folder if it exists or ends with / (default: results/); placeholders: {dataset}, "
-        "{pretrained}, {model}, {language}, {task}",
+        "{pretrained}, {model}, {language}, {task}, {split}",
         common=True,
         flags=("-o",),
     )
@@ -186,6 +186,7 @@ class ResultSettings(Settings):
         ge=0,
     )
     skip_existing: bool = setting(False, "skip jobs that already have a result", common=True)
+    rehash: bool = setting(False, "read all files again instead of trusting cached digests of unchanged ones")
 
 
 class CommandSettings(Settings):

@@ -16,7 +16,7 @@ from eyechart.errors import ModelError, unknown_name
 from eyechart.messages import UserMessage
 from eyechart.models import hub
 from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT
-from eyechart.models.family import MODULES
+from eyechart.models.family import MODULES, SENTENCE
 from eyechart.models.hub import source_of
 from eyechart.models.towers.checkpoints import load_errors, read_json, whole_weights
 from eyechart.models.towers.precision import DEVICE_OPTIONS
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 PROMPTS = ("own", "given")
-CONFIG = "config_sentence_transformers.json"
 DEFAULT_LENGTH = 512
 PROMPT = "prompt_length"
 """Number of prompt tokens: some models exclude them from the mean."""
@@ -127,7 +126,7 @@ def _load(spec: ModelSpec, source: str) -> Any:
 
 
 def _saved(folder: Path | None) -> dict[str, Any]:
-    path = folder / CONFIG if folder is not None else None
+    path = folder / SENTENCE if folder is not None else None
     return read_json(path) if path is not None and path.is_file() else {}
 
 
@@ -209,7 +208,7 @@ class SentenceTransformersEncoder(TorchEncoder):
             )
 
 
-class SentenceTransformersFamily(hub.HubFamily):
+class SentenceTransformersFamily(hub.DenseFamily):
     """Loads models through sentence-transformers.
 
     ``options``: pooling_mode (replaces the pooling of the plain transformer), max_seq_length, model_kwargs,

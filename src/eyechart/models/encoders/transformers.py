@@ -227,7 +227,7 @@ class TransformersEncoder(TorchEncoder):
         return 1 / number(temperature) if temperature is not None else super().logit_scale(model)
 
 
-class TransformersFamily(hub.HubFamily):
+class TransformersFamily(hub.DenseFamily):
     """Loads models through transformers' AutoModel and AutoProcessor."""
 
     own_options = MappingProxyType({"context_length": int, **DEVICE_OPTIONS})

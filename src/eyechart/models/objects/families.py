@@ -16,13 +16,13 @@ from typing import Any
 from eyechart.errors import DataError, EyechartError, ModelError, UsageError, first_line
 from eyechart.io.digests import code_digest
 from eyechart.io.files import cache_root, write_cached
-from eyechart.io.images import ImageRef
+from eyechart.io.images import ImageRef, to_upright
 from eyechart.messages import UserMessage
 from eyechart.metrics.answers import split_thinking
 from eyechart.metrics.choices import CHAT_FAILED, FAILED
 from eyechart.models.encoders.transformers import TransformersEncoder, check_pair
 from eyechart.models.family import place_digest
-from eyechart.models.objects.fingerprint import code_and_args_digest
+from eyechart.models.objects.fingerprint import code_and_args_digest, state_digest
 from eyechart.models.objects.model_parts import (
     ModelParts,
     check_parts,
@@ -34,7 +34,7 @@ from eyechart.models.objects.model_parts import (
 )
 from eyechart.models.objects.object_encoders import PRECISIONS, ListEncoder, ModuleEncoder, SentenceLists
 from eyechart.models.registry import OWN_GENERATORS
-from eyechart.plugins import PYTHON, see_working_folder, split_user_name, user_object
+from eyechart.plugins import PYTHON, declared_identity, see_working_folder, split_user_name, user_object
 from eyechart.types import Answer, Encoder, Message, ModelCard, ModelSpec, digest_json
 
 WORD = "model"
@@ -202,8 +202,9 @@ def _whole_processor(parts: ModelParts) -> Any:
 _OURS = ("dataset", "settings", "factory")
 """Options that are not passed to the class."""
 
+_DATA = (str, bytes, int, float, Path, dict, list, tuple, set, frozenset)
 _UNKNOWN = UserMessage(
-    "Files loaded by the class itself are not tracked: pass its weights as {--model_option}, or "
+    "Files and variables that the class reads while it answers are not tracked: pass them as {--model_option}, or "
     "delete the folder responses of the cache when they change."
 )
 
@@ -212,6 +213,13 @@ def _file_digests(spec: ModelSpec) -> list[str]:
     """Digest the files and folders that options name, such as weights."""
     values = (value for _, value in sorted(spec.options.items()) if isinstance(value, str | Path) and value)
     return [place_digest(Path(value)) for value in values if os.path.exists(value)]  # noqa: PTH110 - Path.exists raises for long texts
+
+
+def _data(made: Any) -> list[Any]:
+    """Return the values in the module of a class, which may come from files or environment variables."""
+    module = inspect.getmodule(made)
+    items = sorted(vars(module).items()) if module else []
+    return [value for name, value in items if not name.startswith("__") and isinstance(value, _DATA)]
 
 
 class PythonGenerator:
@@ -236,10 +244,13 @@ class PythonGenerator:
         self.card = ModelCard(
             family="python",
             name=spec.name,
-            weights_digest=digest_json([spec.name, code_digest(made), _file_digests(spec)]),
+            weights_digest=digest_json(
+                [spec.name, code_digest(made), state_digest(made, self.model, _data(made)), _file_digests(spec)]
+            ),
             transform=digest_json(dict(spec.options)),
             precision="unknown",
-            notes=(_UNKNOWN,),
+            notes=() if declared_identity(made) else (_UNKNOWN,),
+            role="generator",
         )
 
     def custom_prompt(self, dataset: str, image_paths: Callable[[Any], list[str]]) -> Callable[[Any], Any] | None:
@@ -303,15 +314,15 @@ class PythonGenerator:
 
 
 def _item(part: str | ImageRef) -> dict[str, str]:
-    """Return a part in VLMEvalKit's form; an image without a file, or a crop of one, is written to the cache."""
+    """Return a part in VLMEvalKit's form: an image as its file, or upright in the cache if it has none or is a crop."""
     if isinstance(part, str):
         return {"type": "text", "value": part}
     if part.path and not part.box:
         return {"type": "image", "value": str(part.path)}
-    path = cache_root() / "images" / f"{part.digest().hex()}.png"
+    path = cache_root() / "images" / f"{part.digest().hex()}-upright.png"
     if not path.is_file():
         stream = io.BytesIO()
-        part.decode().save(stream, "PNG")
+        to_upright(part.decode()).save(stream, "PNG")
         write_cached(path, stream.getvalue())
     return {"type": "image", "value": str(path)}
 
@@ -332,12 +343,13 @@ class PythonGeneratorFamily:
             )
 
     def identity(self, spec: ModelSpec) -> str | None:
-        """Digest the code of the class and its local imports, the options, and the files they name."""
+        """Digest the declared identity and the code of the class, the options, and the files they name."""
         try:
             made = find_class(spec.name)
         except UsageError:
             return None  # no such class: `check` reports it, and stored predictions need none
-        return digest_json([code_digest(made), dict(spec.options), _file_digests(spec)])
+        declared = declared_identity(made)
+        return declared and digest_json([declared, code_digest(made), dict(spec.options), _file_digests(spec)])
 
     def load(self, spec: ModelSpec) -> PythonGenerator:
         """Instantiate the model."""

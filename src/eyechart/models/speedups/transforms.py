@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import DataError, UsageError
-from eyechart.io.images import ImageRef, decode_rgb, open_image
+from eyechart.io.images import ImageRef, decode_rgb, image_traits, open_image
 from eyechart.models import speedups
 
 if TYPE_CHECKING:
@@ -231,5 +231,5 @@ class FastImages(PixelTable):
         except (OSError, ValueError, SyntaxError):
             # Pillow's decoder reports the error.
             return False
-        plain = header.format == "JPEG" and header.mode in ("RGB", "L")
+        plain = header.format == "JPEG" and header.mode in ("RGB", "L") and not image_traits(header)
         return plain and min(header.size) >= self.side and header.height <= 2 * header.width

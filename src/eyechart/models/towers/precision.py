@@ -4,8 +4,7 @@ None of these options of the torch families is a default:
 
 ===================  =================================================================================================
 ``channels_last``    ``true``: images in channels-last memory format, which speeds up convolutions on many GPUs
-``tf32``             ``true``: float32 products in TF32, on GPUs that have it; ``false``: no TF32 at all; without it,
-                     torch's default, which is TF32 for convolutions only
+``tf32``             ``true``: float32 convolutions and matrix products in TF32, on GPUs that have it
 ``compile``          ``true`` or the name of a backend: `torch.compile` for both towers
 ===================  =================================================================================================
 
@@ -20,8 +19,7 @@ import copy
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -55,7 +53,7 @@ class ComputeOptions:
     """The selected options."""
 
     channels_last: bool = False
-    tf32: bool | None = None
+    tf32: bool = False
     compile: bool | str = False
 
     @classmethod
@@ -72,7 +70,7 @@ class ComputeOptions:
     @property
     def inexact(self) -> bool:
         """Whether vectors may differ from those of plain float32."""
-        return self not in (USUAL, EXACT)
+        return self != USUAL
 
     def compiled(self, features: Callable[..., Any]) -> Callable[..., Any]:
         """Compile a tower if selected."""
@@ -90,26 +88,8 @@ class ComputeOptions:
             raise unknown_name("backend of torch.compile", str(self.compile), list_backends()) from error
         return found
 
-    @contextmanager
-    def switched(self) -> Iterator[None]:
-        """Set torch's process-wide TF32 switches while kernels are launched, and restore them."""
-        if self.tf32 is None:
-            yield
-            return
-        from torch.backends import cuda, cudnn
 
-        switches = (cuda.matmul, cudnn)
-        before = [switch.allow_tf32 for switch in switches]
-        try:
-            for switch in switches:
-                switch.allow_tf32 = self.tf32
-            yield
-        finally:
-            for switch, value in zip(switches, before, strict=True):
-                switch.allow_tf32 = value
-
-
-USUAL, EXACT = ComputeOptions(), ComputeOptions(tf32=False)
+USUAL = ComputeOptions()
 
 
 def channels_last(value: Any) -> Any:

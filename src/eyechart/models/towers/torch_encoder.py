@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import ModelError
-from eyechart.metrics.vectors import float_array, unit
-from eyechart.models.family import BaseEncoder
+from eyechart.metrics.vectors import float_array
+from eyechart.models.family import UNSTEADY_TEXTS, BaseEncoder, probe_vectors
 from eyechart.models.speedups.autotune import CpuAutotuner
 from eyechart.models.speedups.open_clip_towers import strip_padding
 from eyechart.models.speedups.transforms import look_up_there
 from eyechart.models.towers.precision import (
-    EXACT,
+    USUAL,
     ComputeOptions,
     PrecisionCheck,
     channels_last,
@@ -186,13 +186,12 @@ class TorchEncoder(BaseEncoder, ABC):
 
     def make_card(self, *, transform: str, context_length: int | None, **facts: Any) -> ModelCard:
         """Create the card with the fields common to all torch models."""
-        together = self.encode_texts(PROBE_TEXTS[:2])
         notes = [*facts.pop("notes", ()), *precision_notes(self.precision, self.device)]
-        alone = self.encode_texts(PROBE_TEXTS[:1])
         kinds = {str(weight.dtype) for weight in self.model.parameters()}
         exact = self.precision == "fp32" and not self.compute.tf32 and kinds == {"torch.float32"}
-        if np.abs(unit(together)[0] - unit(alone)[0]).max() > (BATCH_TOLERANCE if exact else COARSE_TOLERANCE):
-            notes.append("The vector of a text depends on the other texts of its batch: padding is not masked.")
+        tolerance = BATCH_TOLERANCE if exact else COARSE_TOLERANCE
+        together, steady = probe_vectors(self.encode_texts, PROBE_TEXTS[:2], tolerance)
+        notes += [] if steady else [UNSTEADY_TEXTS]
         # The tokens of a few texts reveal a changed vocabulary or cleaning.
         tokens = {name: value.tolist() for name, value in self.tokenize(PROBE_TEXTS, "en").items()}
         reading = f"tokens {digest_json([tokens, tokenizer_digest(self.tokenizer)])}"
@@ -219,27 +218,26 @@ class TorchEncoder(BaseEncoder, ABC):
     def _plain_encoder(self, model: torch.nn.Module) -> TorchEncoder:
         """Return this encoder in float32 without compute options."""
         other = copy.copy(self)
-        other.precision, other.compute = "fp32", EXACT
+        other.precision, other.compute = "fp32", USUAL
         other.model, other._autotuner = model.to(self.device), None
         other._image, other._text = other.image_features, other.text_features
         return other
 
     def _run(self, tower: str, inputs: Any) -> Vectors:
         """Run a tower; the image tower on a CPU with the autotuner."""
-        with self.compute.switched():
-            if tower == "text" or self.device != "cpu" or self.compute.compile:
-                return self._forward(self.model, tower, inputs)
-            if self._autotuner is None:
-                way = [*self.speedups, *filter(None, [self.compute.text])]
-                key = [self._facts["weights_digest"], self.precision, type(self).__name__, *way]
-                self._autotuner = CpuAutotuner(self.model, lambda model, part: self._forward(model, "image", part), key)
-            return self._autotuner.run(inputs)
+        if tower == "text" or self.device != "cpu" or self.compute.compile:
+            return self._forward(self.model, tower, inputs)
+        if self._autotuner is None:
+            way = [*self.speedups, *filter(None, [self.compute.text])]
+            key = [self._facts["weights_digest"], self.precision, type(self).__name__, *way]
+            self._autotuner = CpuAutotuner(self.model, lambda model, part: self._forward(model, "image", part), key)
+        return self._autotuner.run(inputs)
 
     def _forward(self, model: torch.nn.Module, tower: str, inputs: Any) -> Vectors:
         import torch
 
         features = self._image if tower == "image" else self._text
-        with torch.inference_mode(), forward_pass(self.precision, self.device):
+        with torch.inference_mode(), forward_pass(self.precision, self.device, tf32=self.compute.tf32):
             placed = self._place(inputs)
             if self.compute.channels_last and tower == "image":
                 placed = channels_last(placed)

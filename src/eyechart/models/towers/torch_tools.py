@@ -29,10 +29,14 @@ CPU_INSTRUCTIONS = {
     "amp": ("avx512_bf16", "amx_bf16"),
 }
 """Instruction sets that make a precision fast on an x86 CPU; any one suffices."""
-LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
-"""Variables with the rank of this process on its machine, set by launchers."""
-LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "SLURM_STEP_TASKS_PER_NODE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
-"""Variables with the number of processes on this machine; Slurm writes ``4(x2)`` for two machines of four."""
+LOCAL_RANKS = {
+    "LOCAL_RANK": "LOCAL_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALRANKID": "MPI_LOCALNRANKS",
+    "SLURM_LOCALID": "SLURM_STEP_TASKS_PER_NODE",
+}
+"""Variables of launchers: the rank of this process on its machine, and the number of processes there."""
+MAX_MACHINES = 100_000
 RANDOM = ("uniform_", "normal_")
 """Suffixes of torch functions that fill a tensor with random numbers, also in ``torch.nn.init``."""
 PLAIN = (bool, int, float, str, list, tuple)
@@ -56,14 +60,28 @@ TOKENIZER_SETTINGS = (
 
 
 def local_rank() -> int | None:
-    """Return the rank of this process on this machine; None without a launcher."""
-    return next((int(os.environ[name]) for name in LOCAL_RANKS if os.environ.get(name, "").isdigit()), None)
+    """Return the rank of this process on this machine; None without a launcher.
+
+    A task of Slurm counts if its step has several tasks here: a batch script, too, has SLURM_LOCALID=0.
+    """
+    for name, size in LOCAL_RANKS.items():
+        if os.environ.get(name, "").isdigit() and (name != "SLURM_LOCALID" or _tasks_here(size) > 1):
+            return int(os.environ[name])
+    return None
 
 
 def local_size() -> int:
     """Return the number of processes that the launcher started on this machine."""
-    found = (re.match(r"\d+", os.environ.get(name, "")) for name in LOCAL_SIZES)
-    return max(1, next((int(count[0]) for count in found if count), 1))
+    return max(1, next(filter(None, map(_tasks_here, LOCAL_RANKS.values())), 1))
+
+
+def _tasks_here(name: str) -> int:
+    """Read a number of processes, 0 if unknown; Slurm writes ``4(x2),3`` for machines with four, four and three."""
+    counts: list[int] = []
+    for count, repeat in re.findall(r"(\d+)(?:\(x(\d+)\))?", os.environ.get(name, "")):
+        counts += [int(count)] * min(int(repeat or 1), MAX_MACHINES)
+    here = os.environ.get("SLURM_NODEID", "")
+    return counts[int(here) if here.isdigit() and int(here) < len(counts) else 0] if counts else 0
 
 
 def choose_devices(wanted: str) -> list[str]:
@@ -131,14 +149,43 @@ def input_type(precision: str) -> torch.dtype:
 
 
 @contextmanager
-def forward_pass(precision: str, device: str = "cpu") -> Iterator[None]:
-    """Autocast a forward pass for ``amp``, and convert torch's errors: out of memory, missing half kernels."""
+def tf32_switched(*, allowed: bool) -> Iterator[None]:
+    """Set torch's process-wide TF32 switches for convolutions and matrix products, and restore them.
+
+    Torch's default is TF32 for convolutions on GPUs that have it.
+    """
+    import torch
+    from torch.backends import cudnn
+
+    def switch(products: str, kinds: Sequence[str], *, convolutions: bool) -> None:
+        torch.set_float32_matmul_precision(products)
+        cudnn.allow_tf32 = convolutions
+        for part, value in zip(parts, kinds, strict=True):
+            part.fp32_precision = value
+
+    # Since torch 2.9; the former switch alone does not override `torch.backends.fp32_precision`.
+    parts: list[Any] = [cudnn.conv, cudnn.rnn] if hasattr(cudnn, "conv") else []
+    before, products = [part.fp32_precision for part in parts], torch.get_float32_matmul_precision()
+    convolutions = before[0] == "tf32" if before else cudnn.allow_tf32
+    try:
+        switch("high" if allowed else "highest", ["tf32" if allowed else "ieee"] * len(parts), convolutions=allowed)
+        yield
+    finally:
+        switch(products, before, convolutions=convolutions)
+
+
+@contextmanager
+def forward_pass(precision: str, device: str = "cpu", *, tf32: bool = False) -> Iterator[None]:
+    """Autocast a forward pass for ``amp``, and convert torch's errors: out of memory, missing half kernels.
+
+    TF32 is off unless requested.
+    """
     import torch
 
     kind = device.partition(":")[0]
     dtype = torch.float16 if kind == "cuda" else torch.bfloat16
     try:
-        with torch.autocast(kind, dtype=dtype) if precision == "amp" else nullcontext():
+        with tf32_switched(allowed=tf32), torch.autocast(kind, dtype=dtype) if precision == "amp" else nullcontext():
             yield
     except (IndexError, RuntimeError) as error:
         if OUT_OF_MEMORY.search(str(error)):
@@ -259,7 +306,7 @@ def structure_digest(model: torch.nn.Module) -> str:
     configs: dict[int, Any] = {id(part.config): part.config for part in parts if hasattr(part, "config")}
     plain = [_stable(config.to_dict()) for config in configs.values() if hasattr(config, "to_dict")]
     own = {kind for kind in set(map(type, parts)) if is_user_code(kind)}
-    return digest_json([plain, sorted(code_digest(kind) for kind in own)])
+    return digest_json([plain, code_digest(*own) if own else ""])
 
 
 def tokenizer_digest(tokenizer: Any) -> str:
