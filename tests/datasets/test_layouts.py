@@ -2,14 +2,17 @@
 
 import json
 import zipfile
+from dataclasses import replace
 
 import pytest
 
+from eyechart.datasets.catalogue import load_catalogue
 from eyechart.datasets.class_texts import wnids
 from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError
 from eyechart.io.images import decode_image
+from eyechart.languages import flores_codes
 from eyechart.manifest import iter_samples, read_manifest
 from support.data import encoded, noise_image
 
@@ -148,6 +151,28 @@ def test_voc_multilabel_has_all_labels_of_an_image(voc):
     assert [(sample.id, sample.labels) for sample in iter_samples(dataset)] == [("000001", (11, 14)), ("000002", (7,))]
 
 
+@pytest.mark.parametrize("line", ["../000001", "/etc/passwd", "a.b"])
+def test_a_list_of_voc_with_anything_but_names_is_refused(voc, line):
+    write(voc / "VOCdevkit/VOC2007/ImageSets/Main/test.txt", f"000001\n{line}\n")
+
+    with pytest.raises(DataError, match="must contain one image name per line"):
+        opened("voc2007", voc)
+
+
+def test_voc_has_twenty_classes(voc):
+    names = [
+        "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog",
+        "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
+    ]  # fmt: skip
+    box = "".join(f"<{side}>1</{side}>" for side in ("xmin", "ymin", "xmax", "ymax"))
+    body = "".join(f"<object><name>{name}</name><bndbox>{box}</bndbox></object>" for name in names)
+    write(voc / "VOCdevkit/VOC2007/Annotations/000001.xml", f"<annotation>{body}</annotation>")
+
+    samples = list(iter_samples(opened("voc2007_multilabel", voc)))
+
+    assert samples[0].labels == tuple(range(20))
+
+
 def test_voc_with_a_broken_annotation_names_the_file(voc):
     write(voc / "VOCdevkit/VOC2007/Annotations/000001.xml", "<annotation><object>")
 
@@ -195,6 +220,8 @@ def test_the_dummy_is_one_black_image(tmp_path):
 
     assert sample.label == 0
     assert not any(decode_image(sample.image.read(), "x").tobytes())
+    assert sample.image.zeros
+    assert sample.image.digest() != replace(sample.image, zeros=False).digest()
 
 
 def test_imagenet_w_draws_its_watermark(tmp_path):
@@ -231,6 +258,14 @@ def test_flickr_groups_captions_by_image_in_order_of_mention(flickr):
         ("2.jpg", ("A dog, brown, runs .", "see x.jpg, it says")),
         ("1.jpg", ("Two men",)),
     ]
+
+
+@pytest.mark.parametrize("line", ["1.jpg,", "1.jpg,  ", "1.png,Two men", "a line"])
+def test_a_line_of_flickr_without_a_caption_is_reported(flickr, line):
+    write(flickr / "flickr30k_test_karpathy.txt", f"image,caption\n1.jpg,Two men\n{line}\n")
+
+    with pytest.raises(DataError, match=r"line 3: not 'image\.jpg,caption'"):
+        captions(opened("flickr30k", flickr))
 
 
 @pytest.mark.parametrize("language", ["cn", "zh", "zho_Hans"])
@@ -366,6 +401,11 @@ def test_a_caption_too_few_is_an_error(xtd):
 
     with pytest.raises(DataError, match="1 captions for the 2 images"):
         opened("XTD", xtd)
+
+
+@pytest.mark.parametrize("name", ["xtd200", "flickr30k-200"])
+def test_xtd200_and_flickr30k_200_have_all_languages_of_flores(name):
+    assert load_catalogue().entries[name].languages == flores_codes()
 
 
 def test_xtd200_and_flickr30k_200_name_files_by_flores_code(tmp_path):

@@ -10,6 +10,7 @@ from eyechart.datasets.annotation_files import open_jsonl, open_pairs
 from eyechart.datasets.class_texts import read_class_texts, read_lines
 from eyechart.datasets.image_table import open_table
 from eyechart.datasets.registry import open_dataset
+from eyechart.datasets.row_dataset import Problems, json_objects
 from eyechart.datasets.selection import open_selection
 from eyechart.datasets.text_collection import has_images, read_collection
 from eyechart.datasets.webdataset import open_webdataset
@@ -158,6 +159,33 @@ def test_half_a_character_of_utf16_is_an_error(tmp_path):
 
     with pytest.raises(DataError, match="line 1: not UTF-16"):
         list(text_lines(tmp_path / "a.txt"))
+
+
+@pytest.mark.parametrize("encoding", [None, "utf-8", "utf-8-sig"])
+def test_a_byte_order_mark_is_not_part_of_the_first_line(encoding, tmp_path):
+    (tmp_path / "a.txt").write_bytes("\ufeffä\n\ufeffb\n".encode())
+
+    assert list(text_lines(tmp_path / "a.txt", encoding=encoding)) == [(1, "ä\n"), (2, "\ufeffb\n")]
+
+
+def test_blank_lines_between_objects_are_skipped(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"a": 1}\n\n  \n{"a": 2}\n[]\n\n{"a"\n{"a": 3}\n')
+    problems = Problems(tmp_path / "a.jsonl")
+
+    assert list(json_objects(tmp_path / "a.jsonl", problems)) == [(1, {"a": 1}), (4, {"a": 2}), (8, {"a": 3})]
+    with pytest.raises(DataError, match="2 bad lines"):
+        problems.raise_if_any()
+
+
+def test_every_bad_pair_is_reported(tmp_path):
+    (tmp_path / "a.png").write_bytes(png())
+    lines = [{"score": 1}, {"image_1": "a.png", "image_2": "a.png", "score": "much"}, {"image_1": "a.png", "score": 1}]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    with pytest.raises(DataError) as caught:
+        open_pairs(spec(tmp_path))
+
+    assert all(f"line {number}" in str(caught.value) for number in (1, 2, 3))
 
 
 # ---------------------------------------------------------------------------------------------------- sample ids

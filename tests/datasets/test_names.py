@@ -133,3 +133,15 @@ def test_errors_can_be_printed_whatever_the_language_settings_are(data):
         assert lines == ["refused"] * 3
         assert "Traceback" not in errors
         assert "It may be GBK" in errors
+
+
+def test_the_images_of_a_class_come_in_the_order_of_their_names(tmp_path):
+    names = [f"img{(17 * i) % 64}.png" for i in range(64)]  # neither the order of writing nor that of numbers
+    for folder in ("cat", "ant"):
+        (tmp_path / folder).mkdir()
+        for i, name in enumerate(names):
+            (tmp_path / folder / name).write_bytes(png(i))
+
+    found = [sample.id for sample in iter_samples(open_folder(spec(tmp_path)))]
+
+    assert found == [f"{folder}/{name}" for folder in ("ant", "cat") for name in sorted(names)]

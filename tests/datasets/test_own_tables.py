@@ -117,6 +117,34 @@ def test_ids_must_be_there_and_tell_samples_apart(here):
     with pytest.raises(DataError, match="line 3: no id"):
         read(path, id_column="id")
 
+    path = write(here / "t.csv", [["image", "label", "id"], ["a.png", "x", " 1 "], ["b.png", "y", "  "]])
+    with pytest.raises(DataError, match="line 3: no id"):
+        read(path, id_column="id")
+
+
+@pytest.mark.parametrize("column", ["caption", "captions", "text", "query", "title"])
+def test_usual_names_of_captions_are_known(here, column):
+    path = write(here / "t.csv", [["image", column], ["a.png", "a cat"]])
+
+    assert [sample.texts for sample in read(path)] == [("a cat",)]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".JSONL"])
+def test_brackets_in_json_lines_are_a_text(here, suffix):
+    (here / f"t{suffix}").write_text(json.dumps({"image": "a.png", "caption": "['a', 'b']"}) + "\n")
+
+    assert [sample.texts for sample in read(here / f"t{suffix}")] == [("['a', 'b']",)]
+
+
+def test_every_row_without_a_caption_is_reported(here):
+    path = write(here / "t.csv", [["image", "caption"], ["a.png", " "], ["b.png", "a dog"], ["c.png", ""]])
+
+    with pytest.raises(DataError) as caught:
+        read(path)
+
+    assert "line 2: no caption" in str(caught.value)
+    assert "line 4: no caption" in str(caught.value)
+
 
 BOTH = [["image", "label", "caption"], ["a.png", "cat", "a cat"], ["b.png", "dog", "a dog"], ["c.png", "cow", "a cow"]]
 
@@ -174,3 +202,10 @@ def test_a_spreadsheet_is_refused_with_the_way_to_a_table(here, name, capsys):
     error = " ".join(capsys.readouterr().err.split())
     assert f"{name} is not a dataset" in error
     assert "Save the sheet as CSV and pass that file: in Excel, File > Save As > CSV UTF-8" in error
+
+
+def test_spaces_around_the_names_of_columns_are_no_part_of_them(here):
+    (here / "t.csv").write_text("image, caption ,id\na.png,a cat,1\nb.png,a dog,2\n")
+
+    assert [sample.texts for sample in read(here / "t.csv")] == [("a cat",), ("a dog",)]
+    assert [sample.id for sample in read(here / "t.csv", id_column="id")] == ["1", "2"]

@@ -274,3 +274,27 @@ def test_class_names_that_do_not_fit_the_labels_are_refused(pack, imagenet, tmp_
 def test_a_custom_file_that_is_nowhere_is_refused(imagenet):
     with pytest.raises(UsageError, match=r"There is no file gone\.json"):
         open_named("imagenet1k", imagenet, template_file="gone.json", classname_file="gone.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "classes"), [("mnist", "en", 10), ("wds/mnist", "en", 10), ("wds/imagenet1k", "it", 1000)]
+)
+def test_a_webdataset_under_a_name_of_the_catalogue_needs_no_list_of_classes(pack, tmp_path, name, language, classes):
+    root = write_classification(tmp_path, n=4, labels=[0, 1, 2, 3])
+    for file in root.glob("*.txt"):
+        file.unlink()
+
+    info = open_named(name, root, language).info
+
+    assert len(info.classnames) == classes
+    assert info.templates
+    assert len(read_manifest(open_named(name, root, language))) == 4
+
+
+def test_a_dataset_that_the_catalogue_has_no_class_names_for_says_where_to_add_them(tmp_path):
+    root = write_classification(tmp_path, n=4)
+    (root / "classnames.txt").unlink()
+
+    with pytest.raises(EyechartError, match="has no class names") as caught:
+        _ = open_named("wds/anything", root).info
+    assert "classnames.txt" in caught.value.advice

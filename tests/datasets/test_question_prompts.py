@@ -3,7 +3,7 @@
 import pytest
 
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
-from eyechart.datasets.questions.prompt_templates import PromptTemplate
+from eyechart.datasets.questions.prompt_templates import PromptTemplate, asked, by_turns, olympiad
 from eyechart.datasets.questions.question_dataset import build_prompt
 from eyechart.errors import DataError
 
@@ -32,6 +32,31 @@ def test_a_part_is_left_out_where_one_of_its_cells_is_empty():
 
     assert words(asking) == "Which <image> one? (cat)"
     assert words(asking, ROW | {"hint": "look", "missing": "m"}) == "Hint: look\nWhich <image> one? m"
+
+
+@pytest.mark.parametrize(
+    ("source", "subject", "form", "context"),
+    [
+        ("OE_MM_maths_en_COMP", "Math", "en", ""),
+        ("OE_MM_physics_en_COMP", "Physics", "en", "Given.\n"),
+        ("TP_MM_maths_zh_CEE", "数学", "zh_proof", ""),
+        ("OE_MM_physics_zh_CEE", "物理", "zh", "Given.\n"),
+    ],
+)
+def test_the_source_of_a_competition_names_subject_and_language(source, subject, form, context):
+    found = olympiad({"source": source, "context": "Given.", "answer_type": "Numerical"})
+
+    assert (found["subject"], found["form"], found["context"]) == (subject, form, context)
+
+
+def test_instructions_at_the_end_of_a_question_are_removed():
+    assert asked({"question": "Where is it? Your answer should be a tuple."}) == {"asked": "Where is it?"}
+
+
+def test_the_turns_before_the_last_alternate():
+    row = {"question": "['q1', 'q2', 'q3']", "answer": "['a1', 'a2', 'a3']"}
+
+    assert by_turns(row) == {"first": "q1", "last": "q3", "turns": "['q1', 'a1', 'q2', 'a2']"}
 
 
 def test_what_a_cell_holds_is_never_a_place():

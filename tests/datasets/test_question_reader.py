@@ -1,16 +1,19 @@
 """Benchmarks of questions as datasets: from a name to samples, prompts and a signature of the content."""
 
+import json
 import os
 import sys
 
 import pytest
 
-from eyechart.datasets.questions.question_reader import open_class, open_questions
+from eyechart.datasets.questions.question_reader import open_class, open_questions, with_metric
 from eyechart.datasets.questions.row_table import RowTable
 from eyechart.datasets.questions.table_files import write_tsv
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, UnknownNameError, UsageError
 from eyechart.manifest import iter_samples, read_manifest
+from eyechart.scorers.scorer import scorer_of
+from eyechart.scorers.scoring import check_scoring, score_rows
 from eyechart.types import Dataset, DatasetSpec
 from support.vlm_data import image_bytes, image_cell, write_benchmark
 
@@ -124,6 +127,7 @@ import pandas
 class Plain:
     TYPE = "VQA"
     dataset_name = "Plain"
+    eyechart_identity = "1"
 
     def __init__(self, dataset):
         self.data = pandas.DataFrame({"index": [0, 1], "question": ["a?", "b?"], "answer": ["x", None]})
@@ -189,6 +193,19 @@ def test_code_that_cannot_be_looked_at_is_not_known_to_be_the_same(lmu_data):
     assert open_class(space["Plain"], spec).signature() != open_class(space["Plain"], spec).signature()
 
 
+def test_a_class_without_a_declared_identity_may_read_anything(own):
+    own.write_text(OWN.replace('    eyechart_identity = "1"\n', ""))
+
+    assert opened("python:plain_bench:Plain").signature() is None
+
+
+def test_another_declared_identity_is_another_signature(own):
+    before = opened("python:plain_bench:Plain").signature()
+    sys.modules["plain_bench"].Plain.eyechart_identity = "2"
+
+    assert opened("python:plain_bench:Plain").signature() not in (before, None)
+
+
 def test_a_class_that_lacks_something_is_refused(own):
     with pytest.raises(UsageError, match="not a dataset class: it lacks build_prompt"):
         opened("python:plain_bench:Half")
@@ -240,3 +257,111 @@ def test_rows_without_a_question_are_counted(lmu_data):
     write_benchmark(lmu_data / "Blank.tsv", rows)
 
     assert [(notice.kind, notice.count) for notice in opened("Blank").table.notices] == [("blank_questions", 2)]
+
+
+OPTION_NAMES = {
+    "letters": ("a", "b", "c"), "option_A": ("option_A", "option_B", "option_C"),
+    "optionA": ("optionA", "optionB", "optionC"),
+    "choice_a": ("choice_a", "choice_b", "choice_c"), "Choice 1": ("Choice 1", "Choice 2", "Choice 3"),
+    "opt0": ("opt0", "opt1", "opt2"), "(A)": ("(A)", "(B)", "(C)"), "options": ("options",), "choices": ("choices",),
+}  # fmt: skip
+KEYS = {"letter": ("B", "C"), "small letter": ("b", "c"), "text": ("dog", "cow")}
+
+
+@pytest.mark.parametrize("names", OPTION_NAMES.values(), ids=OPTION_NAMES)
+@pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
+def test_options_under_other_names_are_options(lmu_data, names, keys):
+    texts = [("cat", "dog", "hen"), ("ewe", "sow", "cow")]
+    cells = [dict(zip(names, row if len(names) > 1 else [repr([*row])], strict=True)) for row in texts]
+    rows = [{"index": i, "question": "Which?", "answer": keys[i], **cells[i]} for i in range(2)]
+    write_benchmark(lmu_data / "Pets.tsv", rows)
+
+    dataset = opened("Pets")
+    benchmark = dataset.info.benchmark
+    scored = score_rows(
+        [{**row, "prediction": said} for row, said in zip(dataset.table.rows, "BA", strict=True)], benchmark
+    )
+
+    assert benchmark.dataset_class == "CustomMCQDataset"
+    assert "B. dog" in dataset.prompt(dataset.table.rows[0])[0].parts[1]
+    assert [score.score for score in scored.scores] == [1, 0]
+    assert "unused_columns" not in {notice.kind for notice in dataset.table.notices}
+
+
+def test_columns_that_neither_prompts_nor_scores_use_are_named(lmu_data):
+    write_benchmark(lmu_data / "Pets.tsv", [{**ROWS[0], "source": "web", "b": "1", "difficulty": 3}])
+
+    [notice] = [notice for notice in opened("Pets").table.notices if notice.kind == "unused_columns"]
+
+    assert notice.count == 2
+    assert str(notice.message).endswith("source, difficulty.")
+
+
+def test_small_letters_that_no_answer_names_are_no_options(lmu_data):
+    rows = [{"index": i, "question": "How long?", "answer": f"{i} m", "a": "1.5", "b": "2.5"} for i in range(2)]
+    write_benchmark(lmu_data / "Lengths.tsv", rows)
+
+    dataset = opened("Lengths")
+
+    assert dataset.info.benchmark.dataset_class == "CustomVQADataset"
+    assert [str(n.message) for n in dataset.table.notices if n.kind == "unused_columns"] == [
+        "2 columns are not used in prompts or scores: a, b."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cells", "answers", "why"),
+    [
+        ({"option_a": "cat", "option_b": "dog"}, ("A", "fish"), "1 answers name none of them"),
+        ({"option_a": "cat", "option_b": "dog"}, ("1", "2"), "2 answers name none of them"),
+        ({"a": "cat", "b": "dog"}, ("A", "fish"), "1 answers name none of them"),
+        ({"option_a": "cat", "option_b": "dog", "choice_b": "hen"}, ("A", "A"), "some hold the same option"),
+    ],
+)
+def test_options_that_answers_do_not_fit_are_refused(lmu_data, cells, answers, why):
+    rows = [{"index": i, "question": "Which?", "answer": answers[i], **cells} for i in range(2)]
+    write_benchmark(lmu_data / "Pets.tsv", rows)
+
+    with pytest.raises(DataError, match=f"look like options, but {why}"):
+        opened("Pets")
+
+
+def test_letters_without_options_are_refused_before_anything_is_asked_unless_a_metric_is_chosen(lmu_data):
+    rows = [{"index": i, "question": "Which?", "first": "cat", "second": "dog", "answer": "ab"[i]} for i in range(2)]
+    write_benchmark(lmu_data / "Pets.tsv", rows)
+    benchmark = opened("Pets").info.benchmark
+
+    with pytest.raises(UsageError, match="all answers are letters, but no columns hold the options"):
+        check_scoring(scorer_of(benchmark), judged=False)
+    check_scoring(scorer_of(with_metric(benchmark, "normalized_exact")), judged=False)
+
+
+def test_answers_that_were_added_to_a_table_published_without_them_are_scored(lmu_data):
+    row = {"index": 1, "question": "q", "A": "x", "B": "y", "split": "test", "category": "c"}
+    write_benchmark(lmu_data / "MMBench_TEST_EN.tsv", [{**row, "answer": "A"}, {**row, "index": 2, "answer": "B"}])
+    assert opened("MMBench_TEST_EN").info.benchmark.answers
+
+    write_benchmark(lmu_data / "MMBench_TEST_EN.tsv", [{**row, "answer": "A"}, {**row, "index": 2}])
+    assert not opened("MMBench_TEST_EN").info.benchmark.answers
+
+
+def test_answers_released_after_the_table_are_read_from_their_own_file(lmu_data):
+    rows = [{"index": i, "id": f"test_Art_{i}", "question": "q", "A": "x", "B": "y"} for i in (1, 2)]
+    rows.append({"index": 3, "id": "test_Art_3", "question": "How many?"})
+    write_benchmark(lmu_data / "MMMU_TEST.tsv", [{"split": "test", "category": "Art", **row} for row in rows])
+    before = opened("MMMU_TEST")
+    with pytest.raises(UsageError, match=r"released later") as refused:
+        check_scoring(scorer_of(before.info.benchmark), judged=False)
+    assert "answer_dict_test.json" in str(refused.value)
+    assert str(lmu_data / "MMMU_TEST_answers.json") in str(refused.value)
+
+    keys = {"test_Art_1": "B", "test_Art_2": {"ground_truth": "A"}, "test_Art_3": {"ground_truth": ["7", "seven"]}}
+    (lmu_data / "MMMU_TEST_answers.json").write_text(json.dumps(keys))
+    dataset = opened("MMMU_TEST")
+    said = dict(zip((1, 2, 3), ("B", "B", "['7', 'seven']"), strict=True))
+    scored = score_rows(
+        [{**row, "prediction": said[row["index"]]} for row in dataset.table.rows], dataset.info.benchmark
+    )
+
+    assert [score.score for score in scored.scores] == [1, 0, 1]
+    assert dataset.signature() != before.signature()

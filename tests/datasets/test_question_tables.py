@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,9 @@ from eyechart import vlm
 from eyechart.datasets.questions.prediction_files import dump, load_table, write_xlsx
 from eyechart.datasets.questions.row_table import RowTable as Table
 from eyechart.datasets.questions.row_table import as_table
-from eyechart.datasets.questions.table_files import KEEP, read_header, read_tsv, write_tsv
+from eyechart.datasets.questions.table_files import KEEP, pieces, read_header, read_tsv, write_tsv
 from eyechart.errors import DataError
-from support.vlm_data import write_benchmark
+from support.vlm_data import image_cell, write_benchmark
 
 # The csv module leaves a lone carriage return unquoted, where it cannot be told from the end of a line.
 CELLS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\r"), max_size=30)
@@ -68,6 +69,30 @@ def test_large_cells_stay_in_the_file_until_they_are_asked_for(tmp_path):
     assert row.to_dict() == {"index": "1", "image": large, "question": "q"}
 
 
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@given(rows=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=5), blank=st.booleans())
+def test_a_record_is_where_its_offset_says(mark, rows, blank):
+    text = io.StringIO()
+    csv.writer(text, delimiter="\t", lineterminator="\n\n" if blank else "\n").writerows((f"x{a}", b) for a, b in rows)
+    data = mark + text.getvalue().encode()
+
+    found = list(pieces(io.BytesIO(data), Path("t.tsv")))
+
+    assert len(found) == len(rows)
+    for record in found:
+        part = data[record.offset : record.offset + record.length]
+        [again] = pieces(io.BytesIO(part), Path("t.tsv"))
+        assert (again.cells, again.length) == (record.cells, record.length)
+
+
+def test_large_cells_of_a_table_with_a_byte_order_mark_are_read_where_they_are(tmp_path):
+    cells = [str(i) * (KEEP + i) for i in range(1, 4)]
+    lines = ["index\timage", *(f"{i}\t{cell}" for i, cell in enumerate(cells))]
+    (tmp_path / "t.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8-sig")
+
+    assert [row["image"] for row in read_tsv(tmp_path / "t.tsv").rows] == cells
+
+
 def test_words_that_mean_nothing_to_pandas_stay_words(lmu_data):
     words = ["None", "NA", "N/A", "null", "nan", "NaN"]
     rows = [{"index": i, "question": "q", "A": word, "B": "x", "answer": "A"} for i, word in enumerate(words)]
@@ -107,6 +132,16 @@ def test_a_table_that_is_not_utf8_is_refused(tmp_path):
 
     with pytest.raises(DataError, match="line 3: not UTF-8"):
         read_tsv(tmp_path / "t.tsv")
+
+
+def test_a_large_cell_after_a_byte_order_mark_is_read_from_its_place(tmp_path):
+    cell = image_cell(200, 200) + "A" * 9000
+    (tmp_path / "t.tsv").write_bytes(b"\xef\xbb\xbf" + f"index\timage\tquestion\n1\t{cell}\tWhich?\n".encode())
+
+    [row] = read_tsv(tmp_path / "t.tsv").rows
+
+    assert row.is_large("image")
+    assert row["image"] == cell
 
 
 def test_byte_order_mark_and_windows_line_ends(tmp_path):
@@ -295,3 +330,21 @@ def _large_image() -> str:
     written = io.BytesIO()
     Image.fromarray(noise).save(written, "PNG", compress_level=0)
     return base64.b64encode(written.getvalue()).decode()
+
+
+def test_date_cells_of_a_spreadsheet_are_read_as_dates(tmp_path):
+    book = pytest.importorskip("openpyxl").Workbook()
+    cells = {
+        datetime.fromisoformat("2024-01-02"): "2024-01-02",
+        date(2024, 2, 29): "2024-02-29",
+        datetime.fromisoformat("2024-01-02 13:45"): "2024-01-02 13:45:00",
+        time(7, 30): "07:30:00",
+        timedelta(hours=2, minutes=5): "2:05:00",
+        "2024-01-02": "2024-01-02",
+    }
+    book.active.append(["index", "prediction"])
+    for index, cell in enumerate(cells):
+        book.active.append([index, cell])
+    book.save(tmp_path / "p.xlsx")
+
+    assert load_table(tmp_path / "p.xlsx")["prediction"] == list(cells.values())

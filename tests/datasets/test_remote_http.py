@@ -459,3 +459,30 @@ def test_progress_counts_every_byte_once(site):
     dataset.fetch(seen)
 
     assert seen.totals["downloading 0.tar"] == seen.done["downloading 0.tar"] == dataset._sizes["test/0.tar"]
+
+
+def test_a_transfer_is_tried_as_often_as_allowed_and_no_more(site):
+    site.cut["wds_x/test/0.tar"] = [0] * 9
+
+    with pytest.raises(DataError, match="keeps stopping"):
+        read(site)
+
+    assert site.count("GET", "wds_x/test/0.tar") == download.RETRY.tries == 4
+
+
+@pytest.mark.parametrize(
+    "host", ["[::1]", "::1", "LOCALHOST.", "a.localdomain", "b.local", "c.internal", "d.lan", "e.home.arpa"]
+)
+def test_internal_hosts_are_known_however_they_are_written(host):
+    assert download.is_internal(host)
+    assert not any(map(download.is_internal, ("example.org", "[2606:4700::1111]", "2606:4700::1111", "8.8.8.8")))
+
+
+def test_a_file_of_unknown_length_is_downloaded_once(tmp_path):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "captions.txt").write_text("hello" * 50_000)
+    with serving(tmp_path / "site") as server:
+        server.tells_length = False
+
+        assert fetch_url(f"{server.url}/captions.txt", {}).read_text() == "hello" * 50_000
+        assert server.count("GET", "captions.txt") == 1

@@ -2,15 +2,17 @@
 
 import os
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from eyechart.datasets.mteb import MODELSCOPE, MtebDataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError
 from eyechart.io.progress import NoProgress
 from eyechart.manifest import iter_samples
-from eyechart.types import DatasetSpec
+from eyechart.types import DatasetInfo, DatasetSpec
 from support.counting import CountingProgress
 from support.data import write_classification
 from support.hub_server import hub_serving
@@ -208,3 +210,12 @@ def test_the_address_of_a_file_tree_works_as_root(hub, tmp_path):
     root = "https://huggingface.co/datasets/clip-benchmark/wds_{dataset_cleaned}/tree/main"
 
     assert read(resolve_dataset("wds/mnist", root)) == local(tmp_path)
+
+
+@pytest.mark.parametrize("options", [{"folder": "here"}, {}])
+def test_data_in_a_folder_are_not_downloaded_from_modelscope(tmp_path, monkeypatch, options):
+    monkeypatch.setattr("eyechart.datasets.mteb._mirror", lambda *_: pytest.fail("a download was started"))
+    path = "mteb/none" if options else str(tmp_path)  # the task itself may name a folder
+    task = SimpleNamespace(metadata=SimpleNamespace(dataset={"path": path}))
+
+    MtebDataset(DatasetInfo("x", "external"), task, options={"hub": MODELSCOPE, **options}).fetch(NoProgress())

@@ -1,10 +1,12 @@
 """From names to places: what is on disk first, then hubs, else advice."""
 
+from dataclasses import replace
+
 import pytest
 
 from eyechart.config import make_config
 from eyechart.datasets.catalogue import load_catalogue
-from eyechart.datasets.resolve import resolve_dataset
+from eyechart.datasets.resolve import prompt_options, resolve_dataset
 from eyechart.errors import DataError, EyechartError, LanguageError, UsageError
 from eyechart.plan import dataset_names, plan_jobs
 from support.data import write_classification, write_retrieval
@@ -43,6 +45,14 @@ def test_an_address_as_root_is_a_webdataset_there():
     spec = resolve_dataset("wds/vtab/cifar10", root)
 
     assert (spec.reader, spec.root) == ("wds", root.replace("{dataset_cleaned}", "vtab-cifar10"))
+
+
+def test_general_templates_are_used_only_where_a_dataset_has_neither_kind():
+    entry = replace(load_catalogue().entries["imagenet1k"], kind="classification", templates="", own_templates=())
+
+    assert prompt_options(entry)["prompts"]["fallback"]
+    assert "fallback" not in prompt_options(replace(entry, templates="imagenet1k"))["prompts"]
+    assert "fallback" not in prompt_options(replace(entry, own_templates=("a {c}",)))["prompts"]
 
 
 def test_a_library_s_own_download_goes_into_the_root():
@@ -163,6 +173,7 @@ def test_a_user_s_file_adds_datasets_and_collections(own, tmp_path):
     spec = resolve_dataset("our_screws", str(tmp_path), options={"catalogue": [str(own)]})
 
     assert catalogue.collections["ours"] == ("our_screws", "cifar10")
+    assert catalogue.collections["vtab+"] == load_catalogue().collections["vtab+"]
     assert (spec.reader, spec.options["source"]["folders"]) == ("folder", ["screws"])
     assert load_catalogue().find("our_screws") is None
 
@@ -201,6 +212,13 @@ def test_a_second_file_does_not_replace_what_the_first_one_says(own, tmp_path):
     assert load_catalogue([str(own), str(own)]).find("our_screws")
     with pytest.raises(UsageError, match=r"other\.toml: 'our_screws' is already in the catalogue"):
         load_catalogue([str(own), str(other)])
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.CSV", "T.Tsv", "t.JSONL"])
+def test_a_table_is_known_by_its_suffix_in_any_case(name, tmp_path):
+    (tmp_path / name).write_text("image,label\n")
+
+    assert resolve_dataset(str(tmp_path / name), "unused").reader == "table"
 
 
 @pytest.mark.parametrize("name", ["image_labels.csv", "image_queries.jsonl", "pairs.jsonl"])

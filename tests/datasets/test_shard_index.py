@@ -96,7 +96,20 @@ def test_a_reader_that_stops_early_leaves_no_half_index(shard, monkeypatch):
 )
 def test_a_damaged_index_is_made_anew(shard, monkeypatch, text):
     first = seen(shard)
-    tar_shards._place(shard).write_text(text)
+    tar_shards._place(shard).write_text(f"{tar_shards.digest_bytes(text.encode()).hex()}\n{text}")
+
+    assert streams(monkeypatch, shard)
+    assert seen(shard) == first
+
+
+def test_an_index_in_which_a_byte_changed_is_made_anew(shard, monkeypatch):
+    first = seen(shard)
+    index = tar_shards._place(shard)
+    text = index.read_text()
+    index.write_text(
+        text.replace('"txt":"', '"txt":"x', 1) if '"txt"' in text else text.replace('"cls":"', '"cls":"1', 1)
+    )
+    assert index.read_text() != text
 
     assert streams(monkeypatch, shard)
     assert seen(shard) == first

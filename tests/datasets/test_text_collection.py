@@ -171,3 +171,16 @@ def test_other_candidates_are_other_data(folder):
         signatures.add(open_text_collection(spec).signature())
 
     assert len(signatures) == 4
+
+
+@pytest.mark.parametrize("score", ["nan", "inf", "-Infinity", "1e999"])
+@pytest.mark.parametrize("form", ["jsonl", "tsv"])
+def test_a_relevance_that_is_not_finite_is_refused_with_its_line(folder, score, form):
+    (folder / "qrels.jsonl").write_text(lines({"query-id": 0, "corpus-id": 0, "score": score}))
+    if form == "tsv":
+        (folder / "qrels.jsonl").unlink()
+        (folder / "qrels").mkdir()
+        (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n0\t0\t{score}\n")
+
+    with pytest.raises(DataError, match=f"line {1 if form == 'jsonl' else 2}"):
+        read_collection(folder)

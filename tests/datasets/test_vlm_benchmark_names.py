@@ -82,13 +82,26 @@ def test_a_benchmark_without_one_table_says_how_to_make_it(lmu_data):
     assert "join the files" in error.value.advice
 
 
-def test_the_list_in_the_docs_is_that_of_the_catalogue():
+def test_the_lists_in_the_docs_are_those_of_the_catalogue():
     spec = importlib.util.spec_from_file_location("vlm_benchmarks", ROOT / "scripts" / "vlm_benchmarks.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    text = script.PAGE.read_text(encoding="utf-8")
 
-    assert text == script.page(text), "run `make vlm-benchmarks`"
+    for file, text in script.pages().items():
+        assert file.read_text(encoding="utf-8") == text, "run `make vlm-benchmarks`"
+    assert "`1,200` as 1" in script.deviations()
+    assert "MathVista_MINI" in script.deviations()
+
+
+def test_names_of_videos_are_refused_as_such(lmu_data):
+    videos = [name for name, reason in refused_benchmarks().items() if "videos" in reason]
+
+    assert len(videos) == 56
+    for name in ("Video-MME", "MVBench", "VSI-Bench", "MMSIVideoBench", videos[-1]):
+        with pytest.raises(UsageError, match=f"{name} is not scored: it asks about videos"):
+            resolve_dataset(name, "root")
+        with pytest.raises(UsageError, match="it asks about videos"):
+            build_dataset(name)
 
 
 def test_info_tells_what_is_known_of_a_benchmark(capsys):

@@ -53,6 +53,14 @@ def test_labels_for_another_number_of_classes_are_refused(tmp_path, vector):
         samples(root)
 
 
+@pytest.mark.parametrize("value", [2, -1])
+def test_labels_that_are_neither_present_nor_absent_are_refused(tmp_path, value):
+    root = write_multilabel(tmp_path, labels=[[1, 0, 1], [0, value, 1]], classes=("a", "b", "c"))
+
+    with pytest.raises(DataError, match=r"must be a vector of zeros and ones"):
+        samples(root)
+
+
 @pytest.mark.parametrize(("form", "extension"), [("png", "png"), ("jpg", "jpg"), ("jpg", "jpeg"), ("webp", "webp")])
 def test_all_image_formats_are_read(tmp_path, form, extension):
     root = write_classification(tmp_path, n=1, shards=1)

@@ -61,9 +61,14 @@ def list_for(folder: Path, stem: str, language: str, *, allow_blank: bool = Fals
     return read_lines(path, allow_blank=allow_blank)
 
 
+def parse_lines(text: str) -> list[str]:
+    """Split a text into stripped entries, one per line."""
+    return [line.strip(_SPACE) for line in split_lines(text)]
+
+
 def read_lines(path: Path, *, allow_blank: bool = False) -> tuple[str, ...]:
     """Read one stripped entry per line. A blank line would be a phantom entry, so it is an error."""
-    lines = [line.strip(_SPACE) for line in split_lines(read_text(path))]
+    lines = parse_lines(read_text(path))
     for number, line in enumerate(lines, 1):
         if not line and not allow_blank:
             raise DataError(

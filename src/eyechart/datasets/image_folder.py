@@ -353,9 +353,9 @@ def _objects(base: Path, name: str) -> Iterator[tuple[list[int], int]]:
 
 
 def open_dummy(spec: DatasetSpec) -> RowDataset[Sample]:
-    """Create the image; its class is the first one."""
+    """Create the image, which is zeros after the transform as in CLIP_benchmark; its class is the first one."""
     from PIL import Image
 
-    image = from_pixels(Image.new("RGB", (SIDE, SIDE)), "black image")
+    image = replace(from_pixels(Image.new("RGB", (SIDE, SIDE)), "blank image"), zeros=True)
     info = class_info(spec, "classification", read_class_texts(None, spec), "built in")
     return in_memory(info, (Sample("0", image, label=0),))

@@ -1,4 +1,4 @@
-"""A CSV, TSV or JSON-lines table with a column of image paths and one of labels or captions."""
+"""A CSV, TSV, JSON-lines or Parquet table with a column of image paths and one of labels or captions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eyechart.datasets.arrow_files import arrow_rows, arrow_schema
 from eyechart.datasets.class_texts import check_order, class_info, read_class_texts
-from eyechart.datasets.locations import check_only_split, need_file, no_such_split, source_split
+from eyechart.datasets.locations import COMMON_SPLITS, check_only_split, need_file, no_such_split, source_split
 from eyechart.datasets.row_dataset import Problems, RowDataset, describe, find_image, in_memory, json_objects, read_csv
 from eyechart.errors import DataError, UsageError, nearest
 from eyechart.io.images import ImageRef
-from eyechart.io.safe_parse import text_lines, text_of
+from eyechart.io.safe_parse import is_file, text_lines, text_of
 from eyechart.messages import UserMessage
 from eyechart.types import DatasetSpec, Sample
 
@@ -54,6 +55,8 @@ class TableColumns:
 def read_rows(path: Path, options: Mapping[str, Any]) -> Rows:
     """Read a table in the format of its suffix."""
     encoding = options.get("encoding", "")
+    if path.suffix.lower() == ".parquet":
+        return dict(enumerate(arrow_rows([path]), 1))
     if path.suffix.lower() == ".jsonl":
         return dict(json_objects(path, encoding=encoding))
     _, rows = read_csv(path, _delimiter(path, options), encoding)
@@ -179,7 +182,46 @@ def open_table(spec: DatasetSpec) -> RowDataset[Sample]:
     If there is a split column, only the rows of one split are read; classes are those of all rows.
     """
     path = need_file(Path(spec.root), UserMessage("Check the path."))
-    rows = read_rows(path, spec.options)
+    return _open_rows(spec, path, read_rows(path, spec.options))
+
+
+METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+"""Tables of Hugging Face's ImageFolder, with paths of images relative to the table."""
+FILE_NAME = "file_name"
+
+
+def metadata_files(folder: Path) -> list[Path]:
+    """Return the metadata tables of a folder: one in the root, or one in the folder of each split."""
+    places = [folder, *(folder / name for name in COMMON_SPLITS)]
+    found = [place / name for place in places for name in METADATA if is_file(place / name)]
+    return [path for path in found if _names_files(path)]
+
+
+def _names_files(path: Path) -> bool:
+    if path.suffix == ".parquet":
+        return FILE_NAME in arrow_schema(path).names
+    return FILE_NAME in next((line for _, line in text_lines(path)), "")
+
+
+def open_metadata(spec: DatasetSpec) -> RowDataset[Sample]:
+    """Read a folder of images with metadata tables. The split of an image is the folder in which it is."""
+    folder = Path(spec.root)
+    rows = read_metadata(folder, spec.options)
+    return _open_rows(spec, folder / METADATA[1], rows)
+
+
+def read_metadata(folder: Path, options: Mapping[str, Any]) -> Rows:
+    """Read the rows of all splits."""
+    rows: dict[int, Mapping[str, Any]] = {}
+    for path in metadata_files(folder):
+        for row in read_rows(path, options).values():
+            name = (path.parent.relative_to(folder) / str(row.get(FILE_NAME) or "")).as_posix()
+            split = {SPLIT_COLUMN: name.partition("/")[0]} if name.partition("/")[0] in COMMON_SPLITS else {}
+            rows[len(rows) + 1] = {**split, **row, FILE_NAME: name}
+    return rows
+
+
+def _open_rows(spec: DatasetSpec, path: Path, rows: Rows) -> RowDataset[Sample]:
     if not rows:
         raise DataError("{path} has no rows.", path=path)
     columns = choose_columns(path, {key for row in rows.values() for key in row}, spec.options)
@@ -248,7 +290,7 @@ def _classification(
     found = set(given.values()) - {""}
     names = () if all(text.isdecimal() and len(text) < 10 for text in found) else tuple(sorted(found))
     texts = read_class_texts(path.parent, spec, names)
-    number_of = _numbers(path, found, names, texts.classnames)
+    number_of = class_numbers(path, found, names, texts.classnames)
     samples = []
     for line, row in chosen.items():
         if not given[line]:
@@ -263,7 +305,9 @@ def _classification(
     return in_memory(class_info(spec, "classification", texts, path), samples)
 
 
-def _numbers(path: Path, labels: Iterable[str], names: tuple[str, ...], classnames: tuple[str, ...]) -> dict[str, int]:
+def class_numbers(
+    path: Path, labels: Iterable[str], names: tuple[str, ...], classnames: tuple[str, ...]
+) -> dict[str, int]:
     """Return the class index of each label.
 
     Names in the class list map to their positions in it; otherwise the list has one name per label, in sorted order (a
@@ -324,6 +368,6 @@ def _texts(path: Path, row: Mapping[str, Any], column: str, line: int, problems:
     except TypeError as error:
         problems.add(line, f"the {column} {error}")
         return []
-    if path.suffix.lower() != ".jsonl" and _LIST.fullmatch(texts[0]):
+    if path.suffix.lower() not in (".jsonl", ".parquet") and _LIST.fullmatch(texts[0]):
         problems.add(line, f"the {column} is a list: write a row for each, or JSON lines")
     return texts

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
-from eyechart.datasets.image_table import CAPTIONS, READ_AS, TableColumns
+from eyechart.datasets.image_table import CAPTION_COLUMNS, CAPTIONS, LABEL_COLUMNS, READ_AS, TableColumns
 from eyechart.datasets.in_memory_rows import FIELDS, ObjectDataset, ObjectRow, ObjectRows, make_dataset, read_lists
 from eyechart.errors import DataError, UsageError, unknown_name
 from eyechart.messages import UserMessage
@@ -113,45 +113,84 @@ PLAIN = (str, int, float, bool)
 """Types of further columns that become metadata."""
 
 
-def read_hugging_face(name: str, data: Any, columns: TableColumns, read_as: str = "") -> ObjectRows:
-    """Select the columns and read rows; images stay encoded, and no transform is applied.
+@dataclass(frozen=True)
+class DescribedColumn:
+    """The type of a column, as a Hugging Face dataset or an Arrow schema declares it."""
 
-    Args:
-        name: Name of the dataset.
-        data: A Dataset or IterableDataset.
-        columns: Columns that the caller specified. Defaults: the only image column; the only column of class labels, or
-            without one the only text column, as captions.
-        read_as: What the task reads: class labels, or captions even if there are labels.
-    """
+    kind: Literal["image", "label", "text", "number", "other"]
+    names: tuple[str, ...] = ()
+    """Class names of a label."""
+    several: bool = False
+    """Whether a cell is a list."""
+
+
+ReadRows = Callable[[str, Sequence[str] | None], Iterator[Mapping[str, Any]]]
+"""Yields the rows with the given column of encoded images, or only some columns of them."""
+
+
+def read_hugging_face(name: str, data: Any, columns: TableColumns, read_as: str = "") -> ObjectRows:
+    """Read a Dataset or IterableDataset; images stay encoded, and no transform is applied."""
     from datasets import Image
 
     features: Mapping[str, Any] | None = data.features
     if features is None:
         raise DataError("{name} has no features that describe its columns.", advice="Set its features.", name=name)
-    for column in sorted(columns.used):
-        if column not in features:
-            raise unknown_name(UserMessage("column of {name}", name=name), column, features)
-    found = [key for key, kind in features.items() if type(kind).__name__ == "Image"]
-    image = columns.image or _only(name, found, "images", "image")
-    chosen = _with_target(name, features, replace(columns, image=image), read_as)
-    raw = data.with_format(None).cast_column(image, Image(decode=False))
 
-    def rows() -> Iterator[ObjectRow]:
-        for row in raw:
+    def rows(image: str, only: Sequence[str] | None) -> Iterator[Mapping[str, Any]]:
+        raw = data.with_format(None).cast_column(image, Image(decode=False))
+        return iter(raw if only is None else raw.select_columns(list(only)))
+
+    described = {key: _described(kind) for key, kind in features.items()}
+    return read_columns(name, described, rows, columns, read_as)
+
+
+def _described(feature: Any) -> DescribedColumn:
+    inner = feature[0] if isinstance(feature, list) and feature else getattr(feature, "feature", feature)
+    inner = feature if isinstance(inner, dict) else inner
+    several, dtype = inner is not feature, getattr(inner, "dtype", "")
+    if type(inner).__name__ == "ClassLabel":
+        return DescribedColumn("label", tuple(inner.names or ()), several)
+    if type(feature).__name__ == "Image":
+        return DescribedColumn("image")
+    text, number = dtype == "string", str(dtype).startswith(("int", "uint"))
+    return DescribedColumn("text" if text else "number" if number else "other", (), several)
+
+
+def read_columns(
+    name: str, described: Mapping[str, DescribedColumn], rows: ReadRows, columns: TableColumns, read_as: str = ""
+) -> ObjectRows:
+    """Select the columns of images, labels and captions, and read rows.
+
+    Args:
+        name: Name of the dataset.
+        described: The types of its columns.
+        rows: Reads the rows.
+        columns: Columns that the user specified. Defaults: the only image column; the only column of class labels, or
+            without one a column with a common name for labels, or the only text column, as captions.
+        read_as: What the task reads: class labels, or captions even if there are labels.
+    """
+    for column in sorted(columns.used):
+        if column not in described:
+            raise unknown_name(UserMessage("column of {name}", name=name), column, described)
+    found = [key for key, column in described.items() if column.kind == "image"]
+    image = columns.image or _only(name, found, "images", "image")
+    chosen = _with_target(name, described, replace(columns, image=image), read_as)
+
+    def read() -> Iterator[ObjectRow]:
+        for row in rows(image, None):
             meta = {key: row[key] for key in row if key not in chosen.used and isinstance(row[key], PLAIN)}
             target = row[chosen.label] if chosen.label else list(_texts(row, chosen.captions))
             yield ObjectRow(row[image], target, meta, str(row[chosen.id]) if chosen.id else "")
 
     if chosen.captions:
-        return ObjectRows("retrieval", rows)
-    target, feature = chosen.label, _inner(features[chosen.label])
-    several = feature is not features[target]
-    kind: Kind = "multilabel" if several else "classification"
-    names = getattr(feature, "names", None)
-    if names is None and getattr(feature, "dtype", "") == "string":
-        texts = {text for row in raw.select_columns([target]) for text in _texts(row, (target,))}
-        return ObjectRows(kind, rows, tuple(sorted(texts)), by_name=True)
-    return ObjectRows(kind, rows, tuple(names or ()))
+        return ObjectRows("retrieval", read)
+    target = chosen.label
+    label = described[target]
+    kind: Kind = "multilabel" if label.several else "classification"
+    if label.kind == "text":
+        texts = {text for row in rows(image, [image, target]) for text in _texts(row, (target,))}
+        return ObjectRows(kind, read, tuple(sorted(texts)), by_name=True)
+    return ObjectRows(kind, read, label.names)
 
 
 def _texts(row: Mapping[str, Any], columns: Sequence[str]) -> Iterator[Any]:
@@ -160,35 +199,32 @@ def _texts(row: Mapping[str, Any], columns: Sequence[str]) -> Iterator[Any]:
         yield from row[column] if isinstance(row[column], list) else (row[column],)
 
 
-def _with_target(name: str, features: Mapping[str, Any], columns: TableColumns, read_as: str) -> TableColumns:
+def _with_target(
+    name: str, described: Mapping[str, DescribedColumn], columns: TableColumns, read_as: str
+) -> TableColumns:
     """Find the column of labels or captions if none is specified."""
     if columns.label or columns.captions:
         return columns
-    labels = [key for key, kind in features.items() if type(_inner(kind)).__name__ == "ClassLabel"]
-    if labels and read_as != CAPTIONS:
-        return replace(columns, label=_only(name, labels, "labels", "label"))
-    strings = (key for key, kind in features.items() if getattr(_inner(kind), "dtype", "") == "string")
-    texts = [key for key in strings if key != columns.id]
-    return replace(columns, captions=(_only(name, texts, "class labels or captions", "label_column=... or caption"),))
+    labels = [key for key, column in described.items() if column.kind == "label"]
+    named = [key for key in LABEL_COLUMNS if key in described and described[key].kind in ("text", "number")]
+    if (labels or named) and read_as != CAPTIONS:
+        return replace(columns, label=_only(name, labels or named[:1], "labels", "label"))
+    texts = [key for key, column in described.items() if column.kind == "text" and key not in (columns.id, *named)]
+    usual = [key for key in CAPTION_COLUMNS if key in texts][:1]
+    return replace(columns, captions=(_only(name, usual or texts, "class labels or captions", "caption"),))
 
 
-def _only(name: str, columns: Sequence[str], what: str, argument: str) -> str:
+def _only(name: str, columns: Sequence[str], what: str, option: str) -> str:
     if len(columns) == 1:
         return columns[0]
     raise DataError(
         "{name} has several columns of {what}: {columns}." if columns else "{name} has no column of {what}.",
-        advice="Specify the column: {argument}_column=...",
+        advice="Specify the column: {--{option}_column=NAME}.",
         name=name,
         what=what,
         columns=", ".join(columns),
-        argument=argument,
+        option=option,
     )
-
-
-def _inner(kind: Any) -> Any:
-    """Return the feature inside a list."""
-    inner = kind[0] if isinstance(kind, list) and kind else getattr(kind, "feature", kind)
-    return kind if isinstance(inner, dict) else inner
 
 
 # The ``object`` reader: selects the split of an object and detects its kind of dataset.
@@ -218,21 +254,12 @@ def open_object(spec: DatasetSpec) -> ObjectDataset:
     parts: DataParts = given.thing if isinstance(given.thing, DataParts) else DataParts(given.thing)
     rows = read_rows(spec, _split_of(spec, parts.data), parts)
     named = replace(rows, classnames=parts.classnames or rows.classnames, templates=parts.templates or rows.templates)
-    return make_dataset(spec, named, given.kind, given.token)
+    return make_dataset(spec, named, f"object of {given.kind}", given.token)
 
 
 def read_rows(spec: DatasetSpec, data: Any, parts: DataParts) -> ObjectRows:
     """Detect the kind of a dataset and return its rows."""
-    name, options = spec.name, spec.options
-    # The columns that the caller specified; empty means detect.
-    image, label, key = (options.get(f"{what}_column", "") for what in ("image", "label", "id"))
-    columns = TableColumns(image, label, tuple(options.get("caption_column", ())), key)
-    if columns.label and columns.captions:
-        raise UsageError(
-            "{name}: {--label_column} and {--caption_column} cannot be combined.",
-            advice="Set either {--label_column} or {--caption_column}.",
-            name=name,
-        )
+    name, options, columns = spec.name, spec.options, specified_columns(spec)
     library: Any = sys.modules.get("datasets")
     if library is not None and isinstance(data, library.Dataset | library.IterableDataset):
         return read_hugging_face(name, data, columns, options.get(READ_AS, ""))
@@ -246,6 +273,19 @@ def read_rows(spec: DatasetSpec, data: Any, parts: DataParts) -> ObjectRows:
     if hasattr(data, "__getitem__") or hasattr(data, "__iter__"):
         return read_iterable(name, data, columns, classnames=parts.classnames)
     raise DataError("{name}: a {type} is not a dataset.", advice=ACCEPTED, name=name, type=type(data).__name__)
+
+
+def specified_columns(spec: DatasetSpec) -> TableColumns:
+    """Return the columns that the user specified; empty means detect."""
+    image, label, key = (spec.options.get(f"{what}_column", "") for what in ("image", "label", "id"))
+    columns = TableColumns(image, label, tuple(spec.options.get("caption_column", ())), key)
+    if columns.label and columns.captions:
+        raise UsageError(
+            "{name}: {--label_column} and {--caption_column} cannot be combined.",
+            advice="Set either {--label_column} or {--caption_column}.",
+            name=spec.name,
+        )
+    return columns
 
 
 def is_split_mapping(thing: Any) -> bool:

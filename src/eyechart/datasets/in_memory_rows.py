@@ -14,6 +14,7 @@ from PIL import Image
 
 from eyechart.datasets.class_texts import DEFAULT_TEMPLATES, as_names, class_info, read_class_texts
 from eyechart.datasets.image_finder import from_pixels
+from eyechart.datasets.image_table import class_numbers
 from eyechart.datasets.row_dataset import describe, digest_info, located
 from eyechart.errors import DataError, UsageError, first_line, unknown_name
 from eyechart.io.images import ImageRef, known_range, to_rgb
@@ -96,11 +97,13 @@ class ObjectRows:
     templates: tuple[str, ...] = ()
     by_name: bool = False
     """True if labels are class names, False if they are indices."""
+    numbers: Mapping[str, int] | None = None
+    """Class indices of names; None means the positions in ``classnames``."""
 
 
 @dataclass(frozen=True)
 class ObjectDataset:
-    """A dataset read from the caller's object on every pass, with an identity unique to this call."""
+    """A dataset read on every pass from files, or from the caller's object with an identity unique to this call."""
 
     info: DatasetInfo
     source: ObjectRows
@@ -111,7 +114,7 @@ class ObjectDataset:
         return [ObjectShard(self.info.name, self)]
 
     def signature(self) -> str:
-        """Return a signature unique to this call: the object may change afterwards."""
+        """Digest the description and the identity of the rows."""
         return digest_json([digest_info(self.info), self.token])
 
 
@@ -124,7 +127,9 @@ class ObjectShard:
 
     def __iter__(self) -> Iterator[Sample]:
         source, info = self.dataset.source, self.dataset.info
-        numbers = {text: number for number, text in enumerate(source.classnames)} if source.by_name else None
+        numbers = source.numbers
+        if source.by_name and numbers is None:
+            numbers = {text: number for number, text in enumerate(source.classnames)}
         for position, row in enumerate(source.rows()):
             where = f"{info.name}[{position}]"
             with located(where):
@@ -133,18 +138,33 @@ class ObjectShard:
             yield Sample(row.id or str(position), image, meta=row.meta, **target)
 
 
-def make_dataset(spec: DatasetSpec, source: ObjectRows, kind: str, token: str) -> ObjectDataset:
-    """Describe rows as a dataset, with prompts if they have classes."""
-    where = f"object of {kind}"
+def make_dataset(
+    spec: DatasetSpec, source: ObjectRows, where: object, token: str, folder: Path | None = None
+) -> ObjectDataset:
+    """Describe rows as a dataset, with prompts if they have classes.
+
+    Args:
+        spec: The dataset.
+        source: Its rows.
+        where: Where they come from, for the result.
+        token: Their identity.
+        folder: Folder that may contain class names and templates; without one they are English.
+    """
     if source.kind in ("retrieval", "images"):
         return ObjectDataset(describe(spec, source.kind, where), source, token)
     blank = bool(spec.options.get("allow_blank_classnames"))
     names = as_names(list(source.classnames), spec.name, allow_blank=blank)
-    texts = read_class_texts(None, replace(spec, language="en"), names)
+    texts = read_class_texts(folder, spec if folder else replace(spec, language="en"), names)
     if source.templates:
         texts = replace(texts, templates=source.templates, notes=())
-    elif not texts.templates:  # the language of the caller's class names is unknown
+    elif not texts.templates and not folder:  # the language of the caller's class names is unknown
         texts = replace(texts, templates=DEFAULT_TEMPLATES)
+    if folder and names and texts.classnames:
+        number_of = class_numbers(folder, names, names, texts.classnames)
+        if source.by_name:
+            source = replace(source, numbers=number_of)
+        elif number_of != dict(zip(names, range(len(names)), strict=True)):
+            raise DataError("{name}: classnames.txt lists the classes in another order than the data.", name=spec.name)
     return ObjectDataset(class_info(spec, source.kind, texts, where), source, token)
 
 

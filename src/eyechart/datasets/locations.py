@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from eyechart.errors import DataError, UsageError
 from eyechart.io.digests import file_digest
-from eyechart.io.files import cache_root, shown
+from eyechart.io.files import by_name, cache_root, shown
 from eyechart.io.progress import Progress
 from eyechart.messages import UserMessage, join
 from eyechart.types import DatasetSpec
@@ -28,6 +29,63 @@ def is_url(root: str) -> bool:
 def is_webdataset(folder: Path) -> bool:
     """True if a folder has the layout of a webdataset."""
     return any(folder.glob("*/nshards.txt"))
+
+
+_SPLIT = re.compile(
+    r"(?<![a-z])(trainval|train(ing)?|test(ing)?|eval(uation)?|validation|valid|val|dev)(?![a-z])", re.IGNORECASE
+)
+_COUNT = re.compile(r"\d+-of-(\d+)")
+_NUMBERS = re.compile(r"\d+(-of-\d+)?$")
+
+
+def files_by_split(folder: Path, suffix: str) -> dict[str, list[Path]]:
+    """Return the files of a folder with a suffix by split, sorted, down to two levels of subfolders.
+
+    The split is the word for it in the file's name (``data/test-00000-of-00002.parquet``), else in a folder's name
+    (``default/test/0.parquet``), else ``test``. Hidden files and caches of Hugging Face's library are ignored.
+
+    Raises:
+        DataError: If numbered files are missing, or if the files of a split differ in more than numbers: they are
+            different datasets, or splits without a common name.
+    """
+    found: dict[str, dict[str, list[Path]]] = {}
+    for path in (path for depth in ("*", "*/*", "*/*/*") for path in folder.glob(f"{depth}{suffix}")):
+        inner = path.relative_to(folder)
+        if path.is_file() and not any(part.startswith((".", "cache-")) for part in inner.parts):
+            series = _NUMBERS.sub("", str(inner.with_suffix("")))
+            found.setdefault(_split_in(inner), {}).setdefault(series, []).append(path)
+    for split, series_of_files in found.items():
+        if len(series_of_files) > 1:
+            first, second, *_ = sorted(shown(files[0].relative_to(folder)) for files in series_of_files.values())
+            raise DataError(
+                "{path} has several datasets with the split {split!r}, such as {first} and {second}.",
+                advice="Pass the folder or file of one of them.",
+                path=folder,
+                split=split,
+                first=first,
+                second=second,
+            )
+        (files,) = series_of_files.values()
+        counts = {int(count[1]) for file in files if (count := _COUNT.search(file.stem))}
+        if counts and counts != {len(files)}:
+            raise DataError(
+                "{path} has {n} of {count} files, such as {first}: some are missing.",
+                advice="Download the folder again.",
+                path=files[0].parent,
+                n=len(files),
+                count=max(counts),
+                first=files[0].name,
+            )
+    splits = sorted(found, key=lambda name: (name != ONLY_SPLIT, name))
+    return {split: by_name(file for files in found[split].values() for file in files) for split in splits}
+
+
+def _split_in(path: Path) -> str:
+    for text in (path.stem, *(part.name for part in path.parents)):
+        if word := _SPLIT.search(text):
+            return word[0].lower()
+    stem = _NUMBERS.sub("", path.stem).rstrip("-_") if _COUNT.search(path.stem) else ""
+    return ONLY_SPLIT if stem in ("", "data") else stem  # save_to_disk writes data-00000-of-00001.arrow
 
 
 def is_present(folder: Path, patterns: tuple[str, ...]) -> bool:

@@ -10,13 +10,21 @@ from typing import Any
 from eyechart.datasets import annotation_files, selection
 from eyechart.datasets.catalogue import Catalogue, CatalogueEntry, Source, load_catalogue
 from eyechart.datasets.image_folder import class_folders, subfolders
-from eyechart.datasets.image_table import OPTIONS
-from eyechart.datasets.locations import is_present, is_url, is_webdataset, no_such_split
+from eyechart.datasets.image_table import OPTIONS, metadata_files
+from eyechart.datasets.libraries import has_image_cells, hugging_face_splits
+from eyechart.datasets.locations import (
+    COMMON_SPLITS,
+    files_by_split,
+    is_present,
+    is_url,
+    is_webdataset,
+    no_such_split,
+)
 from eyechart.datasets.questions.question_reader import find_questions, is_benchmark, question_names
 from eyechart.datasets.text_collection import CORPUS, has_images
 from eyechart.demo import data_folder
 from eyechart.errors import DataError, LanguageError, NotHereError, UnknownNameError, UsageError, nearest
-from eyechart.io.files import cached_snapshot
+from eyechart.io.files import by_name, cached_snapshot
 from eyechart.languages import canonical, find_same, name_of
 from eyechart.messages import UserMessage
 from eyechart.types import DatasetSpec
@@ -172,7 +180,7 @@ FILES = {
     annotation_files.PAIRS_FILE: "pairs",
 }
 """Readers by the file that identifies the format of a folder, in order of precedence."""
-TABLES = frozenset({".csv", ".tsv", ".jsonl"})
+TABLES = frozenset({".csv", ".tsv", ".jsonl", ".parquet"})
 _SHEET = (
     "Save the sheet as CSV and pass that file: in Excel, File > Save As > CSV UTF-8; in LibreOffice, File > Save As > "
     "Text CSV."
@@ -183,7 +191,6 @@ OTHER_FILES = {
     **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods", ".numbers"), _SHEET),
     **dict.fromkeys((".zip", ".tar", ".gz", ".tgz", ".7z", ".rar"), _PACKED),
     **dict.fromkeys((".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"), _IMAGE),
-    ".parquet": "Convert questions with images with `eyechart vlm convert`; save other data as CSV.",
 }
 """Unsupported files that users may pass, by suffix, and what to do with them."""
 
@@ -221,10 +228,10 @@ def resolve_dataset(
     plain = plain_name(name)
     filled = root.replace("{dataset_cleaned}", plain.replace("/", "-")).replace("{dataset}", plain)
     found = _find(DatasetSpec(name, "", filled, split, language, limit, given), catalogue)
-    if columns and found.reader != "table":
+    if columns and found.reader not in {"table", "metadata", "hugging_face"}:
         raise UsageError(
             "{name} is not a table, so {--{flag}} does not apply.",
-            advice="Omit the flag, or pass a table: FILE.csv, FILE.tsv or FILE.jsonl.",
+            advice="Omit the flag, or pass a table: FILE.csv, FILE.tsv, FILE.jsonl or FILE.parquet.",
             name=name,
             flag=columns[0],
         )
@@ -324,17 +331,57 @@ def _custom(spec: DatasetSpec) -> DatasetSpec:
 
 def _detect(spec: DatasetSpec, path: Path) -> DatasetSpec:
     if path.is_file():
-        if path.name != annotation_files.QUERIES_FILE and path.suffix.lower() not in TABLES:
-            other = OTHER_FILES.get(path.suffix.lower())
+        return _place(spec, _file_reader(path), str(path))
+    found = _format_of(path)
+    if found is None and not (class_folders(path) or any(map(class_folders, _split_folders(path)))):
+        nested = {folder: own for folder in by_name(subfolders(path)) if (own := _format_of(folder)) is not None}
+        if len(nested) > 1:
             raise DataError(
-                "{path} is not a dataset.",
-                advice=other or UserMessage("Tables have the suffix {tables}.", tables=", ".join(sorted(TABLES))),
+                "{path} contains several datasets: {names}.",
+                advice="Pass one of these folders.",
                 path=path,
+                names=", ".join(folder.name for folder in nested),
             )
-        return _place(spec, "jsonl" if path.name == annotation_files.QUERIES_FILE else "table", str(path))
+        found = next(iter(nested.values()), None)
+    reader, root = found or ("folder", path)
+    return _place(spec, reader, str(root))
+
+
+def _file_reader(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if path.name == annotation_files.QUERIES_FILE:
+        return "jsonl"
+    if suffix == ".parquet":
+        return "hugging_face" if has_image_cells(path) else "table"
+    if suffix in TABLES:
+        return "table"
+    raise DataError(
+        "{path} is not a dataset.",
+        advice=OTHER_FILES.get(suffix)
+        or UserMessage("Tables have the suffix {tables}.", tables=", ".join(sorted(TABLES))),
+        path=path,
+    )
+
+
+def _format_of(path: Path) -> tuple[str, Path] | None:
+    """Return the reader of a folder and the path that it reads; None for class folders and unknown formats."""
     for name, reader in FILES.items():
         if (path / name).is_file():
             if name == CORPUS and has_images(path):
-                return _place(spec, "collection", str(path))
-            return _place(spec, reader, str(path / name if reader == "table" else path))
-    return _place(spec, "wds" if is_webdataset(path) else "folder", str(path))
+                return "collection", path
+            return reader, path / name if reader == "table" else path
+    if is_webdataset(path) or metadata_files(path):
+        return "wds" if is_webdataset(path) else "metadata", path
+    if (
+        class_folders(path)
+        or any(map(class_folders, _split_folders(path)))
+        or any(map(is_webdataset, subfolders(path)))
+    ):
+        return None
+    # img2dataset writes Parquet files without images next to its tar files.
+    reader = "wds" if files_by_split(path, ".tar") else "hugging_face" if hugging_face_splits(path) else ""
+    return (reader, path) if reader else None
+
+
+def _split_folders(path: Path) -> list[Path]:
+    return [folder for folder in subfolders(path) if folder.name in COMMON_SPLITS]

@@ -274,9 +274,10 @@ class MappedDataset:
         """Wrap the shards of the base dataset."""
         return [MappedShard(shard, self.change) for shard in self.base.shards()]
 
-    def signature(self) -> str:
+    def signature(self) -> str | None:
         """Digest the base dataset, the description and the change."""
-        return digest_json([self.base.signature(), digest_info(self.info), self.tag])
+        base = self.base.signature()
+        return None if base is None else digest_json([base, digest_info(self.info), self.tag])
 
     def fetch(self, progress: Progress) -> None:
         """Download the base dataset."""

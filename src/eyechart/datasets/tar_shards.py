@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 from eyechart.datasets.row_dataset import located
 from eyechart.errors import DataError
-from eyechart.io.digests import DigestedStream, State, digest_bytes, file_state, is_settled
+from eyechart.io.digests import SHARDS, DigestedStream, State, digest_bytes, file_state, is_settled
 from eyechart.io.files import cache_root, check_name, shown, write_cached
 from eyechart.io.images import MAX_BYTES, ImageRef
 from eyechart.io.safe_parse import DAMAGED
@@ -42,7 +42,8 @@ def known_members(path: Path) -> Iterator[Member] | None:
     """Return the index of a shard; None if there is none, or if the file has changed since."""
     members = []
     try:
-        body = json.loads(_place(path).read_bytes())
+        digest, _, data = _place(path).read_bytes().partition(b"\n")
+        body = json.loads(data if digest == digest_bytes(data).hex().encode() else b"")
         if body["form"] != _FORM or body["path"] != os.path.abspath(path) or body["state"] != file_state(path):  # noqa: PTH100
             return None
         for key, extension, start, size, digest, fields in body["members"]:
@@ -63,11 +64,12 @@ def remember_members(path: Path, state: State, members: list[Member]) -> None:
         fields = {name: data.decode("latin-1") for name, data in member.fields.items()}  # every byte is a character
         rows.append([member.key, member.extension, member.start, member.size, member.digest.hex(), fields])
     body = {"form": _FORM, "path": os.path.abspath(path), "state": state, "members": rows}  # noqa: PTH100
-    write_cached(_place(path), json.dumps(body, ensure_ascii=True, separators=(",", ":")).encode())
+    data = json.dumps(body, ensure_ascii=True, separators=(",", ":")).encode()
+    write_cached(_place(path), digest_bytes(data).hex().encode() + b"\n" + data)
 
 
 def _place(path: Path) -> Path:
-    return cache_root() / "shards" / f"{digest_bytes(os.fsencode(os.path.abspath(path))).hex()}.json"  # noqa: PTH100
+    return cache_root() / SHARDS / f"{digest_bytes(os.fsencode(os.path.abspath(path))).hex()}.json"  # noqa: PTH100
 
 
 # Reads one shard of a webdataset: a tar file, streamed sequentially without unpacking to disk.

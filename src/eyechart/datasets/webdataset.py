@@ -1,4 +1,4 @@
-"""Webdataset folders in CLIP_benchmark's layout, on disk or remote."""
+"""Webdataset folders: in CLIP_benchmark's layout, on disk or remote, and tar files as other tools write them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from eyechart.datasets.class_texts import CLASSNAMES, TEMPLATES, class_info, languages_in, read_class_texts
-from eyechart.datasets.locations import source_of
+from eyechart.datasets.locations import files_by_split, is_url, source_of
 from eyechart.datasets.remote import Files, open_files
 from eyechart.datasets.row_dataset import describe, digest_info
-from eyechart.datasets.tar_shards import Fields, MakeSample, iter_tar
+from eyechart.datasets.tar_shards import Fields, MakeSample, iter_groups, iter_tar
 from eyechart.errors import DataError, LanguageError
 from eyechart.io.images import ImageRef
 from eyechart.io.progress import NoProgress, Progress
-from eyechart.io.safe_parse import MAX_LINE, read_text, split_lines
+from eyechart.io.safe_parse import MAX_LINE, parse_json, read_text, split_lines
 from eyechart.languages import MAIN, canonical, find_same, is_main
 from eyechart.messages import UserMessage
 from eyechart.types import DatasetInfo, DatasetSpec, Kind, Notice, Sample, digest_json
@@ -83,7 +84,9 @@ def _vector(fields: Fields, advice: str) -> np.ndarray:
     return vector
 
 
-def _with_captions(name: str, image: ImageRef, fields: Fields, *, language: str, plain: str) -> Sample:
+def _with_captions(
+    name: str, image: ImageRef, fields: Fields, *, language: str, plain: str, whole: bool = False
+) -> Sample:
     member = _caption_member(fields, language, plain)
     if member is None:
         other = sorted(field for field in fields if field.endswith("txt"))
@@ -97,13 +100,25 @@ def _with_captions(name: str, image: ImageRef, fields: Fields, *, language: str,
     size = len(fields[member])
     if size > MAX_LINE:
         raise DataError("the captions have {n} bytes, more than the limit of {max_line}.", n=size, max_line=MAX_LINE)
+    if (exact := f"{member}{EXACT}") in fields:
+        return Sample(name, image, texts=_exact_captions(fields[exact], exact))
     try:
         text = fields[member].decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError("the captions are not UTF-8 ({reason}).", reason=error.reason) from error
     if "\0" in text:
         raise DataError("the captions contain zero bytes.", advice="The archive is damaged.")
-    return Sample(name, image, texts=tuple(split_lines(text)))
+    return Sample(name, image, texts=(text.strip(),) if whole else tuple(split_lines(text)))
+
+
+def _exact_captions(data: bytes, member: str) -> tuple[str, ...]:
+    try:
+        texts = parse_json(data)
+    except ValueError as error:
+        raise DataError("the .{member} member is not valid JSON ({reason}).", member=member, reason=error) from error
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise DataError("the .{member} member must be a list of texts.", member=member)
+    return tuple(texts)
 
 
 def _caption_member(fields: Fields, language: str, plain: str) -> str | None:
@@ -119,11 +134,17 @@ def _caption_member(fields: Fields, language: str, plain: str) -> str | None:
 #     ROOT/classnames.txt  ROOT/zeroshot_classification_templates.txt  ROOT/dataset_type.txt
 #     ROOT/{split}/nshards.txt  ROOT/{split}/0.tar  1.tar ...
 #
+# Other tools write tar files without nshards.txt: in the root (img2dataset, open_clip: 00000.tar), in the folder of a
+# split, or with the split in their names (Hugging Face: data/test-000.tar). All of a split are read, in the order of
+# their names; the members of the first sample decide the kind, and a .txt is one caption.
+#
 # A sample is an image (.webp, .png, .jpg, .jpeg) and its target: .cls (a number), .npy (a vector of zeros and ones)
-# or .txt (one caption per line). Lists and captions in another language have it in their name: classnames.de.txt,
-# s0000001.de.txt.
+# or .txt (one caption per line; .txt.json has them exactly if they are not lines). Lists and captions in another
+# language have it in their name: classnames.de.txt, s0000001.de.txt.
 
 
+EXACT = ".json"
+"""Suffix of the member with the exact captions, a JSON list, where they are not plain lines."""
 MAX_SHARDS = 100_000
 _KINDS: dict[str, Kind] = {"": "classification", "retrieval": "retrieval", "multilabel": "multilabel"}
 
@@ -160,7 +181,7 @@ class WebDataset:
     def info(self) -> DatasetInfo:
         """Read the small files of the folder; a notice reports shards that nshards.txt does not count."""
         found = describe(self.spec, self._kind, self.files.address) if self._kind == "retrieval" else self._class_info()
-        unread = self.files.unread(self.spec.split, len(self._sizes))
+        unread = self.files.unread(self.spec.split, len(self._sizes)) if not self._uncounted else []
         if not unread:
             return found
         text = UserMessage(
@@ -182,10 +203,11 @@ class WebDataset:
         if not texts.classnames and not find_same(spec.language, languages_in(folder)):
             raise LanguageError(
                 "{name} has no class names for language {language!r} (available: {list}).",
-                advice="Add classnames.{language}.txt and templates to {address}, or use "
+                advice="Add {file} and templates to {address}, or use "
                 "{--custom_classname_file} and {--custom_template_file}.",
                 name=spec.name,
                 language=spec.language,
+                file=f"{CLASSNAMES}.txt" if is_main(spec.language) else f"{CLASSNAMES}.{spec.language}.txt",
                 list=", ".join(languages_in(folder)) or "none",
                 address=self.files.address,
             )
@@ -200,8 +222,12 @@ class WebDataset:
 
     @cached_property
     def _kind(self) -> Kind:
-        """The kind in dataset_type.txt; without it the dataset is for classification."""
+        """The kind in dataset_type.txt; without it the dataset is for classification, or as its members say."""
         path = self.files.small("dataset_type.txt")
+        if path is None and self._uncounted:
+            _, members = next(iter_groups(self.files.folder / self._uncounted[0]))
+            captions = any(name.endswith("txt") for name in members)
+            return "classification" if "cls" in members else "retrieval" if captions else "multilabel"
         text = read_text(path).strip().lower() if path else ""
         if text not in _KINDS:
             raise DataError(
@@ -213,9 +239,23 @@ class WebDataset:
         return _KINDS[text]
 
     @cached_property
+    def _uncounted(self) -> list[str]:
+        """The tar files of the split in a local folder without nshards.txt."""
+        if self.files.small(f"{self.spec.split}/nshards.txt"):
+            return []
+        found = self._tars().get(self.spec.split, [])
+        return [path.relative_to(self.files.folder).as_posix() for path in found[:MAX_SHARDS]]
+
+    def _tars(self) -> dict[str, list[Path]]:
+        """List the tar files of a local folder by split."""
+        return {} if is_url(self.spec.root) else files_by_split(self.files.folder, ".tar")
+
+    @cached_property
     def _sizes(self) -> dict[str, int | None]:
-        """The size of each shard that nshards.txt counts; None for a missing one."""
+        """The size of each shard that nshards.txt counts, or that is there; None for a missing one."""
         split = self.spec.split
+        if self._uncounted:
+            return {name: self.files.size(name) for name in self._uncounted}
         path = self.files.small(f"{split}/nshards.txt")
         if path is None:
             raise self._no_split()
@@ -236,11 +276,13 @@ class WebDataset:
             return DataError(
                 "There is no dataset at {address}.", advice="Check the name and {--dataset_root}.", address=address
             )
-        splits = self.files.splits()
+        splits = self.files.splits() or (
+            [] if is_url(self.spec.root) else list(files_by_split(self.files.folder, ".tar"))
+        )
         return DataError(
             "{address} has no split {split!r}; available: {splits}."
             if splits
-            else "{address} has no split {split!r}: no folder in it contains nshards.txt.",
+            else "{address} has no split {split!r}: it contains no nshards.txt and no tar files.",
             advice="Check {--split} and {--dataset_root}.",
             address=address,
             split=self.spec.split,
@@ -256,7 +298,8 @@ class WebDataset:
         source, make = source_of(self.spec), _with_label
         if self._kind == "retrieval":
             plain = source.get("plain_language", MAIN)
-            make = partial(_with_captions, language=self.spec.language, plain=plain)
+            whole = bool(self._uncounted)
+            make = partial(_with_captions, language=self.spec.language, plain=plain, whole=whole)
         elif self._kind == "multilabel":
             make = partial(_with_labels, n_classes=len(self.info.classnames))
         elif source.get("columns"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import secrets
 import shutil
@@ -17,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from eyechart.datasets.class_texts import CLASSNAMES, TEMPLATES
+from eyechart.datasets.class_texts import CLASSNAMES, TEMPLATES, parse_lines
+from eyechart.datasets.webdataset import EXACT
 from eyechart.errors import DataError, UsageError, unknown_name
 from eyechart.io.files import TEMPORARY, sync_folder, write_atomic
-from eyechart.io.images import ImageRef, to_rgb
+from eyechart.io.images import ImageRef, Trait, image_traits, to_rgb
 from eyechart.io.progress import NoProgress, Progress
-from eyechart.io.safe_parse import read_text
+from eyechart.io.safe_parse import MAX_LINE, decode_text, read_text, split_lines
 from eyechart.languages import is_main
 from eyechart.manifest import iter_samples
 from eyechart.messages import UserMessage
@@ -58,14 +60,16 @@ def recode(ref: ImageRef, image_format: str | None) -> tuple[str, bytes]:
     keep = image_format == ORIGINAL or (image_format is None and not ref.made)
     if keep and found and ref.box is None:
         return found, data
-    image = ref.decode()
+    decoded = image = ref.decode()
     extension = image_format if image_format not in (None, ORIGINAL) else "webp"
     if extension == "webp" and image.mode in DEEP:
         extension = "png"
     if image.mode not in MODES[str(extension)]:
         image = to_rgb(image)
-    stream = io.BytesIO()
-    image.save(stream, **FORMATS[str(extension)])
+    stream, options = io.BytesIO(), dict(FORMATS[str(extension)])
+    if Trait.ORIENTATION in image_traits(decoded):
+        options["exif"] = decoded.getexif()  # generators apply it
+    image.save(stream, **options)
     return str(extension), stream.getvalue()
 
 
@@ -125,19 +129,22 @@ def _target(sample: Sample, texts: Mapping[str, Sequence[str]], info: DatasetInf
         stream = io.BytesIO()
         np.save(stream, vector)
         return {"npy": stream.getvalue()}
-    cut = [member for member, captions in texts.items() if captions and not captions[-1].strip("\r")]
-    if cut:
+    fields = {}
+    for member, captions in texts.items():
+        # A caption is one line, so line breaks inside are written as backslash and n, as CLIP_benchmark does.
+        lines = "\n".join(caption.replace("\n", r"\n") for caption in captions)
+        fields[member] = lines.encode(errors="replace")
+        if "\0" in lines or split_lines(fields[member].decode()) != list(captions):
+            fields[f"{member}{EXACT}"] = json.dumps(captions).encode()
+    too_long = next((member for member, data in fields.items() if len(data) > MAX_LINE), None)
+    if too_long:
         raise DataError(
-            "Sample {id}: the last caption is blank and would be lost in {first}.",
-            advice="Remove blank captions, or put another one last.",
+            "Sample {id}: its captions have {n} bytes, more than the limit of {max_line}.",
             id=sample.id,
-            first=cut[0],
+            n=len(fields[too_long]),
+            max_line=MAX_LINE,
         )
-    # A caption is one line, so line breaks inside are written as backslash and n, as CLIP_benchmark does.
-    return {
-        member: "\n".join(caption.replace("\n", r"\n") for caption in captions).encode()
-        for member, captions in texts.items()
-    }
+    return fields
 
 
 # Writes any dataset as a webdataset folder, byte for byte in the layout that CLIP_benchmark reads.
@@ -253,10 +260,11 @@ def _write_lists(output: Path, infos: Sequence[DatasetInfo]) -> None:
     for info in infos:
         suffix = ".txt" if is_main(info.language) else f".{info.language}.txt"
         for stem, entries in ((CLASSNAMES, info.classnames), (TEMPLATES, info.templates)):
-            broken = [entry for entry in entries if "\n" in entry or "\r" in entry]
+            broken = [entry for entry in entries if not _is_line(entry)]
             if broken:
                 raise DataError(
-                    "{name}: {first!r} contains a line break and cannot be a line of {stem}{suffix}.",
+                    "{name}: {first!r} cannot be a line of {stem}{suffix}: it would be read back as another text.",
+                    advice="Remove line breaks, and spaces and tabs at its ends.",
                     name=info.name,
                     first=broken[0],
                     stem=stem,
@@ -272,6 +280,14 @@ def _write_lists(output: Path, infos: Sequence[DatasetInfo]) -> None:
             )
     for name, text in files.items():
         write_atomic(output / name, text.encode())
+
+
+def _is_line(entry: str) -> bool:
+    """Whether an entry of a list file is read back exactly."""
+    try:
+        return parse_lines(decode_text(f"{entry}\n".encode(), Path())) == [entry]
+    except (DataError, UnicodeEncodeError):
+        return False
 
 
 @contextmanager

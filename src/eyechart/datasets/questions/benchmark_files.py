@@ -10,11 +10,13 @@ import secrets
 from functools import cache
 from pathlib import Path
 
-from eyechart.datasets.remote.download import alone, client_for, download, read_head
+from eyechart.datasets.remote.download import alone, client_for, download, read_head, request
 from eyechart.errors import DataError
 from eyechart.io.digests import digest_bytes
+from eyechart.io.files import write_atomic
 from eyechart.io.images import MAX_BYTES, decode_image
 from eyechart.io.progress import NoProgress
+from eyechart.io.secrets import redact_url
 from eyechart.messages import UserMessage, join
 
 VARIABLE = "LMUData"
@@ -34,6 +36,11 @@ def lmu_data_root() -> Path:
     """Return the benchmark folder: ``$LMUData``, else ``~/LMUData``. It is created on first write."""
     given = os.environ.get(VARIABLE)
     return Path(given).expanduser().absolute() if given else Path.home() / VARIABLE
+
+
+def answers_path(name: str) -> Path:
+    """Return the path of a benchmark's separately released answers."""
+    return inside(lmu_data_root(), f"{name}_answers.json", "the benchmark's name")
 
 
 def image_folder(benchmark: str) -> Path:
@@ -94,6 +101,22 @@ def fetch(url: str, path: Path, md5: str = "") -> Path:
     except DataError as error:
         advice = join((error.advice, UserMessage("Alternatively, save the file as {path} yourself.", path=path)))
         raise DataError(error.message, advice=advice) from error
+    return path
+
+
+def fetch_image(url: str, path: Path) -> Path:
+    """Download an image to ``path`` unless the file exists, after decoding it once.
+
+    Raises:
+        DataError: If the download fails, is larger than an image may be, or is not an image.
+    """
+    if not path.is_file():
+        found = request(client_for(url), "GET", url)
+        if found is None:
+            raise DataError("There is no file at {address}.", address=redact_url(url))
+        decode_image(found[1], redact_url(url))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, found[1])
     return path
 
 

@@ -16,7 +16,13 @@ reference   the column with the reference answer; default: the rule's
 primary     the headline number of the score table; default: the aggregate's
 points      true: that number is in points or per cent
 parameters  further inputs of the prompt: view, image_size
-answers     false: the file has no answers; its publisher scores predictions
+max_tokens  the maximum length of an answer that its publisher uses; default: 2048
+published   "judge": published numbers are scored with a judge model, even where rules can score answers
+quirk       an oddity of VLMEvalKit's scoring or prompt that published numbers rest on and that is reproduced
+deviation   what is scored differently from VLMEvalKit, and why; both are listed in docs/deviations.md
+exported    how VLMEvalKit's prediction files differ: index = "position" (from 1) or "prefixed"; question = a fixed text
+answers     false: the file has no answers; its publisher scores predictions, unless you add them
+answer_file where the publisher released the answers later, as JSON; read from $LMUData/{name}_answers.json
 columns     our columns by the columns of the file that fill them (several: joined as a list)
 by_hand     if no table can be downloaded: how to build it from the files at the URL
 url         the folder of the tables; default: OpenCompass's, like VLMEvalKit
@@ -145,6 +151,14 @@ class QuestionBenchmark:
     reference: str = ""
     primary: str = ""
     points: bool = False
+    max_tokens: int | None = None
+    published: str = ""
+    quirk: str = ""
+    deviation: str = ""
+    exported: Mapping[str, str] = field(default_factory=dict)
+    answer_file: str = ""
+    needs_options: bool = False
+    """For a user table: all answers are letters, but no columns hold options."""
 
     @property
     def scorer(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from eyechart.datasets.locations import need_file
 from eyechart.datasets.questions.benchmark_files import inside
 from eyechart.datasets.questions.question_reader import class_of
-from eyechart.datasets.questions.row_table import RowTable, StoredCell
+from eyechart.datasets.questions.row_table import RowTable, StoredCell, option_columns
 from eyechart.datasets.questions.table_files import Row, RowSource, open_source, read_tsv, write_tsv
 from eyechart.datasets.row_dataset import Problems
 from eyechart.errors import DataError, UsageError, unknown_name
@@ -36,7 +36,6 @@ COMMON_NAMES: Mapping[str, tuple[str, ...]] = {
     "split": ("split",),
 }
 """Benchmark columns and their common names, most likely first."""
-_OPTION = re.compile(r"(?i:option|choice|opt)(?:[ _-]([A-Za-z])|([A-Z])|[ _-]?(\d{1,2}))")
 _IMAGE = re.compile(r"image[ _-]?(\d{1,2})")
 
 
@@ -63,7 +62,9 @@ def match_columns(columns: Sequence[str], given: Mapping[str, str]) -> dict[str,
         likeliest = next((lower[word] for word in usual if word in lower), "")
         if name not in given and likeliest:
             found[name] = [likeliest]
-    _add_options(found, free, given)
+    for letter, names in option_columns(free).items():
+        if letter not in given:
+            found.setdefault(letter, names[:1])
     images = sorted((int(match[1]), name) for name in free if (match := _IMAGE.fullmatch(name.lower())))
     if images and "image" not in found and "image" not in given:
         found["image"] = [name for _, name in images]
@@ -74,18 +75,6 @@ def match_columns(columns: Sequence[str], given: Mapping[str, str]) -> dict[str,
             columns=", ".join(columns),
         )
     return found
-
-
-def _add_options(found: dict[str, list[str]], free: Sequence[str], given: Mapping[str, str]) -> None:
-    """Match option columns: A, B, ..., option_a, choice_1, ..."""
-    for name in free:
-        match = _OPTION.fullmatch(name)
-        letter = name if len(name) == 1 and name in LETTERS else "".join(match.groups("")).upper() if match else ""
-        if letter and letter not in given:
-            found.setdefault(letter, [name])
-    numbers = sorted(int(name) for name in found if name.isdigit())
-    for letter, number in zip(LETTERS, numbers, strict=False):  # choice_0 or choice_1 may be the first
-        found[letter] = found.pop(str(number))
 
 
 # Reference answers of multiple choice: letters, option texts or positions, in one form for all rows.

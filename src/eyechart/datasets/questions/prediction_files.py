@@ -7,6 +7,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from datetime import date, datetime, time, timedelta
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -144,6 +145,10 @@ def _first_sheet(book: Any, path: Path) -> RowTable:
 
 
 def _unescaped(value: Any) -> Any:
+    if isinstance(value, datetime) and value.time() == time():
+        value = value.date()  # a date cell: without the midnight that openpyxl adds
+    if isinstance(value, date | time | timedelta):
+        return str(value)
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value) if isinstance(value, str) else value
 
 
@@ -295,10 +300,12 @@ def read_predictions(table: QuestionTable, file: Path) -> list[dict[str, Any]]:
         if column not in found:
             raise DataError("{path} has no column {name!r}.", path=file, name=column)
     known = {as_text(row["index"]): row for row in table.rows}
+    renamed = _renamed(table, [as_text(row["index"]).removesuffix(".0") for row in found.rows])
     rows: dict[str, dict[str, Any]] = {}
     for row in found.rows:
         index = as_text(row["index"])
-        index = index if index in known else index.removesuffix(".0")
+        index = index if index in known and not renamed else index.removesuffix(".0")
+        index = renamed.get(index, index)
         if index not in known or index in rows:
             why = "two predictions" if index in rows else "a prediction but no row in the dataset"
             raise DataError(
@@ -309,6 +316,7 @@ def read_predictions(table: QuestionTable, file: Path) -> list[dict[str, Any]]:
                 why=why,
             )
         given = (column for column in _ASKED if isinstance(row.get(column), str | int | float))
+        given = (column for column in given if row[column] != table.exported.get(column))
         other = next((column for column in given if not _is_same(row[column], known[index].get(column))), None)
         if other is not None:
             raise DataError(
@@ -321,6 +329,18 @@ def read_predictions(table: QuestionTable, file: Path) -> list[dict[str, Any]]:
             )
         rows[index] = {**row.without("image"), **known[index].without("image")}
     return list(rows.values())
+
+
+def _renamed(table: QuestionTable, written: list[str]) -> dict[str, str]:
+    """Return the table's index of rows that VLMEvalKit numbers differently: by position from 1, or with a prefix."""
+    indices = [as_text(row["index"]) for row in table.rows]
+    positions = {str(number): index for number, index in enumerate(indices, 1)}
+    match table.exported.get("index"):
+        case "position" if sorted(written) == sorted(positions) != sorted(indices):
+            return positions
+        case "prefixed":
+            return {name: name.rpartition("_")[2] for name in written if name not in indices}
+    return {}
 
 
 def _is_same(one: object, other: object) -> bool:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from eyechart.datasets.questions.benchmark_files import fetch, lmu_data_root, write_image
+from eyechart.datasets.questions.benchmark_files import fetch_image, lmu_data_root, write_image
+from eyechart.datasets.remote.download import is_internal
 from eyechart.datasets.row_dataset import located
 from eyechart.errors import DataError, UsageError
 from eyechart.io.images import ImageRef
@@ -22,25 +23,48 @@ Item = dict[str, str]
 URLS = "EYECHART_IMAGE_URLS"
 """Environment variable that, set to 1, allows fetching image URLs found in data. It is off by default because such a
 URL lets the author of a dataset send requests from inside your network."""
+WEB = ("http://", "https://")
 
 
-def parse_file(text: str) -> tuple[str, str]:
+def parse_file(text: str, *, fetches: bool = False) -> tuple[str, str]:
     """Return type and value of a text that may be a path, a URL or a data URL; anything else is text.
 
-    Images of data URLs are written once, to ``$LMUData/files``; so are images behind URLs if `URLS` allows it.
+    Images of data URLs are written once, to ``$LMUData/files``. With ``fetches`` so are images behind URLs: for URLs
+    that the caller's code passes. URLs in data go through `image_in_data`.
     """
     if text.startswith("data:image/") and ";base64," in text[:100]:
         name = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
         path = lmu_data_root() / "files" / f"{name}.png"
         return "image", str(write_image(text, path, "data URL"))
-    if text.startswith(("http://", "https://")) and len(text) < 4096 and not any(map(str.isspace, text)):
+    if text.startswith(WEB) and len(text) < 4096 and not any(map(str.isspace, text)):
         suffix = Path(urlsplit(text).path).suffix.lower()
-        if _media(f"x{suffix}") == "image" and os.environ.get(URLS) == "1":
-            name = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
-            return "image", str(fetch(text, lmu_data_root() / "files" / f"{name}{suffix}"))
-        return "url", text
+        if not fetches or _media(f"x{suffix}") != "image":
+            return "url", text
+        name = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+        return "image", str(fetch_image(text, lmu_data_root() / "files" / f"{name}{suffix}"))
     named = 0 < len(text) <= 1024 and not {"\n", "\0"} & set(text) and is_file(Path(text))
     return (_media(text) if named else None) or "text", text
+
+
+def image_in_data(value: str) -> str:
+    """Return the file of an image that data give by path, data URL or, if `URLS` allows it, public URL.
+
+    Raises:
+        DataError: If the URL is not fetched: it is not allowed, not an image, or inside the local network.
+    """
+    if not value.startswith((*WEB, "data:")):
+        return value
+    if value.startswith(WEB) and os.environ.get(URLS) == "1" and is_internal(urlsplit(value).hostname or ""):
+        raise DataError("the image {value!r} is not on a public server, and is not fetched.", value=value[:200])
+    found, path = parse_file(value, fetches=os.environ.get(URLS) == "1")
+    if found != "image":
+        raise DataError(
+            "the image {value!r} is a URL, and URLs in data are not fetched.",
+            advice="Embed the image in the table, put it next to the table, or set {urls}=1 if you trust the data.",
+            value=value[:200],
+            urls=URLS,
+        )
+    return path
 
 
 def _media(path: str) -> str | None:
@@ -83,15 +107,7 @@ def _part(item: Mapping[str, Any]) -> Part:
         return value
     if kind != "image":
         raise UsageError("prompts support text and images, not {kind!r}.", kind=kind)
-    if value.startswith(("http://", "https://", "data:")):
-        found, value = parse_file(value)
-        if found != "image":
-            raise DataError(
-                "the image {value!r} is a URL, and URLs in data are not fetched.",
-                advice="Embed the image in the table, put it next to the table, or set {urls}=1 if you trust the data.",
-                value=value[:200],
-                urls=URLS,
-            )
+    value = image_in_data(value)
     if not Path(value).is_absolute():
         # A relative path that the dataset could not find must not be resolved against the working directory.
         raise DataError("image {value!r} not found in the benchmark's image folder.", value=value)

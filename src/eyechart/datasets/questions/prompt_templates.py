@@ -250,7 +250,10 @@ _WITHOUT_UNIT = {
 
 
 def olympiad(row: Row) -> Mapping[str, object]:
-    """Return a competition's language, subject and answer types (OlympiadBench)."""
+    """Return a competition's language, subject and answer types (OlympiadBench).
+
+    Every prompt speaks of a unit: VLMEvalKit takes the missing cells of ``unit`` for units.
+    """
     source = as_text(row.get("source"))
     chinese, maths = "zh" in source, "maths" in source
     subject = ("数学" if maths else "物理") if chinese else ("Math" if maths else "Physics")
@@ -258,13 +261,12 @@ def olympiad(row: Row) -> Mapping[str, object]:
     context = "" if maths or is_missing(row.get("context")) else as_text(row["context"]) + "\n"
     box = ("用英文逗号连接的多个答案" if several else "答案") if chinese else ""
     box = box or ("multiple answers connected with commas" if several else "answer")
-    unit = not is_missing(row.get("unit"))
     return {
         "form": ("zh" if chinese else "en") + ("_proof" if "TP" in source else ""),
         "subject": subject,
         "kinds": _kinds(as_text(row.get("answer_type")), several, chinese),
-        "box": f"\\boxed{{{box}}}" + (("(单位)" if chinese else "(unit)") if unit else ""),
-        "without_unit": _WITHOUT_UNIT[chinese] if unit else "",
+        "box": f"\\boxed{{{box}}}" + ("(单位)" if chinese else "(unit)"),
+        "without_unit": _WITHOUT_UNIT[chinese],
         "context": context,
     }
 

@@ -130,7 +130,7 @@ class QuestionDataset:
             meta={key: value for key, value in row.without(*NOT_META).items() if value is not None},
         )
 
-    def signature(self) -> str:
+    def signature(self) -> str | None:
         """Digest the prompts: the table, the image files it names, and the prompt template."""
         files = [*self.table.files, *self.table.image_files()]
         asking = self.info.benchmark.asking

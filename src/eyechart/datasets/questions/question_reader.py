@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from eyechart.datasets.locations import check_only_split, need_file
-from eyechart.datasets.questions.benchmark_files import fetch, inside, lmu_data_root
+from eyechart.datasets.questions.benchmark_files import answers_path, fetch, inside, lmu_data_root
 from eyechart.datasets.questions.benchmarks import (
     CHOICE_RULE,
     CIRCULAR,
@@ -27,16 +28,18 @@ from eyechart.datasets.questions.benchmarks import (
 )
 from eyechart.datasets.questions.question_dataset import QuestionDataset, QuestionInfo, fill_questions
 from eyechart.datasets.questions.question_table import JoinedTable, QuestionTable
-from eyechart.datasets.questions.row_table import Record, RowTable, as_table, with_columns
+from eyechart.datasets.questions.row_table import Record, RowTable, as_table, option_columns, with_columns
 from eyechart.datasets.questions.table_files import read_header, read_tsv
 from eyechart.datasets.registry import BENCHMARKS
 from eyechart.errors import DataError, EyechartError, LanguageError, NotHereError, UsageError, unknown_name
 from eyechart.io.digests import DIGEST_SIZE, code_digest, file_digest
+from eyechart.io.safe_parse import parse_json, read_text
 from eyechart.languages import canonical
 from eyechart.messages import UserMessage
 from eyechart.metrics.answers import OPEN_METRICS
-from eyechart.metrics.cell_values import as_text, text_list
-from eyechart.plugins import PYTHON, split_user_name
+from eyechart.metrics.cell_values import LETTERS, as_text, literal_list, text_list
+from eyechart.metrics.choices import key_letter
+from eyechart.plugins import PYTHON, declared_identity, split_user_name
 from eyechart.types import DatasetSpec, Notice, digest_json
 
 CIRCULAR_NAMES = ("mmbench", "ccbench", "circular", "mmcr")
@@ -44,6 +47,7 @@ CIRCULAR_NAMES = ("mmbench", "ccbench", "circular", "mmcr")
 OPEN_CLASS = "CustomVQADataset"
 """The class of tables with a selectable metric."""
 YES_NO = frozenset({"yes", "no"})
+_OPTION_LETTER = re.compile(r"\(?[A-Ja-j][).]?")
 
 
 def table_file(name: str) -> Path | None:
@@ -80,6 +84,65 @@ def class_of(columns: Iterable[str], path: Path) -> str:
     return OPEN_CLASS if "question" in names else "CustomCaptionDataset"
 
 
+_LISTS = ("options", "choices", "candidates")
+_USED = frozenset(
+    ("index", "image", "image_path", "question", "answer", "hint", "category", "l2-category", "split", "g_index")
+)
+
+
+def with_options(name: str, table: RowTable) -> RowTable:
+    """Add the columns A, B, ... to a user table that has its options under other names, or as a list.
+
+    Columns a, b, ... are options only if the answers name them.
+
+    Raises:
+        DataError: If two columns hold the same option, or answers name none of the options.
+    """
+    if {"A", "B"} <= set(table.columns):
+        return table
+    named = option_columns(table.columns)
+    lists = [column for column in _LISTS if column in table]
+    if {"A", "B"} <= named.keys():
+        sources = [column for columns in named.values() for column in columns]
+        options = [
+            {key: row[columns[0]] for key, columns in named.items() if row.has(columns[0])} for row in table.rows
+        ]
+    elif len(lists) == 1 and all(literal_list(as_text(cell)) is not None for cell in table[lists[0]]):
+        sources, options = lists, [dict(zip(LETTERS, text_list(row[lists[0]]), strict=False)) for row in table.rows]
+    else:
+        return table
+    pairs = [(as_text(row.get("answer")), one) for row, one in zip(table.rows, options, strict=True)]
+    fits = [key_letter(answer, one) is not None for answer, one in pairs if answer]
+    if max(map(len, sources)) == 1 and not any(fits):
+        return table
+    lost = fits.count(False)
+    if lost or (sources != lists and len(sources) > len(named)):
+        none = UserMessage("{lost} answers name none of them", lost=lost)
+        raise DataError(
+            "{name}: the columns {columns} look like options, but {why}.",
+            advice="Name the options A, B, ... and answer with their letters, or rename these columns; "
+            "`eyechart vlm convert` also reads answers that are positions.",
+            name=name,
+            columns=", ".join(sources),
+            why=none if lost else UserMessage("some hold the same option"),
+        )
+    for letter in sorted({letter for one in options for letter in one}):
+        table[letter] = [one.get(letter) for one in options]
+    return table
+
+
+def unused_columns(table: RowTable) -> list[Notice]:
+    """Return a notice that names the columns of a user table that neither prompts nor scores use."""
+    known = {*_USED, *LETTERS}
+    if {"A", "B"} <= set(table.columns):
+        known |= {*_LISTS, *(column for columns in option_columns(table.columns).values() for column in columns)}
+    unused = [column for column in table.columns if column not in known]
+    text = UserMessage(
+        "{n} columns are not used in prompts or scores: {names}.", n=len(unused), names=", ".join(unused)
+    )
+    return [Notice("unused_columns", len(unused), text)] if unused else []
+
+
 def benchmark_of(name: str, dataset_class: str, table: RowTable) -> QuestionBenchmark:
     """Derive prompt and scoring of a table that is not in the catalogue."""
     form = CLASS_FORMS[dataset_class]
@@ -96,7 +159,9 @@ def benchmark_of(name: str, dataset_class: str, table: RowTable) -> QuestionBenc
         return replace(made, rule=YES_NO_RULE, metric=IGNORE_CASE)
     # VQA accuracy, VLMEvalKit's default, counts agreement between annotators: with one answer it is always 0.
     several = sum(len(texts) >= 3 for texts in answers) > len(answers) / 2
-    return replace(made, metric="vqa_score" if several else "normalized_exact", judge="no")
+    letters = bool(answers) and all(len(texts) == 1 and _OPTION_LETTER.fullmatch(texts[0].strip()) for texts in answers)
+    lost = letters and dataset_class == OPEN_CLASS
+    return replace(made, metric="vqa_score" if several else "normalized_exact", judge="no", needs_options=lost)
 
 
 def with_metric(benchmark: QuestionBenchmark, metric: str) -> QuestionBenchmark:
@@ -116,7 +181,7 @@ def with_metric(benchmark: QuestionBenchmark, metric: str) -> QuestionBenchmark:
         )
     if metric not in OPEN_METRICS:
         raise unknown_name("metric", metric, OPEN_METRICS)
-    return replace(benchmark, rule=OPEN_RULE, metric=metric, judge="no")
+    return replace(benchmark, rule=OPEN_RULE, metric=metric, judge="no", needs_options=False)
 
 
 # User-defined dataset classes in VLMEvalKit's form, recognised by their interface and not by their base class.
@@ -202,8 +267,11 @@ class ClassDataset(QuestionDataset):
         with _explained(f"{type(self.made).__name__}.evaluate"):
             return self.made.evaluate(str(file), **judge)
 
-    def signature(self) -> str:
-        """Digest the code of the class with its imports, the rows and the image files they name."""
+    def signature(self) -> str | None:
+        """Digest the declared identity and the code of the class, the rows and the image files they name."""
+        declared = declared_identity(self.made)
+        if declared is None:
+            return None
         if self.file:
             data = file_digest(self.file).hex()
         else:
@@ -212,7 +280,7 @@ class ClassDataset(QuestionDataset):
                 state.update(repr(list(row.items())).encode("utf-8", "surrogatepass"))
             data = state.hexdigest()
         images = [file_digest(path).hex() for path in self.table.image_files()]
-        return digest_json([code_digest(self.made), data, images])
+        return digest_json([declared, code_digest(self.made), data, images])
 
 
 def question_names() -> list[str]:
@@ -274,13 +342,18 @@ def open_questions(spec: DatasetSpec) -> QuestionDataset:
         offline = bool(spec.options.get("offline"))
         paths = {part.name: known_file(part, offline=offline) for part in parts_of(known)}
         source = lmu_data_root() if known.parts else paths[known.name]
+        if not known.answers:  # published without answers, which may be in the file by now
+            found = read_known(known, paths)
+            known = replace(known, answers=has_answers(known, found))
+            return QuestionDataset(_info(spec, source, known), lambda: found)
         return QuestionDataset(_info(spec, source, known), partial(read_known, known, paths))
     if not spec.root or spec.root.startswith(PYTHON):
         return open_class(BENCHMARKS.load(spec.root or spec.name), spec)
     path = need_file(Path(spec.root), UserMessage("Check the path."))
-    dataset_class = class_of(read_header(path), path)
-    table = read_questions(spec.name, path, dataset_class == "CustomCaptionDataset")
-    table.notices.extend(borrowed_name(spec.name))
+    rows = with_options(spec.name, read_tsv(path))
+    dataset_class = class_of(rows.columns, path)
+    table = question_table(spec.name, path, rows, dataset_class == "CustomCaptionDataset")
+    table.notices.extend((*borrowed_name(spec.name), *unused_columns(rows)))
     return QuestionDataset(_info(spec, path, benchmark_of(spec.name, dataset_class, table.data)), lambda: table)
 
 
@@ -305,12 +378,38 @@ def read_known(known: QuestionBenchmark, paths: Mapping[str, Path]) -> QuestionT
     tables = {}
     for part in parts_of(known):
         path = paths[part.name]
-        table = read_questions(part.name, path, part.kind == "Caption", part.columns)
+        rows = with_columns(read_tsv(path), part.columns)
+        table = question_table(part.name, path, rows, part.kind == "Caption")
+        table.exported = part.exported
         table.notices.extend(other_file(part, path))
+        if part.answer_file:
+            add_answers(table)
         if part.parameters.get("image_size"):
             table.add_image_sizes()
         tables[part.name] = table
     return JoinedTable(known.name, tables) if known.parts else tables[known.name]
+
+
+def add_answers(table: QuestionTable) -> None:
+    """Fill in the answers that a publisher released after the table, if their file is in ``$LMUData``."""
+    path = answers_path(table.name)
+    if not path.is_file():
+        return
+    released = parse_json(read_text(path))
+    if not isinstance(released, Mapping):
+        raise DataError("{path} does not hold answers by question.", path=path)
+    table.answer_files.append(path)
+    answers = []
+    for row in table.rows:
+        found = next((released[name] for name in map(as_text, (row.get("id"), row["index"])) if name in released), None)
+        value = found.get("ground_truth") if isinstance(found, Mapping) else found
+        answers.append(row.get("answer") if value is None or row.get("answer") else str(value))
+    table.data["answer"] = answers
+
+
+def has_answers(known: QuestionBenchmark, table: QuestionTable) -> bool:
+    """Whether every row has a reference answer."""
+    return all(as_text(row.get(known.reference or "answer")) for row in table.rows)
 
 
 def other_file(known: QuestionBenchmark, path: Path) -> list[Notice]:
@@ -351,11 +450,9 @@ def known_file(known: QuestionBenchmark, *, offline: bool = False) -> Path:
     return fetch(known.url, path, known.md5)
 
 
-def read_questions(
-    name: str, path: Path, captions: bool, columns: Mapping[str, str | Sequence[str]] | None = None
-) -> QuestionTable:
-    """Read the table of a benchmark; ``columns`` maps our columns to those of the file."""
-    table = QuestionTable(name, with_columns(read_tsv(path), columns or {}), file=path)
+def question_table(name: str, path: Path, rows: RowTable, captions: bool) -> QuestionTable:
+    """Make the table of a benchmark from its rows; captions get a default question."""
+    table = QuestionTable(name, rows, file=path)
     if captions:
         fill_questions(table.data)
     blank = sum(not as_text(row.get("question")).strip() for row in table.rows)

@@ -15,6 +15,7 @@ from eyechart.datasets.questions.benchmark_files import (
     write_image,
 )
 from eyechart.datasets.questions.benchmarks import PART, PART_INDEX
+from eyechart.datasets.questions.prompt_items import WEB, image_in_data
 from eyechart.datasets.questions.row_table import Record, RowTable
 from eyechart.errors import DataError
 from eyechart.io.digests import file_digest
@@ -34,6 +35,9 @@ class QuestionTable:
         self.name, self.file = name, file
         self.image_root = image_folder(name)
         self.notices: list[Notice] = []
+        self.answer_files: list[Path] = []
+        self.exported: Mapping[str, str] = {}
+        """How VLMEvalKit's prediction files differ from the table (`eyechart.datasets.questions.benchmarks`)."""
         self.meta_only = "image" not in table
         self.data = self._numbered(self._with_images(table) if skip_noimg and not self.meta_only else table)
         self._positions = {as_text(row["index"]): i for i, row in enumerate(self.data.rows)}
@@ -46,7 +50,7 @@ class QuestionTable:
     @property
     def files(self) -> list[Path]:
         """Files that the rows were read from."""
-        return [self.file] if self.file else []
+        return [*([self.file] if self.file else []), *self.answer_files]
 
     def row(self, index: str) -> Record:
         """Return the row with an index."""
@@ -63,7 +67,8 @@ class QuestionTable:
             DataError: If a cell is not an image, or a path leaves the folder.
         """
         if not row.has("image"):
-            return [self._named_image(name) for name in text_list(row.get("image_path"))]
+            named = text_list(row.get("image_path"))
+            return [image_in_data(name) if name.startswith(WEB) else self._named_image(name) for name in named]
         cells, where, index = self._image_cells(row), self.where(row), as_text(row["index"])
         names = [f"{index}.png"] if len(cells) == 1 else [f"{index}_{i}.png" for i in range(len(cells))]
         if row.has("image_path"):

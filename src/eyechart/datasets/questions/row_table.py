@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from eyechart.io.text_tables import csv_text
-from eyechart.metrics.cell_values import is_missing
+from eyechart.metrics.cell_values import LETTERS, is_missing
 
 Cell = Any
 
@@ -145,6 +146,25 @@ class RowTable:
         import pandas as pd
 
         return pd.DataFrame(self.to_dict(), columns=self.columns)
+
+
+_OPTION = re.compile(
+    r"(?i:options?|choices?|opt|candidates?|选项)(?:[ _.-]?\(?([A-Z])\)?|[ _.-]([a-z])|[ _.-]?(\d{1,2}))"
+    r"|\(?([A-Za-z])[).]|([A-Za-z])"
+)
+
+
+def option_columns(columns: Iterable[str]) -> dict[str, list[str]]:
+    """Return the columns that hold options, by letter: A, a, "(A)", option_A, optionA, choice_1, ..."""
+    found: dict[str, list[str]] = {}
+    for name in columns:
+        match = _OPTION.fullmatch(name)
+        if match:
+            found.setdefault(next(filter(None, match.groups())).upper(), []).append(name)
+    numbers = sorted((name for name in found if name.isdigit()), key=int)
+    for letter, number in zip(LETTERS, numbers, strict=False):  # choice_0 or choice_1 may be the first
+        found.setdefault(letter, []).extend(found.pop(number))
+    return found
 
 
 def with_columns(table: RowTable, names: Mapping[str, str | Sequence[str]]) -> RowTable:
