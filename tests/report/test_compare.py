@@ -311,6 +311,16 @@ def test_the_same_model_from_two_folders_is_compared(exam_data, tmp_path, capsys
     assert comparison["lines"][0]["difference"] == pytest.approx(0.1)
 
 
+def test_in_a_folder_of_several_models_the_first_is_the_baseline(exam_data, tmp_path, capsys):
+    sit(exam_data, tmp_path / "results" / "a.json", "a-model", range(10))
+    sit(exam_data, tmp_path / "results" / "b.json", "b-model")
+
+    assert run(tmp_path / "results", "--json") == 0
+
+    (comparison,) = json.loads(capsys.readouterr().out)["comparisons"]
+    assert (comparison["baseline"], comparison["lines"][0]["difference"] > 0) == ("a-model", True)
+
+
 def test_the_json_goes_to_a_file_and_holds_every_number(suite, tmp_path, capsys):
     output = tmp_path / "comparison.json"
 
@@ -321,7 +331,9 @@ def test_the_json_goes_to_a_file_and_holds_every_number(suite, tmp_path, capsys)
     assert {len(comparison["lines"]) for comparison in body["comparisons"]} == {11}
     assert len(body["ranking"]["models"]) == 6
     text = capsys.readouterr().out
-    assert "corrected by Holm over 11 lines" in text
+    assert "corrected by Holm over 55 lines of all compared models" in text
+    lines = [line for comparison in body["comparisons"] for line in comparison["lines"]]
+    assert [line["p_holm"] for line in lines] == holm([line["p_value"] for line in lines])
     assert "Ranks over 9 benchmarks" in text
 
 
@@ -435,3 +447,101 @@ def test_too_few_samples_for_an_interval_have_no_detectable_difference(tmp_path)
     (line,) = compare_two(tmp_path / "out")
 
     assert (line.paired.low, line.paired.detectable) == (None, None)
+
+
+def few_shot(folder, model, missed_by_draw):
+    """Let a model sit the exam once per training draw; the records hold its rank in each."""
+    path, drawn = folder / f"{model}.json", {}
+    for number, missed in reversed(list(enumerate(missed_by_draw, 1))):
+        sit(folder / "data", path, model, missed)
+        ranks = [record["rank"] for record in read_result(path).iter_records()]
+        drawn[f"rank_{number}"] = ranks
+    result = read_result(path)
+    fields = ("rank", *(f"rank_{number}" for number in range(2, len(missed_by_draw) + 1)))
+    values = {
+        name: replace(metric, mean_of=metric.mean_of and replace(metric.mean_of, draws=fields))
+        for name, metric in result.values.items()
+    }
+    further = [{name: drawn[name][i] for name in fields[1:]} for i in range(len(ranks))]
+    records = [{**record, **more} for record, more in zip(result.iter_records(), further, strict=True)]
+    write_result(replace(result, values=values), records, path)
+
+
+@pytest.fixture
+def drawn_folder(tmp_path):
+    exam(tmp_path / "data")
+    return tmp_path
+
+
+def results_in(folder):
+    return [folder / f"{name}.json" for name in ("weak", "strong")]
+
+
+def test_few_shot_results_are_compared_over_all_draws(drawn_folder, capsys):
+    """The first draw alone favours the strong model; over the draws it is as often worse."""
+    few_shot(drawn_folder, "weak", [range(12), range(2), range(3)])
+    few_shot(drawn_folder, "strong", [(), range(9), range(6)])
+
+    assert run(*results_in(drawn_folder), "--json") == 0
+
+    (line,) = json.loads(capsys.readouterr().out)["comparisons"][0]["lines"]
+    n = line["n"]
+    assert line["draws"] == 3
+    assert line["difference"] == pytest.approx((17 - 15) / 3 / n)
+    assert (line["first"], line["second"]) == pytest.approx((1 - 17 / 3 / n, 1 - 15 / 3 / n))
+    assert line["p_value"] > 0.5
+    assert line["low"] < -12 / n
+    assert line["verdict"] == "not separable"
+    assert run(*results_in(drawn_folder)) == 0
+    assert "means over 3 draws of training images" in capsys.readouterr().out
+
+
+def test_a_few_shot_difference_in_every_draw_is_found(drawn_folder):
+    few_shot(drawn_folder, "weak", [range(i, i + 15) for i in range(4)])
+    few_shot(drawn_folder, "strong", [range(1)] * 4)
+
+    (line,) = compare_two(drawn_folder)
+
+    assert line.verdict == "better"
+    table = table_of(drawn_folder)
+    column = table.columns()[0]
+    strong = [row for row, model in enumerate(table.models) if model.name == "strong"]
+    assert tied_with_best(RecordsCache(table), column) == strong
+
+
+@pytest.mark.parametrize("draws", [1, 2])
+def test_one_or_two_draws_have_no_p_value_and_the_reason_is_given(drawn_folder, draws, capsys):
+    few_shot(drawn_folder, "weak", [range(20)] * draws)
+    few_shot(drawn_folder, "strong", [()] * draws)
+
+    assert run(*results_in(drawn_folder), "--json") == 0
+
+    (line,) = json.loads(capsys.readouterr().out)["comparisons"][0]["lines"]
+    assert (line["p_value"], line["p_holm"], line["low"], line["verdict"]) == (None, None, None, "not tested")
+    assert run(*results_in(drawn_folder)) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"no interval and no p-value: {draws} draws of training images" in text
+    assert "--fewshot-repeats 3" in text
+    table = table_of(drawn_folder)
+    assert len(tied_with_best(RecordsCache(table), table.columns()[0])) == 2
+    assert rank_models(RecordsCache(table)) is None
+
+
+def test_the_draws_that_both_have_are_compared(drawn_folder):
+    few_shot(drawn_folder, "weak", [range(3), range(4), range(5), range(30), range(30)])
+    few_shot(drawn_folder, "strong", [(), (), ()])
+
+    (line,) = compare_two(drawn_folder)
+
+    assert line.paired.draws == 3
+    assert line.paired.difference == pytest.approx(4 / line.paired.n)
+
+
+def test_a_folder_of_several_models_has_its_first_as_the_baseline(two, capsys):
+    folder = two(weak=range(10))
+    labels = [model.label for model in table_of(folder).models]
+
+    assert run(folder, "--json") == 0
+
+    (comparison,) = json.loads(capsys.readouterr().out)["comparisons"]
+    assert [comparison["baseline"], comparison["model"]] == labels

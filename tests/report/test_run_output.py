@@ -58,6 +58,19 @@ def test_the_names_that_tasks_write_fit_into_80_columns(shown, small_suite):
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.parametrize(("n", "shown"), [(5, "5"), (None, "83")])
+def test_a_metric_without_a_count_of_its_own_has_that_of_the_scored_samples(result, n, shown):
+    counts = {**result.counts, "scored": 83}
+
+    header, _, first, *_ = result_lines(
+        [replace(result, counts=counts, failures=(), values={"acc1": Metric(0.5, n=n)})]
+    )
+
+    assert header.split()[-1] == "n"
+    assert shown in first.split()
+    assert not ({"5", "83"} - {shown}) & set(first.split())
+
+
 def test_the_best_that_can_be_reached_has_a_column_if_any_metric_has_it(result):
     assert "best" not in result_lines([result])[0]
 

@@ -7,6 +7,8 @@ import http.client
 import json
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -21,7 +23,7 @@ from eyechart.errors import UsageError
 from eyechart.io.progress import EVERY, PROGRESS_PREFIX, NoProgress, ProgressFile, read_progress
 from eyechart.io.stopwatch import JobClock
 from eyechart.report.loader import load_results
-from eyechart.report.page import make_page
+from eyechart.report.page import html, make_page
 from eyechart.report.page.html import HOST, LiveResults, make_server
 from support.browser import Watched, expect
 
@@ -32,6 +34,12 @@ def arguments(*words):
     parser = argparse.ArgumentParser()
     serve.add_arguments(parser)
     return parser.parse_args([str(word) for word in words])
+
+
+def test_a_port_is_a_number():
+    assert arguments("results", "--port", "0").port == 0
+    with pytest.raises(SystemExit):
+        arguments("results", "--port", "any")
 
 
 @contextmanager
@@ -72,6 +80,42 @@ def test_a_foreign_name_for_this_address_is_refused(small_suite):
     with serving(small_suite) as port:
         assert get(port, host="evil.example")[0] == 403
         assert get(port, host=f"localhost:{port}")[0] == 200
+
+
+def test_a_connection_without_a_request_is_closed(small_suite, monkeypatch):
+    monkeypatch.setattr(html, "IDLE_SECONDS", 0.2)
+    with serving(small_suite) as port:
+        idle = [socket.create_connection((HOST, port), timeout=20) for _ in range(20)]
+        half = socket.create_connection((HOST, port), timeout=20)
+        half.sendall(b"GET / HTTP/1.1\r\nHost:")
+
+        assert [connection.recv(1) for connection in (*idle, half)] == [b""] * 21
+        assert get(port)[0] == 200
+        for connection in (*idle, half):
+            connection.close()
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET /status.json HTTP/1.1\r\nHo",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
+        b"\x16\x03\x01\x00\xff\n",
+        b"\n",
+        b"",
+    ],
+)
+def test_clients_that_break_off_or_send_garbage_print_nothing(small_suite, capfd, request_bytes):
+    with serving(small_suite) as port:
+        for _ in range(3):
+            connection = socket.create_connection((HOST, port), timeout=20)
+            connection.sendall(request_bytes.replace(b"{port}", str(port).encode()))
+            # Closing with this option resets the connection, so that reads and writes of the server fail.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+        assert get(port)[0] == 200
+
+    assert capfd.readouterr().err == ""
 
 
 def test_only_loopback_is_bound(small_suite):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eyechart.results.views import fixed, is_fraction, level, shown, spread, with_unit
+from eyechart.results.views import fixed, is_fraction, level, shown, spent_lines, spread, with_unit
 from eyechart.types import Metric
 
 
@@ -31,6 +31,21 @@ def test_a_level_has_the_unit_of_its_metric():
     assert (with_unit(Metric(0.12345)), level(Metric(0.12345), 0.1)) == ("12.35 %", "10.00")
     assert (with_unit(Metric(1.5)), level(Metric(1.5), 0.1)) == ("1.5000", "0.1000")
     assert level(Metric(0.5), None) == ""
+
+
+def test_the_usage_of_judges_is_shown_even_if_the_model_has_none():
+    spent = {
+        "model": {},
+        "judges": {
+            "first": {"requests": 2, "prompt_tokens": 1200, "cost": 0.5, "currency": "EUR"},
+            "second": {"requests": 0, "tokens_of_answers": {"completion_tokens": 7}, "from_store": 3},
+        },
+    }
+
+    assert spent_lines({"spent": spent}) == [
+        "first: 2 requests, 1,200 prompt tokens, 0.5000 EUR",
+        "second: 7 completion tokens (3 answers were stored before)",
+    ]
 
 
 def test_halves_go_up():

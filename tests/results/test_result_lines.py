@@ -1,6 +1,7 @@
 """Several results in one file, one a line: none is lost, whoever else writes and whoever is killed."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ def job(output, dataset="a", language="en", **changes):
 
 
 def save(this, value=0.5, records=("x",), identity=NOW):
-    result = Result(*this.names, {"acc1": Metric(value)}, job={"identity": identity})
+    result = Result(*this.names[:5], {"acc1": Metric(value)}, job={"identity": identity})
     return write_result(result, [{"id": one} for one in records], this.output, place=this.place)
 
 
@@ -138,7 +139,7 @@ def test_a_line_that_was_changed_is_not_done(path):
 
 def test_a_file_of_one_result_over_several_lines_takes_no_other(path):
     this = replace(job(path, "a"), append=False)
-    write_result(Result(*this.names, {"acc1": Metric(0.5)}), [], path)
+    write_result(Result(*this.names[:5], {"acc1": Metric(0.5)}), [], path)
 
     with pytest.raises(ResultError, match="no line can be appended"):
         check_owner(job(path, "a"))
@@ -176,3 +177,16 @@ def test_files_beside_a_shared_output_are_named_without_slashes():
 
     assert this.place.parent == Path("out")
     assert this.place.name.startswith("result.wds-vtab-x-y_zh-CN_t.")
+
+
+def test_a_line_is_synchronised_with_the_disk(path, monkeypatch):
+    synced = []
+    sync = os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda file: synced.append(str(Path(f"/proc/self/fd/{file}").readlink())) or sync(file)
+    )
+
+    for name in ("a", "b"):
+        append_line(path, name.encode())
+
+    assert synced == [str(path), str(path.parent), str(path)]

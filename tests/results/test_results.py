@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from eyechart.errors import ResultError
+from eyechart.errors import IncompleteError, ResultError
 from eyechart.results import Result, read_result, to_json, write_result
-from eyechart.results.job_results import INPUTS, check_owner, is_done
+from eyechart.results.fields import metric_from_dict, metric_to_dict
+from eyechart.results.job_results import INPUTS, check_complete, check_owner, is_done
 from eyechart.types import DatasetSpec, EncodeOptions, Job, MeanOf, Metric, ModelSpec
 
 
@@ -76,7 +77,17 @@ def test_a_result_of_clip_benchmark_can_be_read(tmp_path):
         '"metrics": {"acc1": 0.9, "acc5": NaN}, "language": "en"}'
     )
 
-    assert read_result(path).metrics == {"acc1": 0.9}
+    result = read_result(path)
+
+    assert result.metrics == {"acc1": 0.9}
+    assert [name for name, metric in result.values.items() if metric.primary] == ["acc1"]
+
+
+def test_of_unknown_metrics_the_first_by_name_is_primary(tmp_path):
+    path = tmp_path / "peer.json"
+    path.write_text('{"dataset": "x", "model": "m", "task": "t", "metrics": {"zeal": 1, "beta": 2, "gamma": 3}}')
+
+    assert [name for name, metric in read_result(path).values.items() if metric.primary] == ["beta"]
 
 
 @pytest.mark.parametrize("content", ["", '{"dataset": "x", "metr', "[1, 2]", '{"dataset": "x"}'])
@@ -147,6 +158,22 @@ def test_a_result_that_does_not_say_what_it_was_made_from_is_made_again(tmp_path
     path.write_text(json.dumps(names | {"metrics": {"acc1": 1.0}}))
 
     assert "does not record its inputs" in is_done(job(path), NOW)[1]
+
+
+@pytest.mark.parametrize(
+    ("counts", "share"),
+    [
+        ({"listed": 20, "failed": 11}, 0.45),
+        ({"listed": 20, "failed": 5, "unreadable": 6}, 0.45),
+        ({"listed": 30, "failed": 21, "skipped": 10}, 0.45),
+        ({"listed": 10, "failed": 10, "skipped": 10}, 1.0),
+    ],
+)
+def test_samples_that_the_user_skips_are_not_lost(tmp_path, counts, share):
+    made = result(counts=counts, path=tmp_path / "r.json")
+
+    assert check_complete(made, share) is None
+    assert isinstance(check_complete(made, share + 0.001), IncompleteError)
 
 
 def test_the_result_of_something_else_is_not_written_over(tmp_path):
@@ -238,3 +265,13 @@ def test_writing_the_same_result_again_never_takes_it_away(tmp_path, monkeypatch
     write_result(result(), [{"id": "same"}], path)
 
     assert [record["id"] for record in read_result(path).iter_records()] == ["same"]
+
+
+def test_what_an_interval_covers_and_the_draws_of_its_records_are_kept():
+    metric = Metric(
+        0.5, 0.4, 0.6, covers=("test samples", "training draws"), mean_of=MeanOf("rank", 1, draws=("rank", "rank_2"))
+    )
+    fields = json.loads(json.dumps(metric_to_dict(metric)))
+    assert fields["covers"] == ["test samples", "training draws"]
+    assert metric_from_dict(fields) == metric
+    assert "covers" not in metric_to_dict(Metric(0.5))

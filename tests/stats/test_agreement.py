@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from eyechart.stats import Interval, cohen_kappa, krippendorff_alpha, widen_for_judges
+from eyechart.stats import Interval, cohen_kappa, krippendorff_alpha, student_quantile, widen_for_judges
 from eyechart.stats.judge_agreement import between_judges
 
 NONE = np.nan
@@ -80,6 +80,15 @@ def test_judges_who_never_disagreed_may_do_so_once():
     assert found.value == 1
     assert found.interval.high == 1
     assert 0.6 < found.interval.low < 0.95
+
+
+@pytest.mark.parametrize(("judges", "majority"), [(3, 1.5), (4, 4.0), (5, 1.5), (6, 4.0)])
+def test_an_even_panel_adds_more_variance_than_an_odd_one(judges, majority):
+    verdicts = np.random.default_rng(judges).random((judges, 5000)) < np.linspace(0.57, 0.63, judges)[:, None]
+    interval = Interval(0.6, 0.6)
+    extra = between_judges(verdicts) * (1 + majority / judges) / judges
+    half = student_quantile(0.975, judges - 1) * extra**0.5
+    assert widen_for_judges(interval, verdicts).half_width == pytest.approx(half)
 
 
 def test_judges_that_lie_apart_widen_the_interval_and_noise_alone_does_not():

@@ -10,6 +10,7 @@ from scipy.stats import binom
 from eyechart.stats import mean_interval, not_separable_from_best, proportion
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
+from coverage_draws import DRAWN
 from coverage_judges import JUDGED
 from coverage_metrics import METRICS
 from coverage_pairs import PAIRED
@@ -17,7 +18,9 @@ from coverage_shapes import MEANS, measure
 
 DRAWS = 400
 SHAPES = {
-    f"{shape.interval}: {shape.name}": shape for family in (*MEANS, *JUDGED, *METRICS, *PAIRED) for shape in family()
+    f"{shape.interval}: {shape.name}": shape
+    for family in (*MEANS, *JUDGED, *METRICS, *PAIRED, *DRAWN)
+    for shape in family()
 }
 HOLD = [
     "mean_interval, clusters: 5 of 20, p = 0.5, correlation 0.3",
@@ -41,6 +44,12 @@ HOLD = [
     "paired_test: rights and wrongs, n = 400, only first right 0.05, only second 0.0",
     "paired_test: rights and wrongs, clusters 60 of 3 to 7, correlation 0.3",
     "paired_average_precision: 50 images, 3 classes of 20 %",
+    "average_precision_interval: 60 images, 8 classes of 3 to 30 %, correlation 0.8",
+    "few-shot accuracy: 2 shots, 200 test images, 5 classes, 3 draws",
+    "few-shot pair: 2 shots, 1000 test images, 5 classes, 5 draws",
+    "few-shot pair: 10 shots, 200 test images, 5 classes, 3 draws",
+    "redrawn gallery: image_retrieval_recall@1, 30 images x 5 captions",
+    "redrawn gallery, pair: text_retrieval_recall@1, 30 images x 5 captions",
 ]
 
 
@@ -59,6 +68,8 @@ def test_an_interval_holds_the_truth_nineteen_times_in_twenty(name):
         "mean_recall_interval: (200, 1), recalls 0.9",
         "paired_test: rights and wrongs, clusters 1 of 200, 49 of 1, correlation 0.5",
         "paired_test: rights and wrongs, n = 5, only first right 0.3, only second 0.3",
+        "few-shot accuracy: 2 shots, 1000 test images, 5 classes, 2 draws",
+        "few-shot pair: 2 shots, 1000 test images, 5 classes, 1 draws",
     ],
 )
 def test_where_no_interval_can_hold_none_is_given(name):

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
+from eyechart.metrics.agreement import mean_ranks, spearman
 from eyechart.stats import (
     Interval,
     correlation_interval,
@@ -15,7 +16,7 @@ from eyechart.stats import (
     proportion,
     student_quantile,
 )
-from eyechart.stats.intervals import cluster_index
+from eyechart.stats.intervals import _influences, cluster_index
 
 
 @given(n=st.integers(200, 100_000), share=st.floats(0, 1), level=st.floats(0.5, 0.999))
@@ -247,6 +248,20 @@ def test_that_of_ranks_depends_on_ranks_alone():
     assert correlation_interval(x, y, of_ranks=True).low < scipy_stats.spearmanr(x, y).statistic
 
 
+def test_eight_pairs_have_an_interval():
+    first, second = [1, 2, 3, 4, 5, 6, 7, 8], [2, 1, 4, 3, 6, 5, 8, 7]
+
+    assert correlation_interval(first, second) is not None
+    assert correlation_interval(first[:7], second[:7]) is None
+
+
+def test_a_correlation_takes_numbers_of_any_kind():
+    first, second = np.arange(12) % 5, np.arange(12) % 3 == 0
+
+    expected = correlation_interval(first.astype(float), second.astype(float))
+    assert correlation_interval(first, second) == correlation_interval(second, first) == expected is not None
+
+
 def test_it_turns_round_with_the_sign():
     rng = np.random.default_rng(2)
     x, y = rng.standard_normal((2, 30))
@@ -277,3 +292,18 @@ def test_clusters_are_numbered_alike_whatever_names_them(kind):
     assert list(order[index]) == list(names.astype(kind))
     assert list(sizes) == [list(names.astype(kind)).count(name) for name in order]
     assert np.bincount(index).size == order.size
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.6, 0.95])
+@pytest.mark.parametrize("rounded", [False, True])
+def test_the_influence_of_a_pair_on_a_rank_correlation_is_that_of_leaving_it_out(rho, rounded):
+    rng = np.random.default_rng(5)
+    first, noise = rng.standard_normal((2, 300))
+    second = rho * first + np.sqrt(1 - rho**2) * noise
+    if rounded:
+        first, second = np.round(first * 2), np.round(second * 2)
+    value = spearman(first, second)
+    without = np.array([spearman(np.delete(first, i), np.delete(second, i)) for i in range(300)])
+    found = _influences(mean_ranks(first), mean_ranks(second), value, of_ranks=True)
+    expected = 299 * (value - without)
+    assert found - found.mean() == pytest.approx(expected - expected.mean(), abs=0.05)

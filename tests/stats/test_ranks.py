@@ -97,3 +97,27 @@ def test_one_model_is_the_best():
 def test_what_is_no_score_matrix_is_refused(benchmarks):
     with pytest.raises(ValueError, match=r"benchmark|matrix"):
         rank_intervals(benchmarks)
+
+
+def test_a_rank_needs_as_many_discordant_samples_as_the_paired_test():
+    same = np.zeros((2, 100))
+    five, six = same.copy(), same.copy()
+    five[0, :5], six[0, :6] = 1, 1
+    assert rank_intervals([five]) == [(1, 2), (1, 2)]
+    assert rank_intervals([six]) == [(1, 1), (2, 2)]
+    assert not_separable_from_best([five]) == [True, True]
+    assert not_separable_from_best([six]) == [True, False]
+
+
+def test_five_discordant_samples_over_a_suite_separate_nobody():
+    parts = []
+    for wins in (2, 2, 1):
+        part = np.zeros((2, 60))
+        part[0, :wins] = 1
+        parts.append(part)
+    assert rank_intervals(parts) == [(1, 2), (1, 2)]
+
+
+def test_the_samples_of_many_small_benchmarks_add_up():
+    suite = [models([0.9, 0.5], 30, seed=seed) for seed in range(20)]
+    assert rank_intervals(suite) == [(1, 1), (2, 2)]

@@ -26,7 +26,7 @@ COLUMNS = columns_of(
 def comparison_text(table: ResultTable, comparison: PairwiseComparison, width: int | None = None) -> str:
     """Lay out one comparison, in per cent and percentage points."""
     notes = [
-        *_notes(comparison.lines),
+        *_notes(comparison.lines, comparison.tests),
         *(
             UserMessage("{name}: both models have results, but no records of the same samples.", name=name)
             for name in comparison.unpaired
@@ -87,24 +87,36 @@ def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
         else f"[{scale * paired.low:+.2f}, {scale * paired.high:+.2f}]",
         str(paired.n),
         "-" if paired.only_first is None else f"{paired.only_first}/{paired.only_second}",
-        "< 0.001" if line.p_holm < 0.001 else f"{line.p_holm:.3f}",
+        "-" if line.p_holm is None else "< 0.001" if line.p_holm < 0.001 else f"{line.p_holm:.3f}",
         "-" if paired.detectable is None else f"{scale * paired.detectable:.1f}",
         translate({"better": "B better", "worse": "A better"}.get(line.verdict, line.verdict)),
     )
 
 
-def _notes(lines: Sequence[Difference]) -> list[str]:
-    tests = ", ".join(sorted({line.paired.test for line in lines}))
+def _notes(lines: Sequence[Difference], n_tests: int) -> list[str]:
+    tests = ", ".join(sorted({line.paired.test for line in lines} - {""})) or "-"
     notes = [
         UserMessage(
-            "p and intervals: {test} over images; p corrected by Holm over {n} lines.", test=tests, n=len(lines)
+            "p and intervals: {test} over images; p corrected by Holm over {n} lines of all compared models.",
+            test=tests,
+            n=n_tests,
         ),
+        "They cover the choice of test samples; prompts, judges and, except for few shots, training images are fixed.",
         "detectable: the smallest true difference found in 4 of 5 cases with this many samples. Fractions in per cent.",
     ]
     if any(line.lower_is_better for line in lines):
         notes.append("↓: lower is better.")
     for line in lines:
         name = f"{line.benchmark.label}, {line.metric}"
+        if line.paired.draws and line.paired.p_value is None:
+            few = (
+                "{name}: no interval and no p-value: {n} draws of training images do not show how much their choice "
+                "matters. Run both with {--fewshot_repeats=3} or more."
+            )
+            notes.append(UserMessage(few, name=name, n=line.paired.draws))
+        elif line.paired.draws:
+            means = "{name}: means over {n} draws of training images; interval and p cover the choice of these, too."
+            notes.append(UserMessage(means, name=name, n=line.paired.draws))
         if line.left_out:
             notes.append(
                 UserMessage(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from eyechart.report.paired_records import (
     differences,
     in_common,
     paired_test,
+    paired_test_over_draws,
     rows_of,
 )
 from eyechart.report.record_columns import Floats, numbered
@@ -28,6 +29,7 @@ from eyechart.report.result_table import BenchmarkColumn, Column, ResultTable, l
 from eyechart.stats import holm, not_separable_from_best, rank_intervals
 
 NOT_SEPARABLE = "not separable"
+NOT_TESTED = "not tested"
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,13 @@ class Difference:
     lower_is_better: bool = False
     fewer: tuple[str, str] = ("", "")
     """Samples missing from the values of the first and of the second model: ``3 failed``."""
-    p_holm: float = 1.0
+    p_holm: float | None = None
 
     @property
     def verdict(self) -> str:
-        """``better``, ``worse`` or ``not separable``, after correction for multiple benchmarks."""
+        """``better``, ``worse`` or ``not separable``, after correction for multiple tests; else ``not tested``."""
+        if self.p_holm is None:
+            return NOT_TESTED
         if self.p_holm >= 1 - LEVEL:
             return NOT_SEPARABLE
         return "better" if (self.paired.difference > 0) != self.lower_is_better else "worse"
@@ -63,6 +67,8 @@ class PairwiseComparison:
     lines: tuple[Difference, ...]
     unpaired: tuple[str, ...] = ()
     """Benchmarks of both models that cannot be compared sample by sample."""
+    tests: int = 0
+    """Number of tests over which the p-values are corrected: those of all models that one baseline is compared with."""
 
 
 def compare(
@@ -97,13 +103,21 @@ def compare(
         )
     compared = {line.benchmark for line in lines}
     unpaired = [table.benchmarks[b].label for b in shared if table.benchmarks[b] not in compared]
-    return PairwiseComparison(first, second, correct_for_many(lines), () if metric else tuple(unpaired))
+    found = PairwiseComparison(first, second, tuple(lines), () if metric else tuple(unpaired))
+    return correct_jointly([found])[0]
+
+
+def correct_jointly(comparisons: Sequence[PairwiseComparison]) -> list[PairwiseComparison]:
+    """Adjust the p-values by Holm's method over all lines of all comparisons with one baseline."""
+    corrected = iter(correct_for_many([line for one in comparisons for line in one.lines]))
+    tests = sum(line.paired.p_value is not None for one in comparisons for line in one.lines)
+    return [replace(one, lines=tuple(islice(corrected, len(one.lines))), tests=tests) for one in comparisons]
 
 
 def correct_for_many(lines: Sequence[Difference]) -> tuple[Difference, ...]:
-    """Adjust the p-values by Holm's method over all lines."""
-    adjusted = holm([line.paired.p_value for line in lines])
-    return tuple(replace(line, p_holm=p) for line, p in zip(lines, adjusted, strict=True))
+    """Adjust the p-values by Holm's method over all lines that have one."""
+    adjusted = iter(holm([line.paired.p_value for line in lines if line.paired.p_value is not None]))
+    return tuple(replace(line, p_holm=None if line.paired.p_value is None else next(adjusted)) for line in lines)
 
 
 def compare_column(cache: RecordsCache, column: Column, pair: tuple[int, int]) -> Difference | None:
@@ -120,9 +134,12 @@ def compare_column(cache: RecordsCache, column: Column, pair: tuple[int, int]) -
         aligned = align([rows_of(a, metric.mean_of), rows_of(b, other.mean_of)])
         if aligned is None:
             return None
-        first, second = aligned.values
+        first, second = aligned.values if aligned.draws is None else aligned.draws
         values, left_out = (float(first.mean()), float(second.mean())), aligned.left_out
-        test = paired_test(first, second, aligned.units)
+        if aligned.draws is None:
+            test = paired_test(first, second, aligned.units)
+        else:
+            test = paired_test_over_draws(first, second)
     elif function and other.function == metric.function:
         ids, (of_a, of_b), left_out = in_common([a.ids, b.ids])
         if not ids:
@@ -197,7 +214,7 @@ class SuiteRanking:
 def paired_rows(cache: RecordsCache, column: Column) -> tuple[list[int], AlignedRows] | None:
     """Return the models that can be paired with a column's best, and their values, negated if lower is better.
 
-    None if there are fewer than two, or the metric is not a mean over records.
+    None if there are fewer than two, or the metric is not a mean over records of one classifier (but of few shots).
     """
     metrics = cache.table.metrics_in(column)
     found = {
@@ -206,7 +223,7 @@ def paired_rows(cache: RecordsCache, column: Column) -> tuple[list[int], Aligned
         if model in metrics and (mean_of := metrics[model].mean_of)
     }
     aligned = align(list(found.values())) if len(found) > 1 else None
-    if aligned is None:
+    if aligned is None or aligned.draws is not None:
         return None
     sign = -1.0 if cache.table.lower_is_better(column) else 1.0
     return list(found), replace(aligned, values=sign * aligned.values)
@@ -223,7 +240,7 @@ def tied_with_best(cache: RecordsCache, column: Column) -> list[int] | None:
 
 
 def _tied_by_pairs(cache: RecordsCache, column: Column) -> list[int] | None:
-    """Compare the best with each model, for a metric that is not a mean."""
+    """Compare the best with each model, for a metric that is not a mean, or depends on training draws."""
     leader = cache.table.leader(column)
     found = {
         model: line
@@ -234,7 +251,8 @@ def _tied_by_pairs(cache: RecordsCache, column: Column) -> list[int] | None:
     if leader is None or not found:
         return None
     lines = correct_for_many(list(found.values()))
-    return [leader, *(model for model, line in zip(found, lines, strict=True) if line.verdict == NOT_SEPARABLE)]
+    beaten = {model for model, line in zip(found, lines, strict=True) if line.verdict in ("better", "worse")}
+    return [leader, *(model for model in found if model not in beaten)]
 
 
 class SuiteScores:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import math
+import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from eyechart import stats
 from eyechart.errors import ResultError, UsageError, unknown_name
-from eyechart.report.record_columns import Floats, Ints, RecordColumns, Truth, cached_columns, numbered
+from eyechart.io import digests
+from eyechart.io.digests import digest_bytes
+from eyechart.io.files import append_cached, cache_root
+from eyechart.report.record_columns import Floats, Ints, RecordColumns, Truth, cached_columns, numbered, read_columns
 from eyechart.report.result_table import Column, ResultTable
 from eyechart.results import Result
+from eyechart.results.files import records_file
 from eyechart.types import MeanOf, Metric
 
 
@@ -170,7 +178,8 @@ class PairedOutcome:
     low: float | None
     high: float | None
     """None if there are too few independent units for an interval."""
-    p_value: float
+    p_value: float | None
+    """None if there are too few training draws."""
     test: str
     n: int
     units: int
@@ -180,6 +189,18 @@ class PairedOutcome:
     """Samples that only one of the two gets right, for binary scores."""
     detectable: float | None = None
     """The smallest true difference that this many samples detect four times out of five."""
+    draws: int | None = None
+    """Training draws of few-shot results: the difference is that of the means over them."""
+
+
+def paired_test_over_draws(first: Floats, second: Floats) -> PairedOutcome:
+    """Compare two models' values, training draws x samples."""
+    scale = max(1.0, float(np.abs([first, second]).max()))
+    test = stats.paired_test_over_draws(second / scale, first / scale, level=LEVEL)
+    draws, n = first.shape
+    if test is None:
+        return PairedOutcome(float((second - first).mean()), None, None, None, "", n, n, draws=draws)
+    return replace(_outcome(test, scale), draws=draws)
 
 
 def paired_test(first: Floats, second: Floats, units: Sequence[str] | None) -> PairedOutcome:
@@ -253,6 +274,8 @@ class MeanRows:
     """Unit (image) of each record, if records are not independent."""
     groups: tuple[str, ...] | None
     """Groups that count equally, regardless of size."""
+    draws: Floats | None = None
+    """Values by training draw and record, for few-shot results."""
 
     def mean(self) -> float:
         """Return the metric."""
@@ -269,6 +292,8 @@ class AlignedRows:
     units: tuple[str, ...] | None
     left_out: int
     """Records for which only some of the models have a value."""
+    draws: Floats | None = None
+    """Models x training draws x records, if a model is a few-shot result: the draws that all of these have."""
 
 
 def rows_of(columns: RecordColumns, mean_of: MeanOf) -> MeanRows:
@@ -278,13 +303,18 @@ def rows_of(columns: RecordColumns, mean_of: MeanOf) -> MeanRows:
     for name, wanted in mean_of.where.items():
         counts &= np.array([value == wanted for value in columns.names[name]], bool)
     kept = np.flatnonzero(counts)
-    values = numbers[kept] if mean_of.at_most is None else (numbers[kept] <= mean_of.at_most).astype(np.float64)
+
+    def valued(name: str) -> Floats:
+        found = columns.numbers[name][kept]
+        return found if mean_of.at_most is None else (found <= mean_of.at_most).astype(np.float64)
+
     ids = columns.ids if kept.size == len(columns.ids) else tuple(columns.ids[i] for i in kept.tolist())
 
     def named(field: str) -> tuple[str, ...] | None:
         return tuple(columns.names[field][i] or columns.ids[i] for i in kept) if field else None
 
-    return MeanRows(ids, values, named(mean_of.cluster), named(mean_of.balance))
+    draws = np.stack([valued(name) for name in mean_of.draws]) if mean_of.draws else None
+    return MeanRows(ids, valued(mean_of.field), named(mean_of.cluster), named(mean_of.balance), draws)
 
 
 def align(parts: Sequence[MeanRows]) -> AlignedRows | None:
@@ -297,8 +327,17 @@ def align(parts: Sequence[MeanRows]) -> AlignedRows | None:
     def own(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
         return None if names is None else tuple(names[i] for i in places[0])
 
-    values = np.stack([part.values[place] for part, place in zip(parts, places, strict=True)])
-    return AlignedRows(ids, values * _weights(own(first.groups), len(ids)), own(first.units), left_out)
+    weights = _weights(own(first.groups), len(ids))
+    values = np.stack([part.values[place] for part, place in zip(parts, places, strict=True)]) * weights
+    drawn = [len(part.draws) for part in parts if part.draws is not None]
+    if not drawn:
+        return AlignedRows(ids, values, own(first.units), left_out)
+    by_draw = [
+        np.broadcast_to(part.values if part.draws is None else part.draws[: min(drawn)], (min(drawn), len(part.ids)))
+        for part in parts  # the classifier of a model without draws is the same in each
+    ]
+    draws = np.stack([part[:, place] for part, place in zip(by_draw, places, strict=True)]) * weights
+    return AlignedRows(ids, values, own(first.units), left_out, draws)
 
 
 def in_common(lists: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], list[Ints], int]:
@@ -321,8 +360,44 @@ def read_checked(result: Result, *, keep: int = 0) -> RecordColumns | None:
     if result.altered:
         raise ResultError("{path} was modified after it was written.", advice="Rerun the job.", path=result.path)
     columns = cached_columns(result, keep=keep)
-    if columns is None:
-        return None
+    if columns is not None:
+        _check_metrics(result, columns)
+    return columns
+
+
+def check_records(result: Result) -> None:
+    """Verify the metrics of a result against its records, once for each state of them.
+
+    Raises:
+        ResultError: If the records, or a metric that is a mean of them, were modified after the run.
+    """
+    path = records_file(result)
+    found = path.stat() if path is not None and path.is_file() else None  # records are not written through mappings
+    times = (found.st_mtime_ns, found.st_ctime_ns) if found else (0, 0)
+    state = [found.st_size, *times, found.st_ino, found.st_dev] if found else [0] * 5
+    folder, name = os.path.split(os.path.abspath(path or ""))  # noqa: PTH100 - without file system access
+    book = cache_root() / "verified" / f"{digest_bytes(os.fsencode(folder)).hex()}.bin"
+    mark = digest_bytes(os.fsencode(f"{name}\0{state}\0{result.checksum}")).hex()
+    if mark in _verified(book):
+        return
+    columns = read_columns(result)
+    if columns is not None:
+        _check_metrics(result, columns)
+        if time.time_ns() - max(times) > digests.SETTLED:
+            _verified(book).add(mark)
+            append_cached(book, mark)
+
+
+@cache
+def _verified(book: Path) -> set[str]:
+    """Read the marks of verified results in a folder of results."""
+    try:
+        return set(book.read_text("ascii").split())
+    except (OSError, ValueError):
+        return set()
+
+
+def _check_metrics(result: Result, columns: RecordColumns) -> None:
     for name, metric in result.values.items():
         try:
             known = _from_records(columns, metric)
@@ -340,7 +415,6 @@ def read_checked(result: Result, *, keep: int = 0) -> RecordColumns | None:
                 value=metric.value,
                 known=known,
             )
-    return columns
 
 
 def _from_records(columns: RecordColumns, metric: Metric) -> float | None:

@@ -111,7 +111,7 @@ class _RecordsReader:
         self.form: RecordForm = form if form in FORMS else ""
         self.keep = keep
         self.ids: list[str] = []
-        fields = *_NUMBERS.get(self.form, ()), *(mean.field for mean in means)
+        fields = *_NUMBERS.get(self.form, ()), *(name for mean in means for name in (mean.field, *mean.draws))
         self.numbers: dict[str, list[Floats]] = {name: [] for name in fields}
         texts = *_NAMES.get(self.form, ()), *(n for mean in means for n in (*mean.where, mean.cluster, mean.balance))
         self.names: dict[str, list[str | None]] = {name: [] for name in texts if name}

@@ -416,9 +416,9 @@ def best_of(values: Sequence[float | None], *, lower: bool = False) -> list[int]
     return [i for i, value in enumerate(values) if value == top]
 
 
-AS_WRONG = "counted as wrong"
-LOST = {"failed": "{n} failed", "left_out": "{n} left out", "unreadable": "{n} unreadable"}
-"""Reasons for lost samples, by their key in ``counts``."""
+AS_WRONG = ("counted as wrong", "scored as far as they go")
+LOST = {"failed": "{n} failed", "left_out": "{n} left out", "unreadable": "{n} unreadable", "cut": "{n} truncated"}
+"""Reasons for lost samples, by their key in ``counts``; answers that were ``cut`` at the token limit are scored."""
 
 
 def lost_samples(result: Result) -> list[str]:
@@ -431,6 +431,8 @@ def lost_samples(result: Result) -> list[str]:
         if metric.worst_case is not None and metric.best_case is not None:
             wrong, right = level(metric, metric.worst_case), level(metric, metric.best_case)
             text = "counted as wrong: {metric} {low} if all are wrong, {high} if right"
+            if len(lost) == 1 and counts.get("cut"):
+                text = "scored as far as they go: {metric} {low} if all are wrong, {high} if right"
             return [*lost, UserMessage(text, metric=name, low=wrong, high=right)]
     return lost
 

@@ -92,7 +92,7 @@ def _primary(numbers: Mapping[str, float], named: object) -> frozenset[str]:
 
 
 IDENTITY = ("dataset", "model", "pretrained", "task", "language")
-"""The keys that identify a result."""
+"""The keys that name a result; with the split, they identify it."""
 SCHEMA = 2
 _PLAIN = {
     **{key: key for key in ("counts", "notices", "failures", "details", "model_card", "data", "provenance", "job")},
@@ -135,6 +135,8 @@ class ResultFields:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Keys of other tools' results, unchanged."""
     path: Path | None = field(default=None, compare=False)
+    checksum: str = field(default="", compare=False)
+    """Checksum in the file."""
     altered: bool = field(default=False, compare=False)
     """Whether the file was modified after it was written, so that its numbers cannot be trusted."""
 
@@ -194,6 +196,17 @@ def identity_of(body: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(body.get(key, "en" if key == "language" else "")) for key in IDENTITY)
 
 
+def key_of(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what identifies a result: the values of `IDENTITY` and the split."""
+    parts = (part for key in ("job", "data") if isinstance(part := body.get(key), Mapping))
+    return (*identity_of(body), str(next((part["split"] for part in parts if part.get("split")), "test")))
+
+
+def _is_ours(body: Mapping[str, Any]) -> bool:
+    """Whether a JSON object was written by `body_of`, even if keys were removed since."""
+    return bool({"metric_values", "checksum"} & body.keys()) or "identity" in body.get("job", ())
+
+
 def fields_of(body: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Return the fields of a result from the JSON object of a result file: ours, or another tool's.
 
@@ -235,7 +248,8 @@ def fields_of(body: Mapping[str, Any], path: Path) -> dict[str, Any]:
         **{_PLAIN[key]: value for key, value in plain.items()},
         "extra": {key: value for key, value in body.items() if key not in _OURS},
         "path": path,
-        "altered": "metric_values" in body and body.get("checksum") != checksum(body),
+        "checksum": str(body.get("checksum", "")),
+        "altered": _is_ours(body) and ("metric_values" not in body or body.get("checksum") != checksum(body)),
     }
 
 
@@ -255,7 +269,7 @@ def metric_to_dict(metric: Metric) -> dict[str, Any]:
     mean_of = metric.mean_of and {
         key: value
         for key in MeanOf.__dataclass_fields__
-        if (value := getattr(metric.mean_of, key)) not in (None, "", {})
+        if (value := getattr(metric.mean_of, key)) not in (None, "", {}, ())
     }
     fields: dict[str, Any] = {
         "value": metric.value,
@@ -265,6 +279,7 @@ def metric_to_dict(metric: Metric) -> dict[str, Any]:
         "primary": metric.primary,
         "points": metric.points or None,
         "function": metric.function or None,
+        "covers": list(metric.covers) or None,
         "mean_of": mean_of,
     }
     return {key: value for key, value in fields.items() if value is not None}
@@ -284,5 +299,10 @@ def metric_from_dict(fields: Mapping[str, Any]) -> Metric:
         primary=fields.get("primary") is True,
         points=fields.get("points") is True,
         function=str(fields.get("function", "")),
-        mean_of=MeanOf(**{**mean_of, "where": dict(mean_of.get("where", {}))}) if mean_of else None,
+        covers=tuple(map(str, fields.get("covers", ()))),
+        mean_of=MeanOf(
+            **{**mean_of, "where": dict(mean_of.get("where", {})), "draws": tuple(map(str, mean_of.get("draws", ())))}
+        )
+        if mean_of
+        else None,
     )

@@ -26,8 +26,9 @@ from typing import Any, BinaryIO
 from eyechart.errors import ResultError
 from eyechart.io.files import atomic_file, make_folder, sync_folder, write_atomic
 from eyechart.io.safe_parse import MAX_JSON, Objects, object_blocks, parse_json, read_text, to_json
+from eyechart.io.signals import held_signals
 from eyechart.messages import UserMessage
-from eyechart.results.fields import ResultFields, body_of, checksum, identity_of
+from eyechart.results.fields import ResultFields, body_of, checksum, key_of
 
 PATIENCE = 0.05
 """Seconds after which a file that does not grow has no active writer."""
@@ -69,7 +70,7 @@ def parse_documents(text: str, path: Path) -> Documents:
             )
             continue
         # A later line of ours replaces the earlier one; other tools' lines are all kept.
-        key: object = identity_of(body) if "checksum" in body else number
+        key: object = key_of(body) if "checksum" in body else number
         bodies.pop(key, None)
         bodies[key] = body
     if not bodies:
@@ -89,10 +90,10 @@ def is_result(body: object) -> bool:
     return isinstance(body, dict) and isinstance(body.get("metrics"), dict) and "dataset" in body
 
 
-def find_body(path: Path, identity: tuple[str, ...]) -> dict[str, Any] | None:
+def find_body(path: Path, key: tuple[str, ...]) -> dict[str, Any] | None:
     """Return the result of a model on a benchmark from a file of several, or None."""
     found = (body for body in reversed(read_documents(path).bodies) if is_result(body))
-    return next((body for body in found if identity_of(body) == identity), None)
+    return next((body for body in found if key_of(body) == key), None)
 
 
 def records_path(output: Path) -> Path:
@@ -117,24 +118,25 @@ def write_files(
     target = records_path(output.with_name(unique))
     digest, count, size = hashlib.sha256(), 0, 0
     try:
-        with atomic_file(target) as stream:
-            for record in records:
-                line = to_json(record).encode("utf-8", "backslashreplace") + b"\n"
-                digest.update(line)
-                stream.write(line)
-                count, size = count + 1, size + len(line)
-            if place is None and output.exists():
-                _retire(output, digest.hexdigest())
-        body = body_of(result)
-        body["records"] |= {"file": target.name, "count": count, "sha256": digest.hexdigest(), "bytes": size}
-        body["checksum"] = checksum(body)
-        if place is None:
-            write_atomic(output, (to_json(body, indent=1) + "\n").encode("utf-8", "backslashreplace"))
-        else:
-            older = _records_of_line(output, result.identity)
-            append_line(output, to_json(body).encode("utf-8", "backslashreplace"))
-            if older:
-                older.unlink(missing_ok=True)
+        with held_signals():  # an older result is never removed without a new one
+            with atomic_file(target) as stream:
+                for record in records:
+                    line = to_json(record).encode("utf-8", "backslashreplace") + b"\n"
+                    digest.update(line)
+                    stream.write(line)
+                    count, size = count + 1, size + len(line)
+                if place is None and output.exists():
+                    _retire(output, digest.hexdigest())
+            body = body_of(result)
+            body["records"] |= {"file": target.name, "count": count, "sha256": digest.hexdigest(), "bytes": size}
+            body["checksum"] = checksum(body)
+            if place is None:
+                write_atomic(output, (to_json(body, indent=1) + "\n").encode("utf-8", "backslashreplace"))
+            else:
+                older = _records_of_line(output, key_of(body))
+                append_line(output, to_json(body).encode("utf-8", "backslashreplace"))
+                if older:
+                    older.unlink(missing_ok=True)
     except OSError as error:
         raise ResultError(
             "Cannot write the result {path} ({reason}).",
@@ -158,10 +160,10 @@ def _retire(output: Path, digest: str) -> None:
                 output.unlink(missing_ok=True)
 
 
-def _records_of_line(output: Path, identity: tuple[str, ...]) -> Path | None:
+def _records_of_line(output: Path, key: tuple[str, ...]) -> Path | None:
     """Return the records file of the line that another line is about to replace."""
     with suppress(ResultError):
-        info = (find_body(output, identity) or {}).get("records")
+        info = (find_body(output, key) or {}).get("records")
         return _in_folder(output, info) if isinstance(info, dict) else None
     return None
 

@@ -17,7 +17,7 @@ from eyechart.io.safe_parse import parse_json
 from eyechart.io.secrets import redact_settings
 from eyechart.messages import UserMessage, join
 from eyechart.provenance import provenance
-from eyechart.results.fields import identity_of
+from eyechart.results.fields import key_of
 from eyechart.results.files import read_documents, records_file
 from eyechart.results.result import Result, find_result, read_result
 from eyechart.types import DatasetInfo, Job, ModelCard, Notice, Outcome, RecordForm, Sample, digest_json
@@ -143,12 +143,12 @@ def _why_outdated(result: Result, job: Job, now: Mapping[str, str | None]) -> st
     """Return why a result is outdated for a job; "" if it is up to date."""
     if result.altered:
         return UserMessage("{path} was modified after it was written", path=job.output)
-    records = records_file(result)
-    if records is not None and (not records.is_file() or records.stat().st_size != result.record_info.get("bytes")):
-        return UserMessage("{path}: its records file is missing or was modified", path=job.output)
     then = result.job.get("identity")
     if not isinstance(then, Mapping):
         return UserMessage("{path} does not record its inputs", path=job.output)
+    records = records_file(result)
+    if records is None or not records.is_file() or records.stat().st_size != result.record_info.get("bytes"):
+        return UserMessage("{path}: its records file is missing or was modified", path=job.output)
     for part, words in INPUTS.items():
         if now.get(part) is None:
             return UserMessage(
@@ -169,7 +169,6 @@ def _changed_settings(result: Result, job: Job) -> str:
     """List the settings that differ, as far as the result holds them in plain text."""
     then = {**result.job.get("settings", {}), **{name: result.job.get(name) for name in ("limit", "on_error")}}
     now = {**job.settings, "limit": job.dataset.limit, "on_error": job.on_error}
-    then["split"], now["split"] = result.data.get("split"), job.dataset.split
     names = [name for name in {**then, **now} if digest_json(then.get(name)) != digest_json(now.get(name))]
 
     def brief(value: object) -> str:
@@ -181,7 +180,7 @@ def _changed_settings(result: Result, job: Job) -> str:
 
 
 def check_owner(job: Job) -> None:
-    """Refuse to overwrite the result of another model, dataset, task or language, or a file that is not a result.
+    """Refuse to overwrite the result of another model, dataset, split, task or language, or a file of another kind.
 
     Raises:
         ResultError: If the output is such a file.
@@ -217,16 +216,16 @@ def check_owner(job: Job) -> None:
                 path=job.output,
             )
         return
-    others = [names for body in found.bodies if _by_path(names := identity_of(body)) != _by_path(job.names)]
+    others = [names for body in found.bodies if _by_path(names := key_of(body)) != _by_path(job.names)]
     if others:
         raise ResultError(
             "{path} holds the result of {other}, not of {job}, and is not overwritten.",
-            advice="Put {{dataset}}, {{model}}, {{pretrained}}, {{language}} or {{task}} into "
+            advice="Put {{dataset}}, {{model}}, {{pretrained}}, {{language}}, {{task}} or {{split}} into "
             "{--output}, name a folder ({--output=FOLDER/}), move that file, or keep several "
             "results in one file: {--append}.",
             path=job.output,
             other=" ".join(filter(None, others[0])),
-            job=job.title,
+            job=" ".join(filter(None, job.names)),
         )
 
 
@@ -357,6 +356,7 @@ def make_result(
             "model_type": job.model.family,
             **({"objects": objects} if objects else {}),
             "reader": job.dataset.reader,
+            "split": job.dataset.split,
             "limit": job.dataset.limit,
             "caption_cleaning": job.dataset.options.get("caption_cleaning"),
         },

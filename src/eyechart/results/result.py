@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from eyechart.errors import ResultError
 from eyechart.io.safe_parse import DAMAGED
-from eyechart.results.fields import ResultFields, fields_of
+from eyechart.results.fields import ResultFields, body_of, fields_of, key_of
 from eyechart.results.files import find_body, is_result, read_documents, record_blocks, write_files
 from eyechart.results.views import metric_frame, one_line_of, plot_results, record_frame, result_html
 
@@ -71,7 +71,7 @@ class Result(ResultFields):
         path = Path(output)
         if path.is_dir() or str(output).endswith("/"):
             raise ResultError("{path} is a folder.", advice="Include a file name: results/x.json.", path=path)
-        if path.exists() and read_result(path).identity != self.identity:
+        if path.exists() and key_of(body_of(read_result(path))) != key_of(body_of(self)):
             raise ResultError(
                 "{path} holds the result of another evaluation.", advice="Choose another name, or move it.", path=path
             )
@@ -123,13 +123,13 @@ def read_result(path: str | Path) -> Result:
     return result_from_dict(body, path)
 
 
-def find_result(path: Path, identity: tuple[str, ...]) -> Result | None:
+def find_result(path: Path, key: tuple[str, ...]) -> Result | None:
     """Return the result of a model on a benchmark from a file of several, or None.
 
     Raises:
         ResultError: If the file cannot be read, or the result is damaged.
     """
-    body = find_body(path, identity)
+    body = find_body(path, key)
     return result_from_dict(body, path) if body else None
 
 

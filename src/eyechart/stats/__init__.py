@@ -20,6 +20,7 @@ from eyechart.stats.intervals import (
     normal_quantile,
     proportion,
     student_quantile,
+    widen_for_draws,
 )
 from eyechart.stats.judge_agreement import Agreement, between_judges, cohen_kappa, krippendorff_alpha, widen_for_judges
 from eyechart.stats.paired_tests import (
@@ -29,6 +30,7 @@ from eyechart.stats.paired_tests import (
     holm,
     not_separable_from_best,
     paired_test,
+    paired_test_over_draws,
     rank_intervals,
     smallest_detectable_difference,
 )
@@ -55,9 +57,11 @@ __all__ = [
     "not_separable_from_best",
     "paired_average_precision",
     "paired_test",
+    "paired_test_over_draws",
     "proportion",
     "rank_intervals",
     "smallest_detectable_difference",
     "student_quantile",
+    "widen_for_draws",
     "widen_for_judges",
 ]

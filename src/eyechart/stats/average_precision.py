@@ -1,5 +1,6 @@
 """Mean average precision: its jackknife interval and paired test."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -7,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from eyechart.metrics.classification import average_precision, ranked_positives
 from eyechart.metrics.vectors import Flags, Floats
-from eyechart.stats.intervals import FEWEST_UNITS, Interval, agresti_coull, widened_z2
+from eyechart.stats.intervals import FEWEST_UNITS, Interval, agresti_coull, student_quantile, two_sided_z, widened_z2
 from eyechart.stats.paired_tests import PairedTest, score_test
 
 
@@ -34,8 +35,10 @@ def mean_average_precision(scores: ArrayLike, targets: ArrayLike) -> float:
 def average_precision_interval(scores: ArrayLike, targets: ArrayLike, level: float = 0.95) -> Interval | None:
     """Interval of `mean_average_precision`: the jackknife's variance, in the form of a proportion's interval.
 
-    The average precision of few positives is biased upwards, so the interval is for the expectation over test sets of
-    this size, not for an infinite one. None if the classes' positives amount to at most four of equal weight.
+    If few images with many or rare labels carry most of the variance, its estimate is rough: Student's quantile has
+    Satterthwaite's degrees of freedom, from the spread of the squared influences. The average precision of few
+    positives is biased upwards, so the interval is for the expectation over test sets of this size, not for an infinite
+    one. None if the classes' positives amount to at most four of equal weight.
     """
     found = _jackknife(*_matrices(scores, targets))
     weights = 1 / found.positives
@@ -43,9 +46,13 @@ def average_precision_interval(scores: ArrayLike, targets: ArrayLike, level: flo
     if units < FEWEST_UNITS:
         return None
     unseen = 0.1 / float(found.positives.sum())
-    variance = float((found.influences**2).sum()) * (1 + 1 / (found.influences.size - 1))
-    effective = (found.value * (1 - found.value) + unseen) / (variance + unseen / units)
-    return agresti_coull(found.value, effective, widened_z2(level, units))
+    squares = found.influences**2
+    total, n = float(squares.sum()), squares.size
+    effective = (found.value * (1 - found.value) + unseen) / (total * (1 + 1 / (n - 1)) + unseen / units)
+    roughness = float((squares**2).sum()) - total**2 / n
+    degrees = max(1.0, 2 * total**2 / roughness) if roughness > 1e-12 * total**2 else math.inf
+    student = student_quantile(0.5 + level / 2, degrees) / two_sided_z(level)
+    return agresti_coull(found.value, effective, widened_z2(level, units) * student**2)
 
 
 def paired_average_precision(

@@ -50,6 +50,19 @@ def student_quantile(probability: float, degrees: float) -> float:
     return z + math.fsum(term / degrees**power for power, term in enumerate(terms, start=1))
 
 
+def student_tail(statistic: float, degrees: float) -> float:
+    """The probability that Student's t is at least this far from 0 (scipy's `2 * t.sf`).
+
+    In the angle atan(t / sqrt(degrees)) the density is a power of the cosine, integrated by the trapezoidal rule; from
+    1,000 degrees of freedom on, the normal approximation of Abramowitz & Stegun 26.7.8.
+    """
+    if degrees > 1000:
+        return 2 * normal_cdf(-statistic * (1 - 0.25 / degrees) / math.sqrt(1 + statistic**2 / (2 * degrees)))
+    angles = np.linspace(math.atan(statistic / math.sqrt(degrees)), math.pi / 2, 4001)
+    tail = float(np.trapezoid(np.cos(angles) ** (degrees - 1), angles))
+    return min(1.0, 2 * tail / math.sqrt(math.pi) * math.exp(math.lgamma(degrees / 2 + 0.5) - math.lgamma(degrees / 2)))
+
+
 def _few_degrees(probability: float, degrees: float) -> float:
     """Interpolate the logarithm of the quantile in the inverse degrees of freedom."""
     above = max(probability, 1 - probability)
@@ -213,6 +226,55 @@ def agresti_coull(share: float, n: float, z2: float) -> Interval:
 def widened_z2(level: float, units: float) -> float:
     """The squared normal quantile, increased for few independent units."""
     return two_sided_z(level) ** 2 * (1 + _SMALL_SAMPLES / units**2)
+
+
+def widen_half(
+    half: float, degrees: float, extra: float, extra_degrees: float, level: float
+) -> tuple[float, float, float]:
+    """Add the variance `extra` of a source with few units (judges, training draws) to one half of an interval.
+
+    Student's quantile applies, with Satterthwaite's degrees of freedom for the sum of the two variances. Return the new
+    half, the standard error and the degrees of freedom.
+    """
+    own = (half / two_sided_z(level)) ** 2
+    freedom: float = (
+        (own + extra) ** 2 / (own**2 / max(1.0, degrees) + extra**2 / extra_degrees) if own + extra else 1.0
+    )
+    spread = math.sqrt(own + extra)
+    return max(half, student_quantile(0.5 + level / 2, max(1.0, freedom)) * spread), spread, freedom
+
+
+def widen(interval: Interval, units: int, extra: float, extra_units: int, level: float) -> Interval:
+    """Widen an interval within [0, 1] on both sides by the variance of a further source (see `widen_half`)."""
+    half, middle = interval.half_width, (interval.low + interval.high) / 2
+    half = widen_half(half, units - 1, extra, extra_units - 1, level)[0]
+    return Interval(max(0.0, middle - half), min(1.0, middle + half))
+
+
+FEWEST_DRAWS = 3
+"""Training draws below which their variance is unknown."""
+
+
+def variance_of_draws(values: ArrayLike) -> float:
+    """Variance of the mean score of one training draw, from few-shot scores of training draws x test samples.
+
+    At least the part that the noise of single predictions explains: few test samples make equal means likely.
+    """
+    table = np.asarray(values, np.float64)
+    between, noise = table.mean(axis=1).var(ddof=1), table.var(axis=0, ddof=1).mean() / table.shape[1]
+    return float(max(between, noise))
+
+
+def widen_for_draws(interval: Interval | None, values: ArrayLike, level: float = 0.95) -> Interval | None:
+    """Widen the interval of the first training draw's mean score for the choice of training images.
+
+    `values` are training draws x test samples. None for fewer than three draws.
+    """
+    table = np.asarray(values, np.float64)
+    draws, n = table.shape
+    if interval is None or draws < FEWEST_DRAWS:
+        return None
+    return widen(interval, n, variance_of_draws(table), draws, level)
 
 
 def cluster_index(clusters: ArrayLike | None, n: int) -> tuple[NDArray[np.intp], Floats]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eyechart.metrics.vectors import Flags, Floats
-from eyechart.stats.intervals import FEWEST_UNITS, Interval, cluster_index, student_quantile, two_sided_z
+from eyechart.stats.intervals import FEWEST_UNITS, Interval, cluster_index, student_quantile, widen
 
 Statistic = Callable[[Floats], Floats]
 """A function of the sums of rows: one number per row of sums."""
@@ -178,8 +178,4 @@ def widen_for_judges(interval: Interval, verdicts: ArrayLike, level: float = 0.9
     extra = between_judges(table) * (1 + MAJORITY[judges % 2] / judges) / judges if judges > 1 else 0.0
     if extra == 0:
         return interval
-    own = (interval.half_width / two_sided_z(level)) ** 2
-    freedom = (own + extra) ** 2 / (own**2 / max(1, questions - 1) + extra**2 / (judges - 1))
-    half = student_quantile(0.5 + level / 2, max(1.0, freedom)) * math.sqrt(own + extra)
-    half, middle = max(half, interval.half_width), (interval.low + interval.high) / 2
-    return Interval(max(0.0, middle - half), min(1.0, middle + half))
+    return widen(interval, questions, extra, judges, level)

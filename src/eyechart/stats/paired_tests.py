@@ -10,16 +10,26 @@ from numpy.typing import ArrayLike
 
 from eyechart.metrics.vectors import Floats
 from eyechart.stats.intervals import (
+    FEWEST_DRAWS,
     Interval,
     as_vector,
     cluster_index,
     normal_cdf,
     normal_quantile,
+    student_tail,
     two_sided_z,
+    variance_of_draws,
+    widen_half,
     widened_z2,
 )
 
 NAME = "paired score test"
+MCNEMAR = "exact McNemar test"
+SIGN_FLIP = "exact sign-flip test"
+"""As McNemar's, for differences of several sizes: every combination of signs is equally likely."""
+OVER_DRAWS = "paired test over training draws"
+FEW_DISCORDANT = 25
+"""Largest number of units on which two models differ for which the exact test decides."""
 
 
 class PairedTest(NamedTuple):
@@ -41,16 +51,86 @@ def paired_test(
     """Test whether mean(first) - mean(second) over the same samples is 0, with its interval.
 
     `clusters` names each sample's cluster (its image), within which samples may be dependent. Scores lie in [0, 1]. For
-    binary scores the statistic is McNemar's, (b - c)^2 / (b + c).
+    binary scores the statistic is McNemar's, (b - c)^2 / (b + c), and with at most 25 discordant samples the p-value is
+    that of his exact test; clusters and other scores have the exact test of as many units whose sums differ.
     """
     a, b = as_vector(first), as_vector(second)
     if a.shape != b.shape or a.size == 0:
         raise ValueError(f"paired samples need two equal, non-empty lists, not {a.shape} and {b.shape}")
     index, sizes = cluster_index(clusters, a.size)
-    gains = a - b if clusters is None else np.bincount(index, weights=a - b)
+    gains = a - b if clusters is None else np.asarray(np.bincount(index, weights=a - b), np.float64)
     difference = float((a - b).mean())
-    interval, p_value = score_test(difference, (gains - difference * sizes) / a.size, sizes / a.size, level)
-    return PairedTest(difference, interval, p_value, a.size, sizes.size)
+    influences, shares = (gains - difference * sizes) / a.size, sizes / a.size
+    interval, p_value, test = unit_test(difference, influences, shares, gains, level)
+    return PairedTest(difference, interval, p_value, a.size, sizes.size, test)
+
+
+def paired_test_over_draws(first: ArrayLike, second: ArrayLike, *, level: float = 0.95) -> PairedTest | None:
+    """Test the difference of two few-shot classifiers, in expectation over training draws and test samples.
+
+    `first` and `second` are training draws x test samples; row r of both comes from the same draw. The variances of the
+    two factors of this crossed design add up: that of the mean over draws of the samples' differences (`paired_test`),
+    and that of the draws' differences. Student's quantile has Satterthwaite's degrees of freedom for the sum.
+
+    None for fewer than three draws, which give no useful estimate of their variance.
+    """
+    gains = np.asarray(first, np.float64) - np.asarray(second, np.float64)
+    draws, n = gains.shape
+    if draws < FEWEST_DRAWS:
+        return None
+    over_samples = paired_test(gains.mean(axis=0), np.zeros(n), level=level)
+    difference, interval = over_samples.difference, over_samples.interval
+    if interval is None:
+        return over_samples._replace(test=OVER_DRAWS)
+    extra = variance_of_draws(gains) / draws
+    (below, *tail_below), (above, *tail_above) = (
+        widen_half(half, n - 1, extra, draws - 1, level)
+        for half in (difference - interval.low, interval.high - difference)
+    )
+    spread, degrees = tail_below if difference > 0 else tail_above
+    p_value = student_tail(abs(difference) / spread, degrees) if difference else 1.0
+    ends = Interval(max(-1.0, difference - below), min(1.0, difference + above))
+    return PairedTest(difference, *_agree(ends, max(p_value, over_samples.p_value), level), n, n, OVER_DRAWS)
+
+
+def _agree(interval: Interval | None, p_value: float, level: float) -> tuple[Interval | None, float]:
+    """Make the interval exclude 0 exactly if the p-value does: of two tests, the weaker decides."""
+    if interval is None or p_value < 1 - level:
+        excluded = interval is not None and not interval.low <= 0 <= interval.high
+        return interval, p_value if excluded else max(p_value, 1 - level)
+    return Interval(min(interval.low, 0.0), max(interval.high, 0.0)), p_value
+
+
+def unit_test(
+    difference: float, influences: Floats, shares: Floats, gains: Floats, level: float
+) -> tuple[Interval | None, float, str]:
+    """`score_test`, or the exact test if few units differ; return interval, p-value and the test's name.
+
+    `gains` holds each unit's contribution to the difference, up to a constant factor.
+    """
+    interval, p_value = score_test(difference, influences, shares, level)
+    unequal = np.abs(gains[np.abs(gains) > 1e-12 * np.abs(gains).max(initial=0)])
+    if not 0 < unequal.size <= FEW_DISCORDANT:
+        return interval, p_value, NAME
+    exact = sign_flip_p_value(unequal, float(gains.sum()))
+    if np.ptp(unequal) <= 1e-12 * unequal.max():
+        return *_agree(interval, exact, level), MCNEMAR
+    return *_agree(interval, max(p_value, exact), level), SIGN_FLIP  # the score test holds for skewed differences, too
+
+
+def sign_flip_p_value(sizes: Floats, total: float) -> float:
+    """The share of all signs of `sizes` with which they add up to `total`, or farther from 0.
+
+    Two halves are enumerated, and pairs of their sums counted, so 25 sizes take no more than 2^13 sums.
+    """
+    halves = [np.zeros(1), np.zeros(1)]
+    for place, size in enumerate(sizes):
+        half = halves[place % 2]
+        halves[place % 2] = np.concatenate([half - size, half + size])
+    one, other = halves[0], np.sort(halves[1])
+    observed = abs(total) - 1e-9 * float(sizes.sum())  # sums that differ by rounding are equal
+    reached = other.size - np.searchsorted(other, observed - one, side="left")
+    return min(1.0, 2 * float(reached.sum()) / 2.0**sizes.size)
 
 
 def score_test(difference: float, influences: Floats, shares: Floats, level: float) -> tuple[Interval | None, float]:
@@ -173,7 +253,7 @@ def rank_intervals(
     suite = _Suite(benchmarks, clusters)
     models = len(suite.means)
     pairs = list(combinations(range(models), 2))
-    adjusted = holm([suite.p_value(i, j) for i, j in pairs])
+    adjusted = holm([suite.p_value(i, j, level) for i, j in pairs])
     better, worse = [0] * models, [0] * models
     for (i, j), p_value in zip(pairs, adjusted, strict=True):
         if p_value < 1 - level:
@@ -194,7 +274,7 @@ def not_separable_from_best(
     suite = _Suite(benchmarks, clusters)
     best = int(np.argmax(suite.means))
     others = [i for i in range(len(suite.means)) if i != best]
-    adjusted = dict(zip(others, holm([suite.p_value(best, i) for i in others]), strict=True))
+    adjusted = dict(zip(others, holm([suite.p_value(best, i, level) for i in others]), strict=True))
     return [i == best or adjusted[i] >= 1 - level for i in range(len(suite.means))]
 
 
@@ -208,20 +288,24 @@ class _Suite:
         self.means = np.mean([matrix.mean(axis=1) for matrix in matrices], axis=0)
         groups = [None] * len(matrices) if clusters is None else clusters
         parts = [_units(matrix, group) for matrix, group in zip(matrices, groups, strict=True)]
-        self.influences = np.concatenate([influences for influences, _ in parts], axis=1) / len(parts)
+        self.sums = np.concatenate([sums for sums, _ in parts], axis=1) / len(parts)
+        expected = [
+            matrix.mean(axis=1, keepdims=True) * shares for matrix, (_, shares) in zip(matrices, parts, strict=True)
+        ]
+        self.influences = self.sums - np.concatenate(expected, axis=1) / len(parts)
         self.shares = np.concatenate([shares for _, shares in parts]) / len(parts)
 
-    def p_value(self, first: int, second: int) -> float:
+    def p_value(self, first: int, second: int, level: float) -> float:
         """The p-value of `paired_test` for two models, over the suite."""
         difference = float(self.means[first] - self.means[second])
-        return score_test(difference, self.influences[first] - self.influences[second], self.shares, 0.95)[1]
+        influences, gains = (part[first] - part[second] for part in (self.influences, self.sums))
+        return unit_test(difference, influences, self.shares, gains, level)[1]
 
 
 def _units(matrix: Floats, clusters: ArrayLike | None) -> tuple[Floats, Floats]:
-    """Return each cluster's influence on each model's mean, models x clusters, and its share of the samples."""
+    """Return each cluster's part of each model's mean, models x clusters, and its share of the samples."""
     index, sizes = cluster_index(clusters, matrix.shape[1])
-    centred = matrix - matrix.mean(axis=1, keepdims=True)
-    sums = centred if clusters is None else np.stack([np.bincount(index, weights=row) for row in centred])
+    sums = matrix if clusters is None else np.stack([np.bincount(index, weights=row) for row in matrix])
     return sums / matrix.shape[1], sizes / matrix.shape[1]
 
 

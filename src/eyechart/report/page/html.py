@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -120,6 +121,10 @@ STALE = 30.0
 """Seconds without an update after which a run is reported as stalled."""
 
 
+IDLE_SECONDS = 10.0
+"""Time after which a connection without a request, or whose client has stopped reading, is closed."""
+
+
 class LiveResults:
     """Results on disk, the page built from them, and the state of runs."""
 
@@ -170,6 +175,8 @@ def make_server(source: LiveResults, port: int = 0) -> ThreadingHTTPServer:
     """Create a server on loopback; port 0 chooses a free one. It only answers requests for its own host name."""
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = IDLE_SECONDS
+
         def do_GET(self) -> None:
             own = {f"{name}:{server.server_port}" for name in (HOST, "localhost")}
             if self.headers.get("Host") not in own:
@@ -200,6 +207,12 @@ def make_server(source: LiveResults, port: int = 0) -> ThreadingHTTPServer:
         def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class's name
             """Log nothing: a page that polls every second would flood the terminal."""
 
-    server = ThreadingHTTPServer((HOST, port), Handler)
-    server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            if not isinstance(sys.exception(), OSError):  # the client broke off or stopped reading
+                super().handle_error(request, client_address)
+
+    server = Server((HOST, port), Handler)
     return server

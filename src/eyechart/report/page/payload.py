@@ -140,6 +140,7 @@ def describe(result: Result) -> dict[str, Any]:
         "counts": dict(result.counts),
         "job": dict(result.job),
         "judges": [cut(line) for line in judge_lines(result)],
+        "covers": {name: list(metric.covers) for name, metric in result.values.items() if metric.covers},
         "audit": judge_table(result),
         "notices": [{"count": n.get("count"), "message": cut(n.get("message", ""))} for n in result.notices],
         "failures": [{"id": cut(f.get("id", "")), "reason": cut(f.get("reason", ""))} for f in result.failures[:200]],
@@ -369,7 +370,9 @@ def _marks(cache: RecordsCache, column: Column) -> dict[str, Any]:
 
 
 def _difference(line: Difference, benchmark: int) -> dict[str, Any]:
-    numbers = {"first": line.first, "second": line.second, **asdict(line.paired), "p": float(f"{line.p_holm:.3g}")}
+    numbers = {"first": line.first, "second": line.second, **asdict(line.paired), "p": None}
+    if line.p_holm is not None:
+        numbers["p"] = float(f"{line.p_holm:.3g}")
     known = {"b": benchmark, "metric": line.metric, "verdict": line.verdict, "left_out": line.left_out}
     return known | {key: short(value) if isinstance(value, float) else value for key, value in numbers.items()}
 

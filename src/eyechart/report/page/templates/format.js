@@ -20,6 +20,7 @@ function reach(value, low, high, digits = 1, percent = true) {
 }
 
 function pText(p) {
+  if (p === null) return "–";
   return p < 0.001 ? "< 0.001" : p.toFixed(3);
 }
 

@@ -82,7 +82,11 @@ async function openResult(m, b) {
   const metricRow = ({ name, i }) => {
     const percent = columnPercent({ b, i });
     const levels = [benchmark.chance[i], ...(reachable ? [benchmark.reachable[i]] : [])].map((level) => number(level, 2, percent) || "–");
-    return tableRow([data(name), lowerIsBetter({ b, i }) && " ↓"], [h("b", {}, number(result.values[i], 2, percent)), range(result.low[i], result.high[i], 2, percent) || "–", ...levels]);
+    return tableRow([data(name), lowerIsBetter({ b, i }) && " ↓"], [h("b", {}, number(result.values[i], 2, percent)), interval(name, i, percent), ...levels]);
+  };
+  const interval = (name, i, percent) => {
+    const covers = described.covers[name];
+    return h("span", { title: covers ? t("covers the choice of {what}", { what: toldList(covers) }) : null }, range(result.low[i], result.high[i], 2, percent) || "–");
   };
   openDialog(
     [data(MODELS[m].label), " on ", data(benchmark.label)],
