@@ -1,4 +1,6 @@
-"""Write the golden files anew: ``python tests/golden/regenerate.py [scores] [runs] [plans] [flags]``; all by default.
+"""Write the golden files anew: ``python tests/golden/regenerate.py [NAME ...]``; all by default.
+
+Names: scores, runs, plans, flags, pipeline (refused if outputs change under the same version of a step).
 
 Read the diff before you commit it: each changed line is a number, a plan or a flag that users will see changed.
 """
@@ -11,8 +13,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from support.golden_pipeline import write_pipeline
 from support.golden_runs import WRITERS
 from support.golden_scores import write_scores
+
+WRITERS = {**WRITERS, "pipeline": write_pipeline}
 
 
 def main(names: list[str]) -> None:

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eyechart.metrics.classification import (
+    abstention_gain,
     adaptive_calibration_error,
     expected_calibration_error,
     likelihoods,
@@ -111,3 +112,10 @@ class TestErrors:
 
         # Two bins of two: |0.15 - 0.5| and |0.75 - 1|.
         assert adaptive_calibration_error(confidence, correct, 2) == pytest.approx((0.35 + 0.25) / 2)
+
+
+def test_withholding_queries_of_equal_confidence_gains_nothing():
+    values = np.arange(10.0)
+    assert abstention_gain(values, values) == pytest.approx(1)
+    assert abstention_gain(np.ones(10), values) == pytest.approx(0)
+    assert abstention_gain(np.ones(10), values[::-1]) == pytest.approx(0), "whatever their order"

@@ -5,7 +5,13 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, balanced_accuracy_score, top_k_accuracy_score
 
 from eyechart.errors import ModelError
-from eyechart.metrics.classification import average_precision, first_choices, per_class_recall, rank_labels
+from eyechart.metrics.classification import (
+    average_precision,
+    first_choices,
+    per_class_recall,
+    rank_labels,
+    rank_scores,
+)
 from eyechart.metrics.vectors import all_alike, mean_of_units, unit
 
 
@@ -160,3 +166,10 @@ def test_rows_are_alike_whatever_they_were_scaled_by():
     assert all_alike(unit((row * scales).astype(np.float32)))
     assert not all_alike(unit((row * scales + 1e-4 * np.eye(50, 64)).astype(np.float32)))
     assert not all_alike(unit(row[None].astype(np.float32)))
+
+
+@pytest.mark.parametrize("columns", [1, 4, 5])
+def test_a_class_without_a_column_ranks_after_all_of_them(columns):
+    """With five learnt classes, a sixth one is not among the first five."""
+    found = rank_scores(np.zeros((2, columns), np.float32), np.array([columns, columns + 3]))
+    assert found.ranks.tolist() == [columns + 1] * 2

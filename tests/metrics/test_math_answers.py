@@ -1,5 +1,6 @@
 """Mathematical answers compared by value, never evaluated."""
 
+import math
 import time
 from fractions import Fraction
 
@@ -30,6 +31,38 @@ def expressions(draw, depth=2):
         forms |= {rf"\frac{{{left}}}{{{right}}}": first / second, f"({left})/({right})": first / second}
     text = draw(st.sampled_from(sorted(forms)))
     return text, forms[text]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "equal"),
+    [
+        (r"\sqrt{2}\cdot 10^{-5}", r"\sqrt{3}\cdot 10^{-5}", False),  # tiny numbers to 1 %
+        (r"\sqrt{2}\cdot 10^{9}", "1414213562.4", True),  # large ones to nine digits
+        (r"\sqrt{2}\cdot 10^{9}", "1414213570", False),
+        (r"\sqrt{2}", "1.4142136", True),
+        (r"\sqrt{2}", "1.41422", False),
+        (r"\sqrt[512]{1}", "1", True),
+    ],
+)
+def test_numbers_are_close(left, right, equal):
+    assert math_equal(left, right) is equal
+    assert math_equal(right, left) is equal
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, getattr(math, name)) for name in ("sin", "cos", "tan", "exp", "sinh", "cosh", "tanh")),
+        *((f"arc{name}", getattr(math, f"a{name}")) for name in ("sin", "cos", "tan")),
+        ("ln", math.log),
+        ("cot", lambda x: 1 / math.tan(x)),
+        ("sec", lambda x: 1 / math.cos(x)),
+        ("csc", lambda x: 1 / math.sin(x)),
+    ],
+)
+def test_functions_have_values(name, value):
+    assert math_equal(rf"\{name}(0.3)", repr(value(0.3)))
+    assert not math_equal(rf"\{name}(0.3)", repr(value(0.3) + 0.01))
 
 
 @given(expressions())

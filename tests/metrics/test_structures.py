@@ -6,6 +6,7 @@ from eyechart.metrics.structures import (
     Node,
     in_box,
     in_polygon,
+    outline,
     overlap,
     table_similarity,
     tree_distance,
@@ -102,6 +103,13 @@ def test_the_most_unlike_tables_get_nothing():
     said, target = "<table><b><b><b>x</b></b></b></table>", "<table><tr></tr><tr></tr></table>"
 
     assert table_similarity(said, target) == 0  # -1/3 by PubTabNet's code
+
+
+def test_a_repeated_heading_continues_the_first():
+    a, b = outline("# A\nx\n# B\ny\n# A\nz").children[1:3]
+
+    assert [child.label for child in a.children] == ["x", "z"]
+    assert [child.label for child in b.children] == ["y"]
 
 
 def test_similarity_of_values():

@@ -318,3 +318,38 @@ def test_thinking_ends_at_the_last_closing_tag(text, answer, thinking):
 )
 def test_normalised_texts_keep_what_tells_them_apart(said, answer, right):
     assert answers.open_score(said, answer, "normalized_exact") == right
+
+
+@pytest.mark.parametrize(
+    ("answer", "choice"),
+    [
+        ("<answer>A</answer>", "A"),
+        ("<think>B or C?</think> <answer> (A) </answer>", "A"),
+        ("It may be B, C or D. <ANSWER>dog</ANSWER>", "B"),
+        ("<answer>A</answer> No: <answer>D</answer>", "D"),
+        ("<answer>A", None),
+        ("</answer>A<answer>", None),
+        ("<answer></answer>", None),
+        ("<answer>whale</answer>", None),
+    ],
+)
+def test_an_answer_in_a_tag_is_read_by_the_strict_extractor(answer, choice):
+    assert answers.EXTRACTORS["strict"](answer, ANIMALS).choice == choice
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [("<answer>Yes</answer>", "Yes"), ("Yes or no? <answer>No.</answer>", "No"), ("<answer>maybe</answer>", "Unknown")],
+)
+def test_a_yes_or_no_in_a_tag_is_read_by_the_strict_extractor(answer, said):
+    assert answers.YES_NO_EXTRACTORS["strict"](answer) == said
+
+
+@pytest.mark.parametrize("reader", sorted(answers.YES_NO_EXTRACTORS))
+def test_the_strict_reader_of_yes_and_no_ignores_the_thinking(reader):
+    read = answers.YES_NO_EXTRACTORS[reader]
+    if reader == "strict":
+        assert read("<think>No, that is no dog.</think> Yes") == "Yes"
+        assert read("no no</think>yes") == "Yes"
+    else:  # VLMEvalKit's reads the whole text
+        assert read("<think>No, that is no dog.</think> Yes") == "Unknown"

@@ -20,7 +20,19 @@ FACTS = {
     "boxed_or_stated": {r"\boxed{\text{B}}": "B", "It is (C).": "C", "The answer is: d\nfoo": "D", "dog": None},
     "labelled": {"(A) or (B)": "B", "A. cat": "A", "I see one big horse over there": "C", "horse": None},
     "first_labelled": {"(A) or (B)": "A", "B, dog": "B", "the dog": "B", "no idea": None},
-    "stated_letter": {"b": "B", "C) horse": "C", "the answer is d!": "D", "xyz": None},
+    "stated_letter": {"b": "B", "C) horse": "C", "the answer is d!": "D", "e": "E", "xyz": None},
+    "stated_letter_to_d": {
+        "C, it is a cat": "C",
+        "B, not A": "B",
+        "B; since A is too low": "B",
+        "A, or B": "A",
+        "B/A": "B",
+        "(d)": "D",
+        "It is a dog: B": "A",
+        "**C** not A": "C",
+        "E": None,
+        "Bad": None,
+    },
     "after_answer": {"<Answer>: B": "B", "Answer:: <C>": "C", "answer b": None},
     "answer_last_line": {"A or B?\nAnswer: D": "D"},
     "first_character": {" (C) horse": "C", "B dog": "B", "dog": None},
@@ -57,10 +69,15 @@ def test_numbers_are_read_from_the_end_and_scored_by_how_near_they_are():
     assert spatial_letter("<think>maybe A</think>B") == "A"  # as the original reads it
 
 
+@pytest.mark.parametrize("end", ["\n\nDone.", "\n\nOption A: a cat\nOption B: a dog\n\nDone."])
+def test_the_line_of_a_letter_is_found_above_empty_lines_and_lists_of_options(end):
+    assert spatial_letter(f"C or D\nB{end}") == "B"
+
+
 @pytest.mark.parametrize(
     ("key", "letter"),
     [
-        *((key, "B") for key in ("B", "b", "(B)", " B. ", "dog", "DOG", "B. dog", "(B) dog")),
+        *((key, "B") for key in ("B", "b", "(B)", " B. ", "dog", "DOG", "B. dog", "(B) dog", "  B. dog")),
         *((key, None) for key in ("E", "e", "cow", "A or B", "B. cat", "", "doggy")),
     ],
 )
@@ -88,6 +105,20 @@ def test_keys_become_letters_and_others_are_refused_or_counted():
     published = table(rows + wrong, url="https://example.org/X.tsv")
     assert published.table == [{"split": "none", "Overall": pytest.approx(2 / 3)}]
     assert [(n.kind, n.count) for n in published.scorer.notices(published.rows)] == [("keys_without_option", 1)]
+
+
+@pytest.mark.parametrize(("key", "right"), [("AC", 1.0), ("C, A", 1.0), ("(A) (C)", 1.0), ("A", 0.0), ("AB", 0.0)])
+def test_a_key_may_be_several_letters(key, right):
+    row = {"index": 0, "question": "?", **PETS, "answer": key, "prediction": "A, C"}
+
+    assert table([row], rule="rules.choices:letter_set").table == [{"split": "none", "Overall": right}]
+
+
+def test_a_key_of_several_letters_names_options():
+    row = {"index": 0, "question": "?", **PETS, "answer": "AF", "prediction": "A"}
+
+    with pytest.raises(DataError, match="the answer 'AF' of index 0 is none of its letters"):
+        table([row], rule="rules.choices:letter_set")
 
 
 def test_the_strict_extractor_reads_options_and_leaves_the_rest_to_the_rule_of_the_benchmark():

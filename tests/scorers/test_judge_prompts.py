@@ -75,6 +75,7 @@ def test_a_word_can_be_the_verdict(tmp_path):
         ('[choice]\ntemplate = "{prediction}"\ntries = "often"\n', "tries = 'often'"),
         ('[choice]\ntemplate = "{prediction}"\ntries = 0\n', "tries = 0"),
         ('[grade]\ntemplate = "{prediction}"\nhighest = "ten"\n', "highest = 'ten'"),
+        ('[grade]\ntemplate = "{prediction}"\nnames = ["a", 1]\n', r"names = \['a', 1\]"),
         ('[grade]\ntemplate = "{prediction}"\nreads = "word"\nwords = "yes"\n', "words = 'yes'"),
         ('[grade]\ntemplate = "{prediction}"\nreads = "word"\nwords = {good = 5}\n', "words ="),
     ],
@@ -152,6 +153,15 @@ def test_the_words_of_an_installed_vlmevalkit_are_written_by_its_functions(stand
     after = load_prompts("vlmeval")
     assert after.digest != before[0]
     assert after.form("choice", "MMStar").digest != before[1]
+
+
+@pytest.mark.parametrize("package", ["vlmeval", "ms-vlmeval"])
+def test_its_version_is_that_of_either_package(stand_in_vlmeval, package):
+    folder = stand_in_vlmeval.parents[2] / f"{package.replace('-', '_')}-1.2.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
+
+    assert load_prompts("vlmeval").source == "vlmeval 1.2"
 
 
 def test_what_it_has_no_words_for_is_refused_and_never_asked_in_others(stand_in_vlmeval):

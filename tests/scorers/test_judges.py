@@ -94,7 +94,7 @@ def test_a_dead_judge_is_an_error_and_a_fallback_has_its_own_name(pets, tmp_path
 
     assert result.details["decided_by"] == "exact_matching"
     assert result.metrics["accuracy"] == 0.5
-    assert result.notices[0]["kind"] == "judge_failed"
+    assert "judge_failed" in [notice["kind"] for notice in result.notices]
 
 
 def test_a_benchmark_that_needs_a_judge_is_refused_before_anything_is_asked(lmu_data, tmp_path):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
 from eyechart.scorers.aggregates import choices, documents, exercises, yes_no
-from eyechart.scorers.aggregates.means import percentages
+from eyechart.scorers.aggregates.means import percentages, together
 from eyechart.scorers.aggregates.yes_no import MME_PERCEPTION, MME_REASONING
 from eyechart.scorers.judging.judge_forms import two_numbers
 from eyechart.scorers.rules import mathematics
@@ -251,3 +251,11 @@ def test_no_prediction_makes_a_rating_raise(scorer, row, text):
 
 
 HITS = {"mathvista": mathematics.mathvista_hit, "mathvision": mathematics.mathvision_hit}
+
+
+@pytest.mark.parametrize("first", [0, 1, 301])
+def test_pairs_are_counted_from_the_smallest_index(first):
+    rows = [{"index": first + i, "score": score} for i, score in ((3, 1), (0, 1), (2, 0), (1, 1))]
+
+    assert [[row["index"] - first for row in pair] for pair in together(rows, 2)] == [[0, 1], [2, 3]]
+    assert choices.mmvp(rows)["Overall"] == 0.5

@@ -8,8 +8,10 @@ import sys
 import pytest
 
 from eyechart import evaluate
+from eyechart.config import make_config
 from eyechart.errors import UsageError
 from eyechart.io.images import ImageRef
+from eyechart.plan import plan_jobs
 from eyechart.report.loader import load_results
 from eyechart.report.page.payload import make_payload
 from eyechart.tasks.question_prompts import ImageSwap
@@ -89,6 +91,14 @@ def test_without_images_every_question_is_asked_once_more_in_the_same_words(plac
     assert blind.job["settings"]["blind"] == "no_images"
 
 
+def test_the_control_records_the_preset_like_the_run_itself(place):
+    config = {"dataset": ["Colours"], "model": ["python:looking:Looking"], "questions": {"blind": "no_images"}}
+    seeing, blind = plan_jobs(make_config({**config, "preset": "clip_benchmark"}), [].append)
+
+    assert seeing.settings["like"] == blind.settings["like"] == "clip_benchmark"
+    assert {**seeing.settings, "blind": "no_images"} == blind.settings
+
+
 def test_swapped_images_are_those_of_another_question_each_once(place):
     seeing, swapped = run(place, "swapped")
 
@@ -129,7 +139,9 @@ def test_a_run_without_the_switch_has_no_control(place):
 
 
 def test_one_image_cannot_be_swapped(place, lmu_data):
-    write_benchmark(lmu_data / "Colours.tsv", [{"index": 0, "question": "Green grass?", "A": "x", "answer": "A"}])
+    write_benchmark(
+        lmu_data / "Colours.tsv", [{"index": 0, "question": "Green grass?", "A": "x", "B": "y", "answer": "A"}]
+    )
     (place / "looking.py").write_text(
         MODEL.replace("COLOURS[hashlib.sha256(Path(image).read_bytes()).hexdigest()]", '"A"')
     )

@@ -146,6 +146,12 @@ class TestScores:
 
         assert all(metric.value > metric.chance for metric in outcome.metrics.values())
 
+    def test_space_around_a_caption_does_not_count(self, tmp_path):
+        outcome = caption(tmp_path, f"\n {RIGHT[0]} \n", " ", RIGHT[2])
+
+        assert [record["caption"] for record in outcome.records] == [RIGHT[0], "", RIGHT[2]]
+        assert [(notice.kind, notice.count) for notice in outcome.notices] == [("empty_captions", 1)]
+
     def test_an_empty_caption_is_scored_and_counted(self, tmp_path):
         outcome = caption(tmp_path, "", *RIGHT[1:])
 

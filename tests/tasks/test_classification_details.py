@@ -9,7 +9,7 @@ from eyechart.errors import UsageError
 from eyechart.metrics.classification import f1_macro, first_choices, predicted_classes, rank_labels, rank_scores
 from eyechart.metrics.vectors import unit
 from support.data import write_classification, write_multilabel
-from support.encoders import random_encoder
+from support.encoders import constant_encoder, random_encoder
 from support.tasks import make_context, run_task, values
 
 TEMPLATES = ("a photo of a {c}.", "a drawing of a {c}.", "{c}")
@@ -23,6 +23,13 @@ def with_scale(scale, bias=None):
     encoder = random_encoder()
     encoder.card = dataclasses.replace(encoder.card, logit_scale=scale, logit_bias=bias)
     return encoder
+
+
+def test_every_sample_that_ties_is_counted(tmp_path):
+    outcome = classify(write_classification(tmp_path / "data", n=12), tmp_path, constant_encoder())
+
+    notices = {notice.kind: (notice.count, str(notice.message)) for notice in outcome.notices}
+    assert notices["ties"] == (12, "12 samples tie with another class; ties count as wrong.")
 
 
 class TestPromptSensitivity:

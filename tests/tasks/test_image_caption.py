@@ -10,7 +10,9 @@ from PIL import Image
 from eyechart import run_task
 from eyechart.api.errors import BudgetExceededError, KeyRefusedError, ModelNotServedError, UnreachableError
 from eyechart.errors import DataError, IncompleteError, UsageError
-from eyechart.tasks.image_caption import data_folder
+from eyechart.io.safe_parse import MAX_TEXT
+from eyechart.tasks.image_caption import caption_problem, data_folder
+from eyechart.types import Answer
 from support.data import noise_image, write_classification
 from support.openai_server import OpenAIServer, Status, first_attempts
 from support.retrieval_data import caption_config, many_images, read_rows, sent_image, write_queries
@@ -108,9 +110,17 @@ def test_images_of_any_form_arrive_as_servers_can_read_them(here):
     arrived = [sent_image(request.body) for request in server.requests if request.method == "POST"]
     assert {image.format for image in arrived} <= {"JPEG", "PNG"}
     assert {image.mode for image in arrived} <= {"RGB", "L"}
-    assert max(max(image.size) for image in arrived) == 2048
+    assert max(max(image.size) for image in arrived) == 6000  # in full size
     [transparent] = [image for image in arrived if image.size == (20, 20)]
     assert transparent.convert("RGB").getpixel((5, 5)) == (255, 255, 255)
+
+
+@pytest.mark.parametrize(("length", "problem"), [(MAX_TEXT, ""), (MAX_TEXT + 1, "1000001 characters")])
+def test_a_caption_may_be_as_long_as_a_text(length, problem):
+    found = caption_problem(Answer("x" * length))
+
+    assert problem in found
+    assert bool(found) == bool(problem)
 
 
 def test_an_image_that_fails_is_listed_and_the_result_says_so(custom):

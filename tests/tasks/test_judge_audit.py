@@ -166,6 +166,7 @@ def test_verdicts_of_people_that_fit_nothing_are_refused(run, tmp_path, text, me
     ("judges", "change", "message"),
     [
         (["good", "good"], {}, "same judge is given twice"),
+        (["good", "lenient", "good"], {}, "same judge is given twice"),
         (["good", "exact_matching"], {}, "cannot be combined with judges"),
         (["good", "moody", "lenient"], {"judge_type": ["api", "api"]}, "2 values for 3 judges"),
         (["good"], {"human_verdicts": "none.csv"}, "does not exist"),
@@ -212,8 +213,9 @@ def test_the_table_shows_judges_tokens_and_the_range(lmu_data, tmp_path, capsys)
 THOUGHT = "<think>Let me see, it is a cat.</think>"
 
 
-def test_reasoning_is_kept_apart_and_an_answer_that_was_cut_is_none(lmu_data, tmp_path):
-    """Every answer begins with reasoning; every sixth is cut, although it happens to begin with the right letter."""
+@pytest.mark.parametrize("cut_answers", ["read", "wrong"])
+def test_reasoning_is_kept_apart_and_an_answer_that_was_cut_is_counted(lmu_data, tmp_path, cut_answers):
+    """Every answer begins with reasoning; every sixth is cut, after the right letter."""
     rows = [{"index": i, "question": f"q{i}?", "A": "cat", "B": "dog", "answer": "A"} for i in range(N)]
     write_benchmark(lmu_data / "Pets.tsv", rows)
 
@@ -231,16 +233,22 @@ def test_reasoning_is_kept_apart_and_an_answer_that_was_cut_is_none(lmu_data, tm
             model_type="api",
             output=str(tmp_path / "r.json"),
             min_success=0.8,
-            questions={"api_base": server.api_base},
+            questions={"api_base": server.api_base, "cut_answers": cut_answers},
         )
 
-    cut = N // 6
-    assert result.metrics["accuracy"] == pytest.approx(1 - cut / N)
-    assert (result.counts["unreadable"], result.details["lost"]) == (cut, {"cut": cut})
+    cut, strict = N // 6, cut_answers == "wrong"
+    accuracy = result.values["accuracy"]
+    assert accuracy.value == pytest.approx(1 - cut / N if strict else 1.0)
+    assert (accuracy.worst_case, accuracy.best_case) == (pytest.approx(1 - cut / N), 1.0)
+    assert (result.counts["unreadable"], result.counts.get("cut")) == ((cut, None) if strict else (0, cut))
+    assert result.details.get("lost") == ({"cut": cut} if strict else None)
+    [notice] = [notice for notice in result.notices if notice["kind"] == "cut_answers"]
+    assert (notice["count"], "count as wrong" in notice["message"]) == (cut, strict)
     length = len("Let me see, it is a cat.")
     assert result.details["thinking"] == {"answers": N, "mean_chars": length, "max_chars": length, "cut": cut}
     first, second, *_ = result.iter_records()
-    assert (first["rule"], first["cut"], first["correct"], first["prediction"]) == ("cut", True, 0, "A")
+    decided = ("cut", True, 0, "A") if strict else ("letter", True, 1, "A")
+    assert (first["rule"], first["cut"], first["correct"], first["prediction"]) == decided
     assert (second["thinking"], second["thinking_chars"], "cut" in second) == (
         "Let me see, it is a cat.",
         length,
@@ -248,10 +256,11 @@ def test_reasoning_is_kept_apart_and_an_answer_that_was_cut_is_none(lmu_data, tm
     )
 
 
-def test_a_thought_without_an_end_is_reasoning_that_was_cut(lmu_data, tmp_path):
+@pytest.mark.parametrize("reason", ["stop", "length"])
+def test_a_thought_without_an_end_is_reasoning_without_an_answer(lmu_data, tmp_path, reason):
     write_benchmark(lmu_data / "Pets.tsv", [{"index": 0, "question": "q?", "A": "cat", "B": "dog", "answer": "A"}])
 
-    with OpenAIServer(answer=lambda body: "<think>A") as server:
+    with OpenAIServer(answer=lambda body: "<think>A", finish_reason=reason) as server:
         [result] = evaluate(
             dataset=["Pets"],
             model=["test-model"],
@@ -262,8 +271,12 @@ def test_a_thought_without_an_end_is_reasoning_that_was_cut(lmu_data, tmp_path):
         )
 
     [record] = result.iter_records()
-    assert (record["prediction"], record["thinking"], record["rule"], record["correct"]) == ("", "A", "cut", 0)
-    assert result.details["thinking"] == {"answers": 1, "mean_chars": 1, "max_chars": 1, "cut": 1}
+    assert (record["prediction"], record["thinking"], record["rule"], record["correct"]) == ("", "A", "undecided", 0)
+    cut = int(reason == "length")
+    assert result.details["thinking"] == {"answers": 1, "mean_chars": 1, "max_chars": 1, "cut": cut}
+    kinds = {notice["kind"]: notice["count"] for notice in result.notices}
+    assert (kinds.get("cut_answers", 0), kinds["only_thinking"]) == (cut, 1)
+    assert (result.counts["unreadable"], result.values["accuracy"].best_case) == (1, 1.0)
 
 
 def test_predictions_of_other_tools_carry_no_finish_reason_and_are_read_as_they_are(lmu_data, tmp_path):

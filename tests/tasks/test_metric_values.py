@@ -119,6 +119,10 @@ class TestEveryTask:
         for metric, value in means.items():
             assert mean_over(found.records, value.mean_of) == pytest.approx(value.value, abs=1e-9), metric
 
+    def test_an_interval_says_what_it_covers(self, outcomes, name):
+        for metric, value in outcomes(name).metrics.items():
+            assert value.covers == (() if value.low is None else ("test samples",)), metric
+
     def test_units_of_the_interval_are_those_that_the_records_name(self, outcomes, name):
         found = outcomes(name)
 

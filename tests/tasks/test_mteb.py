@@ -9,10 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from eyechart import run_task
-from eyechart.errors import EyechartError
+from eyechart import read_result, run_task
+from eyechart.errors import DataError, EyechartError
+from eyechart.tasks.mteb import Mteb, MtebPrediction
+from eyechart.types import DatasetInfo
 from support.hub_server import hub_serving
-from support.mteb_tasks import DESCRIPTIONS, TITLES, as_repository, distinct_rows, one_each, write_retrieval_task
+from support.mteb_tasks import (
+    DESCRIPTIONS,
+    TITLES,
+    as_repository,
+    distinct_rows,
+    one_each,
+    write_lines,
+    write_retrieval_task,
+)
 from support.retrieval_data import read_rows
 from support.text_models import minilm, save_tiny_cross_encoder
 
@@ -330,3 +340,28 @@ def test_a_reranking_task_needs_candidates(here):
         run_task(config([LOCAL], custom_tasks=[{"name": "CustomReranking", "data_path": "data", "eval_splits": "dev"}]))
 
     assert "top_ranked.jsonl" in str(refusal.value)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_classification_with_several_classes_leaves_undefined_metrics_out_and_is_read_back(here):
+    rows = [{"text": title, "label": i % 4} for i, title in enumerate(TITLES)]
+    for split in ("train", "validation"):
+        write_lines(Path("there/TNews") / f"{split}.jsonl", rows)
+
+    [result] = run_task(config([LOCAL], tasks=["TNews"], data_dir="there"))
+
+    assert read_result(result.path).metrics == result.metrics
+    assert "accuracy" in result.metrics
+    assert not {"ap", "ap_weighted"} & set(result.metrics)
+    (notice,) = [notice for notice in result.notices if notice["kind"] == "undefined_metrics"]
+    assert notice["count"] == 2
+    assert result.details["mteb"]["scores"]["validation"][0]["ap"] is None
+
+
+@pytest.mark.parametrize("scores", [[math.nan], [0.5, math.nan]])
+def test_an_undefined_main_score_is_an_error(scores):
+    found = {"scores": {"test": [{"main_score": score, "hf_subset": str(i)} for i, score in enumerate(scores)]}}
+    prediction = MtebPrediction(DatasetInfo("Tasks", "external", "test", "en"), (), (), found)
+
+    with pytest.raises(DataError, match=r"main score of Tasks is undefined"):
+        Mteb().score(prediction, Mteb.Settings())

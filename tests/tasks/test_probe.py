@@ -12,6 +12,7 @@ from eyechart.io.files import cache_root
 from eyechart.metrics.vectors import unit
 from eyechart.models.lazy_model import LazyModel
 from eyechart.models.onnx_encoder import OnnxFamily
+from eyechart.stats import proportion, widen_for_draws
 from eyechart.tasks.probe_data import DRAWS
 from eyechart.types import DatasetSpec, ModelSpec
 from support.data import encoded, write_classification, write_shards
@@ -189,10 +190,39 @@ class TestWhatIsLearntFrom:
 
         draws = [run_task("logistic_probe", context, fewshot_k=2, fewshot_repeats=1, seed=seed) for seed in range(3)]
         runs = [draw.metrics["lp_acc1"].value for draw in draws]
-        assert outcome.metrics["lp_acc1"] == draws[0].metrics["lp_acc1"]
+        assert outcome.metrics["lp_acc1"].value == draws[0].metrics["lp_acc1"].value
+        for number, draw in enumerate(draws[1:], 2):
+            assert [record[f"rank_{number}"] for record in outcome.records] == [one["rank"] for one in draw.records]
         assert outcome.details["fewshot_draws"]["runs"] == runs
         assert outcome.metrics["lp_acc1_mean_of_draws"].value == pytest.approx(np.mean(runs))
         assert outcome.metrics["lp_acc1_sd_of_draws"].value == pytest.approx(np.std(runs, ddof=1))
+
+    def test_the_interval_of_few_shots_covers_the_choice_of_training_images(self, tmp_path):
+        context = make_context(small(tmp_path / "data"), random_encoder(), tmp_path)
+
+        few, everything = (run_task("logistic_probe", context, fewshot_k=k) for k in (2, -1))
+
+        for name in ("lp_acc1", "lp_mean_per_class_recall"):
+            assert few.metrics[name].covers == ("test samples", "training draws")
+            assert few.metrics[name].mean_of.draws == ("rank", "rank_2", "rank_3")
+            assert everything.metrics[name].covers == ("test samples",)
+            assert everything.metrics[name].mean_of.draws == ()
+        n = few.metrics["lp_acc1"].n
+        hits = np.array([[record[name] == 1 for record in few.records] for name in ("rank", "rank_2", "rank_3")])
+        plain = proportion(int(hits[0].sum()), n)
+        assert (few.metrics["lp_acc1"].low, few.metrics["lp_acc1"].high) == widen_for_draws(plain, hits)
+        assert few.metrics["lp_acc1"].high - few.metrics["lp_acc1"].low > plain.high - plain.low
+
+    @pytest.mark.parametrize("how", [{"fewshot_repeats": 1}, {"fewshot_repeats": 2}, {"folds": 2}])
+    def test_too_few_draws_withhold_the_interval_and_say_why(self, tmp_path, how):
+        context = make_context(small(tmp_path / "data"), random_encoder(), tmp_path)
+
+        outcome = run_task("knn", context, fewshot_k=2, **how)
+
+        assert outcome.metrics["knn_acc1"].low is None
+        assert len(outcome.metrics["knn_acc1"].mean_of.draws) == how.get("fewshot_repeats", 1)
+        (notice,) = [notice for notice in outcome.notices if notice.kind == "too_few_draws"]
+        assert "--fewshot-repeats 3" in str(notice.message)
 
     def test_the_images_may_be_drawn_as_the_peer_draws_them(self, tmp_path):
         context = make_context(small(tmp_path / "data"), random_encoder(), tmp_path)
@@ -313,6 +343,15 @@ class TestSharedImages:
 
         with pytest.raises(DataError, match="4 of the 30 test images"):
             run_task("knn", make_context(root, random_encoder(), tmp_path))
+
+
+def test_a_class_that_no_other_fold_has_is_never_right(tmp_path):
+    root = write_classification(tmp_path / "data", labels=[0, 0, 0, 0, 1, 1, 1, 1, 2], classes=("a", "b", "c"))
+
+    outcome = run_task("knn", make_context(root, random_encoder(), tmp_path), folds=3, knn_k=1)
+
+    assert outcome.details["per_class_recall"][2] == 0
+    assert next(record["rank"] for record in outcome.records if record["label"] == 2) > 2
 
 
 @pytest.mark.parametrize("folds", [None, 3])

@@ -8,12 +8,15 @@ import pytest
 from eyechart import evaluate
 from eyechart.cli import main
 from eyechart.config import make_config
-from eyechart.errors import DataError, EyechartError, UsageError
+from eyechart.datasets.questions.question_reader import open_questions
+from eyechart.datasets.registry import open_dataset
+from eyechart.errors import DataError, EyechartError, ModelError, UsageError
 from eyechart.plan import plan_jobs
 from eyechart.run import run_or_skip
 from eyechart.session import Session
 from eyechart.stats import mean_interval, proportion
-from eyechart.types import Answer, Message
+from eyechart.tasks.question_prompts import PromptRunner
+from eyechart.types import Answer, DatasetSpec, Message
 from eyechart.vlm import dump, load
 from support.vlm_data import image_cell, write_benchmark
 
@@ -29,6 +32,10 @@ class Scripted(BaseModel):
     def generate_inner(self, message, dataset=None):
         said = next(text for question, text in SAID.items() if question in message[-1]["value"])
         return said.pop(0) if isinstance(said, list) else said
+
+
+class Declared(Scripted):
+    eyechart_identity = "what it says"
 
 
 class Talking(Scripted):
@@ -222,10 +229,6 @@ def test_a_model_that_cannot_chat_says_so_before_it_answers(run, tmp_path):
 
 def test_a_dialogue_that_failed_is_not_gone_on_with(lmu_data):
     """The first reply fails: nothing that follows is asked, and nobody pays for it."""
-    from eyechart.datasets.questions.question_reader import open_questions
-    from eyechart.tasks.question_prompts import PromptRunner
-    from eyechart.types import DatasetSpec
-
     write_benchmark(lmu_data / "MMDU.tsv", [*DIALOGUE, {**DIALOGUE[0], "index": 8}])
     asked = []
 
@@ -240,6 +243,27 @@ def test_a_dialogue_that_failed_is_not_gone_on_with(lmu_data):
     assert [failure.id for failure in found.failures] == ["7"]
     assert asked == [("7", 2), ("8", 2), ("8", 4), ("8", 6)]
     assert found.rows[0]["prediction"] == "['fine', 'fine', 'fine']"
+
+
+def test_questions_about_one_image_are_asked_one_after_the_other(lmu_data):
+    write_benchmark(lmu_data / "SimpleVQA.tsv", OPEN[:5])
+    dataset = open_questions(DatasetSpec("SimpleVQA", "questions", ""))
+    asked = []
+
+    def generate(prompts):
+        for prompt in prompts:
+            asked.append(prompt.id)
+            yield prompt.id, Answer("a")
+
+    found = PromptRunner(dataset, generate).answer(dataset.table.rows, [b"x", b"y", b"x", b"z", b"y"])
+
+    assert asked == ["0", "2", "1", "4", "3"]
+    assert [row["index"] for row in found.rows] == [row["index"] for row in dataset.table.rows]
+
+
+def test_one_question_without_an_answer_ends_the_run_with_its_reason(run):
+    with pytest.raises(ModelError, match=r"1 questions have no answer; the first: 7: .*StopIteration"):
+        run(OPEN, {name: text for name, text in SAID.items() if name != "q7?"})
 
 
 def test_a_history_is_what_was_said_in_turn():
@@ -292,7 +316,7 @@ def test_predictions_are_scored_without_the_model(lmu_data, tmp_path):
 
 
 def test_a_finished_job_is_skipped_until_a_question_changes(run):
-    settings = {"skip_existing": True}
+    settings = {"skip_existing": True, "model": "Declared"}
     first = run(OPEN, SAID, **settings)
     written = first.path.stat().st_mtime_ns
 
@@ -407,3 +431,32 @@ def test_what_goes_wrong_in_a_class_of_ones_own_is_an_error_of_its_job(run, tmp_
     with pytest.raises(DataError, match=message):
         run(PAIR, {"Which?": "A"}, dataset=["python:own_bench:Pets"])
     sys.modules.pop("own_bench", None)
+
+
+BENCH = """
+from eyechart.vlm import ImageBaseDataset
+
+class Own(ImageBaseDataset):
+    TYPE = "VQA"
+    {declared}
+
+    def __init__(self, name):
+        self.data = [{{"index": 0, "question": "q0?", "answer": "horse"}}]
+        self.dataset_name = name
+
+    def build_prompt(self, line):
+        return [{{"type": "text", "value": line["question"]}}]
+
+    def evaluate(self, file, **judge):
+        return {{"score": 1.0}}
+"""
+
+
+@pytest.mark.parametrize(("declared", "known"), [("pass", False), ("eyechart_identity = 'v1'", True)])
+def test_a_dataset_class_has_a_signature_only_if_it_declares_an_identity(tmp_path, monkeypatch, declared, known):
+    monkeypatch.syspath_prepend(tmp_path)
+    module = f"bench_{known}".lower()
+    (tmp_path / f"{module}.py").write_text(BENCH.format(declared=declared))
+    dataset = open_dataset(DatasetSpec("Own", "questions", f"python:{module}:Own"))
+
+    assert (dataset.signature() is not None) == known

@@ -435,6 +435,13 @@ def test_queries_without_an_answer_and_answers_that_are_not_there_are_counted(da
     kinds = {notice["kind"]: notice["count"] for notice in result.notices}
     assert kinds["absent_documents"] == 2
     assert kinds["queries_without_relevant"] == 1
+    with OpenAIServer() as server:
+        _, reranked = run_task(config([local(), remote(server, is_cross_encoder=True)], top_k=20))
+    counts = {notice["kind"]: notice["count"] for notice in reranked.notices}
+    assert {name: counts[name] for name in ("absent_documents", "reranked_depth")} == {
+        "absent_documents": 2,
+        "reranked_depth": 20,
+    }
     assert result.counts == {"listed": 60, "scored": 59, "failed": 0, "left_out": 1}
     ranks = {record["id"]: record["rank"] for record in result.iter_records()}
     assert ranks["1"] is None

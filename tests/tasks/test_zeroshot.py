@@ -132,6 +132,18 @@ class TestClassification:
         )
         assert [notice.message for notice in outcome.notices] == ["1 classes have no positives and count 0."]
 
+    def test_the_interval_of_all_classes_shrinks_with_the_share_that_has_positives(self, tmp_path):
+        labels = [[int(i % 3 == 0), int(i % 5 < 2), 0, 0] for i in range(60)]
+        root = write_multilabel(tmp_path / "data", labels=labels, classes=("a", "b", "c", "d"))
+
+        ours, theirs = (
+            run(ZeroshotClassification(), context(root, tmp_path), empty_classes=rule).metrics["mean_average_precision"]
+            for rule in ("leave_out", "zero")
+        )
+
+        assert ours.high < 1
+        assert (theirs.low, theirs.high) == pytest.approx((ours.low / 2, ours.high / 2))
+
     def test_an_unknown_rule_for_empty_classes_is_refused(self):
         with pytest.raises(UsageError, match="empty-classes: Input should be 'leave_out' or 'zero'"):
             ZeroshotClassification.Settings(empty_classes="one")
@@ -256,6 +268,14 @@ class TestRetrieval:
         for query, metric in (("text", "image_retrieval_recall@1"), ("image", "text_retrieval_recall@1")):
             hits = [record["rank"] <= 1 for record in outcome.records if record["query"] == query]
             assert outcome.metrics[metric].value == pytest.approx(np.mean(hits))
+
+    def test_only_recall_at_the_smallest_k_is_primary(self, tmp_path):
+        root = write_retrieval(tmp_path / "data", captions=[["a"], ["b"], ["c"]])
+
+        outcome = run(ZeroshotRetrieval(), context(root, tmp_path), recall_k=[2, 1])
+
+        primary = {name for name, metric in outcome.metrics.items() if metric.primary}
+        assert primary == {"image_retrieval_recall@1", "text_retrieval_recall@1"}
 
     def test_k_that_covers_the_gallery_is_noted_and_chance_says_it(self, tmp_path):
         root = write_retrieval(tmp_path / "data", captions=[["a"], ["b"], ["c"]])

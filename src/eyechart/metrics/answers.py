@@ -20,6 +20,7 @@ from eyechart.metrics.choices import (
     extract_strict,
     extract_vlmeval,
     final_answer_line,
+    tagged_answer,
 )
 
 __all__ = [
@@ -71,6 +72,7 @@ def yes_or_no_strict(answer: object) -> str:
     `**No**`, `Yes:` and full-width punctuation are read; "No. Explanation: yes is wrong" is No.
     """
     text = unicodedata.normalize("NFKC", as_text(answer)).rpartition("</think>")[2].lower()
+    text = tagged_answer(text) or text
     words = re.findall(r"[^\W_]+", text)
     first = _verdict(words[:1])
     contradicted = re.match(r"\W*(?:yes|no)\b[\s*]{0,9}(?:/|and\b|or\b)[\s*]{0,9}(?:yes|no)\b", text)

@@ -56,6 +56,20 @@ def extract_vlmeval(answer: object, choices: Mapping[str, object]) -> Extraction
     return choice_by_letter(text, options) or choice_by_text(text, options)
 
 
+_TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
+
+
+def tagged_answer(text: str) -> str:
+    """Return the content of the last ``<answer>...</answer>``; empty if there is none."""
+    content, start = "", None
+    for tag in _TAG.finditer(text):
+        if not tag[1]:
+            start = tag.end()
+        elif start is not None:
+            content, start = text[start : tag.start()].strip(), None
+    return content
+
+
 def choice_by_letter(text: str, options: Mapping[str, str]) -> Extraction | None:
     """Read a letter or a refusal (VLMEvalKit's `can_infer_option`); None if the text must decide."""
     if FAILED in text:
@@ -164,7 +178,7 @@ def key_letter(answer: str, options: Mapping[str, str]) -> str | None:
 
 # Extraction of the chosen option by rules that prefer no answer over a guess (the extractor named `strict`).
 #
-# The rules in order: a refusal; the last `\boxed{}`; an answer that is only a letter; the last sentence that commits
+# The rules in order: a refusal; the last `\boxed{}`; the last `<answer>`; only a letter; the last sentence that commits
 # to a letter, or to exactly an option's text; a single "B. ..." label at the start of a line; an option's exact
 # words. A letter inside a word, an article ("the answer is a dog"), a negated letter ("not B") and a choice between
 # two letters decide nothing. Full-width letters and punctuation count as their plain forms.
@@ -216,6 +230,9 @@ def _strict_choices(text: str, options: Options) -> Iterator[tuple[str, str | No
     if boxes:
         inner = _LATEX_TEXT.sub(r"\1", boxes[-1])
         yield "boxed", _bare(inner, options) or _exact_words(inner, options)
+    tagged = tagged_answer(text)
+    if tagged:
+        yield "tagged", next((choice for _, choice in _strict_choices(tagged, options) if choice), None)
     yield "bare", _bare(text, options)
     found = sorted([*_COMMITMENTS.finditer(text), *_VERDICT.finditer(text)], key=lambda match: match.end())
     if found and not _ALTERNATIVE.match(text, found[-1].end()):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from eyechart.datasets.questions.benchmark_files import answers_path
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.errors import DataError, UsageError, unknown_name
 from eyechart.messages import UserMessage
@@ -17,12 +18,10 @@ from eyechart.scorers.judging import Judge, JudgeForm
 from eyechart.scorers.judging.judges import majority
 from eyechart.scorers.rule import CUT, FAILED, LOST, NOT_NEEDED, UNDECIDED, UNREADABLE, RuleResult
 from eyechart.scorers.scorer import Scorer, scorer_of
-from eyechart.types import Notice
+from eyechart.types import TRUNCATED, Notice
 
 EXACT = "exact_matching"
 """VLMEvalKit's name for scoring without a judge."""
-NO_ANSWERS = {"length": CUT, "failed": FAILED}
-"""The ``finish_reason`` of a row without an answer, and the rule by which it is wrong."""
 ALWAYS = frozenset({"question", "answer", "prediction"})
 """Columns a judge prompt may use even if the table lacks them."""
 OWNER = "dialogue"
@@ -71,11 +70,18 @@ class ScoredRows:
         """Return the score of each independent question."""
         return self.scorer.units(self.rows, self.scores)
 
+    @property
+    def cut(self) -> set[str]:
+        """The benchmark's rows whose answer was truncated at the token limit."""
+        return {owner_of(row) for row in self.rows if row.get("finish_reason") == TRUNCATED}
+
     def assuming(self, *, right: bool) -> ScoredRows:
-        """The worst case of every unreadable answer, or the best case."""
-        pairs = zip(self.rows, self.scores, strict=True)
+        """The worst case of every unreadable or truncated answer, or the best case."""
         scores = [
-            self.scorer.assume(row, score.rule, right=right) if score.rule in LOST else score for row, score in pairs
+            self.scorer.assume(row, score.rule, right=right)
+            if score.rule in LOST or row.get("finish_reason") == TRUNCATED
+            else score
+            for row, score in zip(self.rows, self.scores, strict=True)
         ]
         return replace(self, scores=scores)
 
@@ -111,12 +117,18 @@ def owner_of(row: Row) -> str:
 
 
 def score_rows(
-    rows: Sequence[Row], benchmark: QuestionBenchmark, *, extractor: str = "vlmeval", judges: Sequence[Judge] = ()
+    rows: Sequence[Row],
+    benchmark: QuestionBenchmark,
+    *,
+    extractor: str = "vlmeval",
+    judges: Sequence[Judge] = (),
+    cut_answers: str = "read",
 ) -> ScoredRows:
     """Score rows with a ``prediction``.
 
-    A row whose ``finish_reason`` marks a missing (``failed``) or truncated (``length``) answer is wrong, whatever its
-    prediction is. With several judges the majority decides.
+    A row whose ``finish_reason`` marks a missing answer (``failed``) is wrong, whatever its prediction is. So is a
+    truncated one (``length``) if ``cut_answers`` is ``wrong``; by default it is read like any other, as VLMEvalKit
+    does. With several judges the majority decides.
 
     Raises:
         UsageError: If the benchmark cannot be scored this way: no judge, no answers, unknown extractor.
@@ -127,7 +139,8 @@ def score_rows(
     _check_rows(scorer, rows)
     try:
         prepared = [turn for row in rows for turn in scorer.prepare(row)]
-        scores = [_by_rule(scorer, row) for row in prepared]
+        lost = {"failed": FAILED, **({TRUNCATED: CUT} if cut_answers == "wrong" else {})}
+        scores = [_by_rule(scorer, row, lost.get(as_text(row.get("finish_reason")))) for row in prepared]
         disagreement = _disagreement(scorer, prepared, scores)
         scored = ScoredRows(scorer, prepared, scores, EXACT, disagreement)
         return _judged(scored, judges) if judges and scorer.form else scored
@@ -140,15 +153,14 @@ def _unscorable(name: str, error: Exception) -> DataError:
     return DataError("{name} cannot be scored: {why}.", name=name, why=why)
 
 
-def _by_rule(scorer: Scorer, row: Row) -> RuleResult:
-    lost = NO_ANSWERS.get(as_text(row.get("finish_reason")))
+def _by_rule(scorer: Scorer, row: Row, lost: str | None) -> RuleResult:
     return scorer.assume(row, lost) if lost else scorer.read(row, row.get("prediction"))
 
 
 def check_scoring(scorer: Scorer, *, judged: bool) -> None:
     """Reject what cannot be scored before any request is made: the published file may have no answers."""
     if not scorer.benchmark.answers:
-        raise _no_answers(scorer.benchmark.name)
+        raise _no_answers(scorer.benchmark)
     _check_way(scorer, judged=judged)
 
 
@@ -162,13 +174,28 @@ def _check_way(scorer: Scorer, *, judged: bool) -> None:
             advice="Name one: {--judge=MODEL} {--judge_api_base=URL}; or {--mode=infer} for predictions only.",
             name=benchmark.name,
         )
+    if benchmark.needs_options:
+        raise UsageError(
+            "{name}: all answers are letters, but no columns hold the options.",
+            advice="Name the options' columns A, B, ...; if letters are the answers, select how they are compared: "
+            "{--metric=normalized_exact}.",
+            name=benchmark.name,
+        )
 
 
-def _no_answers(name: str) -> UsageError:
+def _no_answers(benchmark: QuestionBenchmark) -> UsageError:
+    if benchmark.answer_file:
+        return UsageError(
+            "{name}: the table has no answers; they were released later.",
+            advice="Download {url} and save it as {path}; or use {--mode=infer} for predictions only.",
+            name=benchmark.name,
+            url=benchmark.answer_file,
+            path=answers_path(benchmark.name),
+        )
     return UsageError(
         "{name} is published without answers: its authors score submitted predictions.",
         advice="Use {--mode=infer} and submit the xlsx file.",
-        name=name,
+        name=benchmark.name,
     )
 
 
@@ -178,7 +205,7 @@ def _check_rows(scorer: Scorer, rows: Sequence[Row]) -> None:
         raise DataError("{name}: there is no prediction to score.", name=name)
     unknown = sum(not as_text(row.get(scorer.reference)) for row in rows)
     if unknown == len(rows) and scorer.benchmark.url:
-        raise _no_answers(name)
+        raise _no_answers(scorer.benchmark)
     if unknown:
         raise DataError(
             "{name}: {unknown} of {n} rows have no answer.",
@@ -229,7 +256,10 @@ def _disagreement(scorer: Scorer, rows: Sequence[Row], scores: Sequence[RuleResu
     if name is None:
         return {}
     other = scorer_of(scorer.benchmark, name)
-    pairs = [(mine, _by_rule(other, row)) for row, mine in zip(rows, scores, strict=True)]
+    pairs = [
+        (mine, mine if mine.rule in (FAILED, CUT) else other.read(row, row.get("prediction")))
+        for row, mine in zip(rows, scores, strict=True)
+    ]
     differ = sum(mine.extracted != theirs.extracted for mine, theirs in pairs)
     return {
         "decided": scorer.extractor,

@@ -198,14 +198,17 @@ def need_samples(prediction: Prediction) -> None:
         )
 
 
-def make_metric(value: float, interval: Interval | None, **known: Any) -> Metric:
-    """Make a metric; without an interval (too few samples) both of its ends are None."""
+def make_metric(value: float, interval: Interval | None, *also: str, **known: Any) -> Metric:
+    """Make a metric; without an interval (too few samples) both of its ends are None.
+
+    ``also`` names what the interval covers besides the choice of test samples.
+    """
     if interval is None:
         return Metric(value, **known)
     low, high = interval
     low = value if value < low < value + HAIR else low
     high = value if value - HAIR < high < value else high
-    return Metric(value, low, high, **known)
+    return Metric(value, low, high, covers=("test samples", *also), **known)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from eyechart.metrics.captions import (
 from eyechart.settings.tasks import CaptioningSettings
 from eyechart.tasks.base import Prediction, Task, TaskContext, counted, make_metric, need_samples
 from eyechart.tasks.image_caption import caption_answers, prompts
-from eyechart.types import MeanOf, Metric, Notice, Outcome
+from eyechart.types import TRUNCATED, MeanOf, Metric, Notice, Outcome
 
 TOKENIZER = "ptb"
 """The Penn Treebank tokeniser, as in COCO's evaluation."""
@@ -69,7 +69,9 @@ class Captioning(Task):
             )
         entries = tuple(entry for entry in manifest.entries if not answers[entry.id].error)
         captions = tuple(answers[entry.id].text.strip() for entry in entries)
-        return CaptionsPrediction(manifest.info, entries, tuple(failures), captions)
+        cut = sum(answers[entry.id].finish_reason == TRUNCATED for entry in entries)
+        notices = counted("cut_captions", cut, "{n} captions were truncated at the token limit.")
+        return CaptionsPrediction(manifest.info, entries, tuple(failures), captions, notices=notices)
 
     def score(self, prediction: CaptionsPrediction, settings: CaptioningSettings) -> Outcome:
         """Compare with the references; an empty caption counts as a bad one."""
@@ -106,7 +108,7 @@ class Captioning(Task):
                 | {name: round(values[i], 12) for name, values in per_image.items()}
                 for i, (entry, caption) in enumerate(zip(prediction.entries, captions, strict=True))
             ],
-            notices=(*missing, *counted("empty_captions", empty, "{n} captions are empty.")),
+            notices=(*prediction.notices, *missing, *counted("empty_captions", empty, "{n} captions are empty.")),
             details={"prompt": settings.prompt, "tokenizer": TOKENIZER},
         )
 

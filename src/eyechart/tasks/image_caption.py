@@ -8,7 +8,7 @@ import os
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,6 +24,7 @@ from eyechart.messages import UserMessage
 from eyechart.settings.tasks import ImageCaptionSettings
 from eyechart.tasks.base import Prediction, Task, TaskContext, counted
 from eyechart.types import (
+    TRUNCATED,
     UNREAD,
     Answer,
     Document,
@@ -92,7 +93,7 @@ def estimated_tokens(text: str) -> int:
 def caption_notices(answers: Iterable[Answer]) -> list[Notice]:
     """Count duplicate, truncated and overlong captions."""
     captions = list(answers)
-    cut = sum(answer.finish_reason == "length" for answer in captions)
+    cut = sum(answer.finish_reason == TRUNCATED for answer in captions)
     long = sum(estimated_tokens(answer.text) > LONG_TOKENS for answer in captions)
     texts = Counter(answer.text.strip() for answer in captions)
     alike = sum(count for count in texts.values() if count > 1)
@@ -195,8 +196,8 @@ class ImageCaption(Task):
     def predict(self, context: TaskContext, settings: ImageCaptionSettings) -> CaptionPrediction:
         """Caption every image and write the dataset; images without a usable caption are listed as failures."""
         # An unusable caption cannot be retrieved: it is not cached, so that the next run retries it.
-        generator = replace(context.generator, should_cache=lambda answer: not caption_problem(answer))
-        context, manifest = replace(context, model=generator), context.manifest
+        generator, manifest = context.generator, context.manifest
+        generator.should_cache = lambda answer: not caption_problem(answer)
         sources: dict[str, str] = {}
 
         def asked() -> Iterator[Prompt]:

@@ -29,6 +29,7 @@ def label_outcome(
     chance: Callable[[int], float],
     chance_recall: float,
     prefix: str = "",
+    draws: Ints | None = None,
 ) -> Outcome:
     """Compute acc1, acc5 (from five classes on) and mean_per_class_recall, and a record per sample.
 
@@ -42,26 +43,37 @@ def label_outcome(
         chance: Top-k accuracy of a classifier that ignores the image.
         chance_recall: Its mean per-class recall.
         prefix: Prefix of the metric names.
+        draws: For few-shot classifiers, the rank of the true class by training draw (rows) and sample; the first row is
+            that of ``ranking``. Intervals then cover the choice of training images.
     """
     labels, correct = labels_of(prediction.entries), ranking.ranks == 1
     recall = per_class_recall(correct, labels, n_classes)
+    fields = () if draws is None else ("rank", *(f"rank_{number}" for number in range(2, len(draws) + 1)))
+    also = ("training draws",) if fields else ()
+
+    def over_draws(interval: stats.Interval | None, k: int, weights: Any = 1.0) -> stats.Interval | None:
+        return interval if draws is None else stats.widen_for_draws(interval, (draws <= k) * weights)
+
     metrics = {}
     for k in (1, 5) if n_classes >= 5 else (1,):
         hits = ranking.ranks <= k
         metrics[f"{prefix}acc{k}"] = make_metric(
             float(hits.mean()),
-            stats.proportion(int(hits.sum()), len(hits)),
+            over_draws(stats.proportion(int(hits.sum()), len(hits)), k),
+            *also,
             chance=chance(k),
             n=len(hits),
             primary=k == 1,
-            mean_of=MeanOf("rank", k),
+            mean_of=MeanOf("rank", k, draws=fields),
         )
+    sizes = np.bincount(labels)
     metrics[f"{prefix}mean_per_class_recall"] = make_metric(
         float(np.mean(list(recall.values()))),
-        stats.mean_recall_interval(correct, labels),
+        over_draws(stats.mean_recall_interval(correct, labels), 1, len(labels) / len(recall) / sizes[labels]),
+        *also,
         chance=chance_recall,
         n=len(labels),
-        mean_of=MeanOf("rank", 1, balance="label"),
+        mean_of=MeanOf("rank", 1, balance="label", draws=fields),
     )
     if settings.metrics == "full":
         metrics[f"{prefix}f1_macro"] = Metric(f1_macro(predicted_classes(ranking, labels), labels), n=len(labels))
@@ -80,6 +92,9 @@ def label_outcome(
             prediction.entries, ranking.ranks, ranking.top, ranking.top_scores, ranking.label_scores, strict=True
         )
     ]
+    for name, ranks in zip(fields[1:], [] if draws is None else draws[1:], strict=True):
+        for record, rank in zip(records, ranks.tolist(), strict=True):
+            record[name] = rank
     few = "With {n_classes} classes {prefix}acc5 would always be 1, so it is null."
     return Outcome(
         metrics=metrics,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -72,10 +73,23 @@ class Mteb(Task):
         )
 
     def score(self, prediction: MtebPrediction, settings: TextSearchSettings) -> Outcome:  # noqa: ARG002 - none
-        """Flatten the library's scores."""
+        """Flatten the library's scores; undefined ones, such as AP with more than two classes, are left out."""
         numbers = flat_scores(prediction.found["scores"])
-        metrics = {name: Metric(value, primary=name == "main_score") for name, value in numbers.items()}
-        return Outcome(metrics, records=(), details={"mteb": prediction.found}, notices=prediction.notices)
+        undefined = [name for name, value in numbers.items() if not math.isfinite(value)]
+        if not math.isfinite(numbers.get("main_score", math.nan)):
+            raise DataError(
+                "MTEB's main score of {name} is undefined (NaN).",
+                advice="Check the data: a split may have too few rows or a single class.",
+                name=prediction.info.name,
+            )
+        text = "{n} metrics of MTEB are undefined (NaN) and left out, such as {first}."
+        notes = counted("undefined_metrics", len(undefined), text, first=next(iter(undefined), ""))
+        metrics = {
+            name: Metric(value, primary=name == "main_score")
+            for name, value in numbers.items()
+            if name not in undefined
+        }
+        return Outcome(metrics, records=(), details={"mteb": prediction.found}, notices=(*prediction.notices, *notes))
 
 
 def flat_scores(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, float]:

@@ -27,6 +27,7 @@ from eyechart.messages import UserMessage
 from eyechart.metrics.classification import rank_scores
 from eyechart.metrics.vectors import Ints, Vectors, unit
 from eyechart.settings.tasks import KnnSettings, LinearProbeSettings, ProbeSettings, TaskSettings
+from eyechart.stats.intervals import FEWEST_DRAWS
 from eyechart.tasks.base import Prediction, Task, TaskContext, counted, encode_images, need_samples
 from eyechart.tasks.label_metrics import label_outcome, labels_of
 from eyechart.tasks.probe_data import (
@@ -45,9 +46,11 @@ from eyechart.types import DatasetInfo, Metric, Outcome
 class ProbePrediction(Prediction):
     """Class scores of the scored samples, and details of the training."""
 
-    rows = ("scores",)
+    rows = ("scores", "ranks")
 
     scores: Vectors
+    ranks: Ints
+    """Rank of the true class by sample and training draw, the scored draw first; no columns without few shots."""
     train_counts: Ints
     """Number of training images per class."""
     details: Mapping[str, Any]
@@ -80,13 +83,14 @@ class Probe(Task):
         learned = self.learn(train, val, settings, context.device)
         test = encode_images(context, normalize=settings.normalize)
         scores, labels = learned.judge(test.vectors), labels_of(test.entries)
-        runs: dict[int, list[float]] = {}  # accuracies by the number of images per class
+        ranks: dict[int, list[Ints]] = {}  # of the true class, by the number of images per class
         for draw, rows in draws.items():
             found = scores
             if draw != scored:
                 how = settings.replaced(fewshot_k=draw[0])
                 found = self.learn(pool.take(rows), val, how, context.device).judge(test.vectors)
-            runs.setdefault(draw[0], []).append(accuracy(found, labels))
+            ranks.setdefault(draw[0], []).append(rank_scores(found, labels).ranks)
+        runs = {k: [float((one == 1).mean()) for one in found] for k, found in ranks.items()}
         points = {k: {"k": k, "mean": float(np.mean(found)), "runs": found} for k, found in runs.items()}
         details: dict[str, Any] = {"probe": {"train": len(train), "val": len(val) if val else 0, **learned.details}}
         if settings.fewshot_k > 0:
@@ -98,6 +102,7 @@ class Probe(Task):
             entries=test.entries,
             failures=test.failures,
             scores=scores,
+            ranks=np.stack(ranks[settings.fewshot_k], axis=1)[:, : None if settings.fewshot_k > 0 else 0],
             train_counts=np.bincount(train.labels),
             details=details,
             notices=(*pool.notices, *(val.notices if val else ()), *test.notices, *learned.notices),
@@ -123,11 +128,13 @@ class Probe(Task):
             scores[here, : found.shape[1]] = found
             details.append({"train": len(train), "val": len(val) if val else 0, **learned.details})
             notices += learned.notices
+        ranks = rank_scores(scores, features.labels).ranks[:, None]  # every fold draws, but none is drawn again
         return ProbePrediction(
             info=context.info,
             entries=images.entries,
             failures=images.failures,
             scores=scores,
+            ranks=ranks[:, : int(settings.fewshot_k > 0)],
             train_counts=np.bincount(features.labels),
             details={"probe": {"folds": details}},
             notices=tuple(notices),
@@ -148,14 +155,20 @@ class Probe(Task):
             # Of the classes that occur, it gets one right and the others wrong.
             chance_recall=max(1 / n_classes, float((np.unique(labels) == commonest[0]).mean())),
             prefix=prefix,
+            draws=prediction.ranks.T if prediction.ranks.size else None,
         )
-        metrics, runs = dict(outcome.metrics), prediction.details.get("fewshot_draws", {}).get("runs", ())
+        metrics, runs = dict(outcome.metrics), (prediction.ranks == 1).mean(axis=0)
         if len(runs) > 1:
             metrics[f"{prefix}acc1_mean_of_draws"] = Metric(float(np.mean(runs)))
             metrics[f"{prefix}acc1_sd_of_draws"] = Metric(float(np.std(runs, ddof=1)), lower_is_better=True)
+        few = (
+            "No interval: {n} draws of training images do not show how much their choice matters. "
+            "Use a training split and {--fewshot_repeats=3} or more."
+        )
         return replace(
             outcome,
             metrics=metrics,
+            notices=(*outcome.notices, *counted("too_few_draws", len(runs) if len(runs) < FEWEST_DRAWS else 0, few)),
             details={"classnames": list(prediction.info.classnames), **outcome.details, **prediction.details},
         )
 

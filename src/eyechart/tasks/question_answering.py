@@ -35,8 +35,8 @@ from eyechart.tasks.question_judges import (
     score_runs,
 )
 from eyechart.tasks.question_metrics import CATEGORIES, QuestionScores, user_outcome
-from eyechart.tasks.question_prompts import CUT, answers_of, questions_of
-from eyechart.types import DatasetInfo, Metric, ModelSpec, Notice, Outcome, Role
+from eyechart.tasks.question_prompts import answers_of, questions_of
+from eyechart.types import TRUNCATED, DatasetInfo, Metric, ModelSpec, Notice, Outcome, Role
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class QuestionAnswering(Task):
     measures = "questions"
     records = "question"
     min_success = 0.95
-    version = 2
+    version = 3
     roles: ClassVar[Mapping[str, Role]] = dict.fromkeys(JUDGE_ROLES, "generator")
     asks_questions = True
     Settings = QuestionTaskSettings
@@ -147,7 +147,7 @@ class QuestionAnswering(Task):
             info=context.info,
             entries=tuple(manifest.entries),
             failures=tuple({failure.id: failure for failure in failures}.values()),
-            notices=(*dataset.table.notices, *about_answers, *_answer_notices(runs)),
+            notices=(*dataset.table.notices, *about_answers, *_answer_notices(runs, settings.cut_answers)),
             counts={"unreadable": 0, "repeats": len(runs)},
         )
         if settings.mode == "infer":
@@ -158,6 +158,7 @@ class QuestionAnswering(Task):
             return replace(prediction, answered=tuple(runs[0]), returned=tuple(returned))
         judges = open_judges(context)
         scored, notices = score_runs(runs, benchmark, judges, settings, context.on_error)
+        notices += tuple(notice for judge in judges for notice in judge.answers.notices())
         answers = {as_text(row["index"]): as_text(row.get("prediction")) for row in scored[0].rows}
         unread = sum(rule != FAILED for run in scored for rule in run.lost.values())
         scores = QuestionScores(
@@ -167,7 +168,8 @@ class QuestionAnswering(Task):
             people=read_verdicts(settings.human_verdicts, answers),
             spent=_spent(context, settings, runs, judges),
         )
-        counts = {"unreadable": math.ceil(unread / len(runs)), "repeats": len(runs)}
+        cut = 0 if settings.cut_answers == "wrong" else math.ceil(sum(len(run.cut) for run in scored) / len(runs))
+        counts = {"unreadable": math.ceil(unread / len(runs)), "repeats": len(runs), **({"cut": cut} if cut else {})}
         return replace(prediction, scores=scores, counts=counts)
 
     def score(self, prediction: QuestionPrediction, settings: QuestionTaskSettings) -> Outcome:
@@ -189,16 +191,23 @@ def _benchmark(info: DatasetInfo, settings: QuestionTaskSettings) -> QuestionBen
     return with_metric(info.benchmark, settings.metric)
 
 
-def _answer_notices(runs: Sequence[Sequence[Row]]) -> tuple[Notice, ...]:
-    """Count truncated and empty answers."""
+def _answer_notices(runs: Sequence[Sequence[Row]], cut_answers: str) -> tuple[Notice, ...]:
+    """Count truncated and empty answers, and those with reasoning only."""
     rows = [row for run in runs for row in run if row.get("finish_reason") != FAILED]
-    cut = sum(row.get("finish_reason") == CUT for row in rows)
+    cut = sum(row.get("finish_reason") == TRUNCATED for row in rows)
     silent = [row for row in rows if not as_text(row.get("prediction")).strip()]
     reasons = Counter(as_text(row.get("finish_reason")) or "stop" for row in silent)
     why = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
     truncated = "{n} answers were truncated at the token limit ({--max_tokens}) and count as wrong."
+    if cut_answers == "read":
+        truncated = "{n} answers were truncated at the token limit ({--max_tokens}): what there is of them was read."
     empty = "{n} answers are empty (finish reasons: {why})."
-    return *counted("cut_answers", cut, truncated), *counted("empty_answers", len(silent), empty, why=why)
+    only_thinking = sum(bool(row.get("thinking")) for row in silent)
+    return (
+        *counted("cut_answers", cut, truncated),
+        *counted("empty_answers", len(silent), empty, why=why),
+        *counted("only_thinking", only_thinking, "{n} answers hold reasoning (<think>) but no answer after it."),
+    )
 
 
 def _spent(

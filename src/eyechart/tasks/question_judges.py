@@ -20,7 +20,7 @@ from eyechart.datasets.questions.prediction_files import load_table
 from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.inference.answers import CachedGenerator
 from eyechart.metrics.cell_values import Row, as_score, as_text
-from eyechart.models.access import Access, priced
+from eyechart.models.access import Access, access_of, priced
 from eyechart.scorers.judging import JUDGE_SETTINGS, Judge, load_prompts
 from eyechart.scorers.rule import JUDGE, UNREADABLE, RuleResult
 from eyechart.scorers.scoring import EXACT, ScoredRows, score_rows
@@ -69,6 +69,7 @@ def judge_specs(settings: QuestionTaskSettings) -> dict[str, ModelSpec]:
             concurrency=settings.concurrency,
             timeout=settings.timeout,
             tries=settings.tries,
+            since=settings.since,
         )
         options = {"settings": generation, **address}
         found[part] = ModelSpec(family, name, options=options, access=priced(access, settings.prices, name))
@@ -104,7 +105,7 @@ class MeteredJudge:
 
     def spent(self) -> dict[str, Any]:
         """Return what this run has spent, and the tokens of all replies."""
-        return {**self.answers.spent(), "tokens_of_answers": dict(self.tokens)}
+        return {**self.answers.spent(), "tokens_of_answers": dict(self.tokens), **self.answers.origins.details()}
 
 
 def open_judges(context: TaskContext) -> list[MeteredJudge]:
@@ -125,7 +126,7 @@ def score_runs(
     on_error: str,
 ) -> tuple[list[ScoredRows], tuple[Notice, ...]]:
     """Score the answers of all repeats; if a judge fails and the user allows it, by rule alone."""
-    read = partial(score_rows, benchmark=benchmark, extractor=settings.extractor)
+    read = partial(score_rows, benchmark=benchmark, extractor=settings.extractor, cut_answers=settings.cut_answers)
     if not judges:
         return [read(rows) for rows in runs], ()
     prompts = load_prompts(settings.judge_prompts)
@@ -142,11 +143,12 @@ def score_runs(
 
 
 def judge_arguments(context: TaskContext) -> dict[str, Any]:
-    """Return the judge arguments of a dataset class's own ``evaluate``, as VLMEvalKit passes them."""
-    if JUDGE_ROLES[0] not in context.extra_models:
-        return {}
-    spec: ModelSpec = context.open_extra_model(JUDGE_ROLES[0]).model.spec
-    return {"model": spec.name, "api_base": spec.options.get("api_base", "")}
+    """Return the judge arguments of a dataset class's own ``evaluate``, as VLMEvalKit's run.py passes them."""
+    judged = JUDGE_ROLES[0] in context.extra_models
+    spec: ModelSpec = (context.open_extra_model(JUDGE_ROLES[0]) if judged else context.generator).model.spec
+    access = access_of(spec)
+    known = {"model": spec.name, "api_base": spec.options.get("api_base", "")} if judged else {"model": EXACT}
+    return {**known, "nproc": access.concurrency, "retry": access.tries, "timeout": access.timeout, "verbose": False}
 
 
 def read_verdicts(path: str, answers: Mapping[str, str]) -> dict[str, float]:

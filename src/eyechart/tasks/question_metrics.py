@@ -15,11 +15,11 @@ from eyechart.errors import DataError
 from eyechart.metrics.cell_values import Row, as_text, options_of
 from eyechart.metrics.repeated_questions import Vote, consistency, pass_at, vote_at, worst_at
 from eyechart.scorers.rule import JUDGE, LOST, UNDECIDED, UNREADABLE
-from eyechart.scorers.scoring import ScoredRows, owner_of
+from eyechart.scorers.scoring import EXACT, ScoredRows, owner_of
 from eyechart.stats import mean_interval, widen_for_judges
 from eyechart.tasks.base import counted, make_metric
 from eyechart.tasks.question_judges import agreement_with_people, audit
-from eyechart.types import MeanOf, Metric, Notice, Outcome
+from eyechart.types import TRUNCATED, MeanOf, Metric, Notice, Outcome
 
 PRIMARY = "Overall"
 """Preferred name of the primary metric; without it, the first number."""
@@ -171,7 +171,8 @@ class QuestionScores:
         if interval is not None and len(self.by_judge) > 1:
             interval = widen_for_judges(interval, [[one[name] for name in values] for one in self.by_judge.values()])
         shared = replace(where, cluster="cluster") if self.shared else where
-        return make_metric(fmean(values.values()), interval, n=len(values), mean_of=shared)
+        judges = ("judges",) if len(self.by_judge) > 1 else ()
+        return make_metric(fmean(values.values()), interval, *judges, n=len(values), mean_of=shared)
 
     def outcome(self) -> Outcome:
         """Assemble the outcome; records and the table in the details are those of the first repeat."""
@@ -179,12 +180,20 @@ class QuestionScores:
         undecided = self.lost.get(UNDECIDED, 0) if first.scorer.form else 0
         unread = "{n} verdicts of the judge {decided_by} could not be read: these answers count as wrong."
         judgeable = "{n} answers could not be read by rule and count as wrong; a judge could read them."
+        if first.scorer.benchmark.url:
+            judgeable = (
+                "{n} answers could not be read by rule and count as wrong; for published numbers a judge reads them."
+            )
+        known = first.scorer.benchmark
+        unjudged = first.decided_by == EXACT and known.published == JUDGE
+        incomparable = "Published numbers of {name} come from a judge model; this one is not comparable with them."
         differently = "The extractor {other!r} reads {n} of {count} answers differently."
         fields = {"other": differing.get("other"), "count": len(first.rows)}
         notices = [
             *self.notices,
             *counted("unreadable_verdicts", self.lost.get(UNREADABLE, 0), unread, decided_by=first.decided_by),
             *first.scorer.notices(first.rows),
+            *counted("not_comparable", int(unjudged), incomparable, name=known.name),
             *first.left_out,
             *counted("undecided_answers", undecided, judgeable),
             *counted("extractors_disagree", differing.get("differ", 0), differently, **fields),
@@ -192,9 +201,9 @@ class QuestionScores:
         return Outcome(self.metrics(), list(self.records()), notices, self.details())
 
     def metrics(self) -> dict[str, Metric]:
-        """The numbers, each with its worst and best case over the unreadable answers."""
+        """The numbers, each with its worst and best case over the unreadable and the truncated answers."""
         metrics = self._metrics()
-        if not any(run.lost for run in self.runs):
+        if not any(run.lost or run.cut for run in self.runs):
             return metrics
         wrong, right = (
             replace(self, runs=[run.assuming(right=right) for run in self.runs])._metrics() for right in (False, True)
@@ -268,7 +277,7 @@ class QuestionScores:
         more: dict[str, Any] = {}
         if row.get("thinking"):
             more["thinking_chars"] = len(as_text(row["thinking"]))
-        if row.get("finish_reason") == "length":
+        if row.get("finish_reason") == TRUNCATED:
             more["cut"] = True
         rounds = {name: [run[place] for run in runs] for name, runs in self.first.judged.items()}
         if any(score.rule in (JUDGE, UNREADABLE) for scores in rounds.values() for score in scores):
@@ -306,7 +315,7 @@ class QuestionScores:
         if not rows:
             return {}
         lengths = [len(as_text(row["thinking"])) for row in rows]
-        cut = sum(row.get("finish_reason") == "length" for row in rows)
+        cut = sum(row.get("finish_reason") == TRUNCATED for row in rows)
         return {"answers": len(rows), "mean_chars": fmean(lengths), "max_chars": max(lengths), "cut": cut}
 
     def _numbers(self, runs: Sequence[ScoredRows]) -> dict[str, float]:

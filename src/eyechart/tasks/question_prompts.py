@@ -26,7 +26,7 @@ from eyechart.messages import UserMessage
 from eyechart.metrics.cell_values import as_text
 from eyechart.settings.tasks import QuestionTaskSettings
 from eyechart.tasks.base import TaskContext, counted
-from eyechart.types import Answer, Message, Notice, Prompt
+from eyechart.types import TRUNCATED, Answer, Message, Notice, Prompt
 
 NO_IMAGES, SWAPPED = "no_images", "swapped"
 BLIND_RESULTS = {NO_IMAGES: "blind", SWAPPED: "swapped"}
@@ -34,8 +34,6 @@ BLIND_RESULTS = {NO_IMAGES: "blind", SWAPPED: "swapped"}
 _ADVICE = UserMessage("Use {--blind} without a value to show no images.")
 Generate = Callable[[Iterable[Prompt]], Iterable[tuple[str, Answer]]]
 Build = Callable[[Record], Any]
-CUT = "length"
-"""The finish reason of an answer truncated at the token limit."""
 _THINKING = "<think>"
 FAILED_ROW = {"prediction": "", "finish_reason": "failed"}
 """Columns of a row without an answer."""
@@ -241,8 +239,8 @@ class PromptRunner:
             **({"thinking": thinking} if thinking else {}),
             "prompt": prompt,
             "images": images,
-            "finish_reason": CUT
-            if any(answer.finish_reason == CUT for answer in answers)
+            "finish_reason": TRUNCATED
+            if any(answer.finish_reason == TRUNCATED for answer in answers)
             else answers[-1].finish_reason,
             **({"finish_reasons": [answer.finish_reason for answer in answers]} if dialogue else {}),
             "usage": dict(answers[-1].usage),
@@ -296,11 +294,11 @@ def history(users: Sequence[Message], said: Sequence[Answer]) -> Iterator[Messag
 
 
 def _split_unclosed_thinking(answer: Answer) -> Answer:
-    """Treat an unclosed thinking block as truncated reasoning instead of reading it as an answer.
+    """Treat an unclosed thinking block as reasoning without an answer, whether it was truncated or not.
 
     Answers without a finish reason are kept as they are.
     """
     said = answer.text.lstrip()
     if not answer.finish_reason or not said.startswith(_THINKING):
         return answer
-    return replace(answer, text="", thinking=said.removeprefix(_THINKING).strip(), finish_reason=CUT)
+    return replace(answer, text="", thinking=said.removeprefix(_THINKING).strip())

@@ -36,7 +36,7 @@ _REFCOCO = tuple(f"{name}_{split}" for name in ("RefCOCO", "RefCOCO+") for split
 def referrals(rows: Iterable[Row]) -> Table:
     """Return precision and mean IoU per split, and the mean over splits (RefCOCO)."""
     found = need(rows)
-    splits = grouped(found, lambda row: as_text(row.get("split")) or as_text(row.get("category")) or "RefCOCO")
+    splits = grouped(found, _split)
     order = [*_REFCOCO, "RefCOCOg_val", "RefCOCOg_test"]
     names = [*(name for name in order if name in splits), *sorted(splits.keys() - {*order})]
     lines = [(name, 100 * mean(splits[name]), mean(splits[name], "overlap"), len(splits[name])) for name in names]
@@ -48,6 +48,24 @@ def referrals(rows: Iterable[Row]) -> Table:
         lines.append(("Average", 100 * mean(found), mean(found, "overlap"), len(found)))
     columns = ("Split", "Precision@1", "Average IoU", "Samples")
     return [dict(zip(columns, line, strict=True)) for line in lines]
+
+
+def _split(row: Row) -> str:
+    """Return the row's split, else its category as one: "RefCOCO+ test A" is RefCOCO+_testA."""
+    if as_text(row.get("split")):
+        return as_text(row["split"])
+    name, *rest = as_text(row.get("category")).split(None, 1) or ["RefCOCO"]
+    part = "".join(rest).strip()
+    known = {"val": "val", "test": "test", "testa": "testA", "testb": "testB"}
+    return "_".join([name, known.get(re.sub(r"[\s_-]", "", part.lower()), re.sub("[ -]", "_", part))][: 1 + len(rest)])
+
+
+@reports("Average IoU")
+def grounding(rows: Iterable[Row]) -> Table:
+    """Return the share of boxes with their centre in the right box, their mean IoU and their number (TDBench)."""
+    found = need(rows)
+    names = {"Average Centroid Containment": "score", "Average IoU": "overlap"}
+    return {name: mean(found, column) for name, column in names.items()} | {"Total Samples": len(found)}
 
 
 def overlaps(rows: Iterable[Row]) -> Table:

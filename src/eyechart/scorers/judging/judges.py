@@ -20,7 +20,7 @@ from eyechart.io.digests import digest_bytes
 from eyechart.metrics.cell_values import Row, as_text, options_of
 from eyechart.scorers.judging.judge_forms import READERS, TRIES_APART, JudgeForm, option_block
 from eyechart.scorers.rule import RuleResult
-from eyechart.types import Answer, Message, Prompt, digest_json
+from eyechart.types import TRUNCATED, Answer, Message, Prompt, digest_json
 
 OURS = "eyechart"
 _NEEDS = {"grades": "names", "word": "words", "label": "labels", "marks": "column"}
@@ -166,8 +166,6 @@ Ask = Callable[[Iterable[Prompt], int], Iterable[tuple[str, Answer]]]
 """Answers prompts; the number distinguishes repeated attempts at the same prompt."""
 JUDGE_SETTINGS = {"temperature": 0, "max_tokens": 2048}
 """Generation settings of a judge."""
-CUT = "length"
-"""The finish reason of a truncated reply, whose verdict is unknown."""
 WARMER, WARMEST = 0.5, 1.0
 """Step and maximum of the temperature over the attempts: a repeated request at 0 would get the same reply."""
 
@@ -206,7 +204,7 @@ class Judge:
                         name=self.name,
                         error=answer.error,
                     )
-                lost = answer.error or answer.finish_reason == CUT
+                lost = answer.error or answer.finish_reason == TRUNCATED  # its verdict is unknown
                 verdicts[name] = None if lost else form.parse(answer.text, left[name])
             left = {name: row for name, row in left.items() if verdicts[name] is None}
         return verdicts

@@ -100,7 +100,7 @@ def _notices(several: Several, bound: BoundRule, rows: Rows) -> list[Notice]:
     """Count the keys of a published table that are not among the options: no answer can be right there."""
     lost = sum(bool(options_of(row)) and _key(several, bound, row) is None for row in rows)
     text = UserMessage(
-        "{lost} rows have an answer key that is not one of their options: no answer to them can be right.", lost=lost
+        "{lost} rows have an answer key that is not one of their options: only that key itself is right.", lost=lost
     )
     return [Notice("keys_without_option", lost, text)] if lost else []
 
@@ -345,26 +345,20 @@ def _bare(text: str) -> str:
 
 @choice_rule()
 def stated_letter(text: str, options: Options, row: Row) -> str | None:
-    """Take a single letter, one at the start, after "answer is" or "option", else the first isolated one (MedQ)."""
-    return _stated_letter("ABCDE", text)
+    """Take the first of A to E that is not part of a word, in either case, also the article "a" (MedQ-DEG)."""
+    return _first_isolated("ABCDE", text)
 
 
 @choice_rule()
 def stated_letter_to_d(text: str, options: Options, row: Row) -> str | None:
     """Take the same among A to D (MedQ-Bench)."""
-    return _stated_letter("ABCD", text)
+    return _first_isolated("ABCD", text)
 
 
-def _stated_letter(letters: str, text: str) -> str | None:
-    text = text.strip().upper()
-    rules = (
-        rf"([{letters}])(?:[.)\s].*)?",
-        rf".*?(?:ANSWER\s{{1,9}}IS\s{{1,9}}|OPTION\s{{1,9}})([{letters}])(?![A-Z]).*",
-        rf"([{letters}])\s{{0,9}}[-:].*",
-        rf"(?:.*?[^A-Z])?([{letters}])(?:[^A-Z].*)?",
-    )
-    found = (re.fullmatch(rule, text, re.DOTALL) for rule in rules)
-    return next((match[1] for match in found if match), None)
+def _first_isolated(letters: str, text: str) -> str | None:
+    # VLMEvalKit's further rule for "answer is C" searches lower-case words in upper-case text and never applies.
+    found = re.search(rf"(?<![A-Z])([{letters}])(?![A-Z])", text.strip().upper())
+    return found[1] if found else None
 
 
 @choice_rule()

@@ -21,17 +21,18 @@ from eyechart.metrics.cell_values import (
 from eyechart.metrics.math_expressions import boxed
 from eyechart.scorers.rule import RuleResult
 
-_LEVELS = tuple(0.5 + 0.05 * i for i in range(10))
+_VSI = tuple(1 - (0.5 + 0.05 * i) for i in range(10))
+"""Tolerances as OST-Bench computes them: in floating point the largest is 0.5 and the smallest slightly above 0.05."""
 _WORDS = {name: i for i, name in enumerate(SMALL[:11])}
 _MAX_LENGTH = 400
 
 
-def near(said: float, wanted: float, levels: tuple[float, ...] = _LEVELS) -> float:
-    """Return the share of ten accuracy levels, 50 % to 95 %, that a measure reaches."""
+def near(said: float, wanted: float, tolerances: tuple[float, ...] = _VSI) -> float:
+    """Return the share of ten relative tolerances, 50 % to 5 %, that a measure is within."""
     if not wanted:
         return float(said == wanted)
     off = abs(said - wanted) / abs(wanted)
-    return sum(off < 1 - level - 1e-12 for level in levels) / len(levels)
+    return sum(off < tolerance for tolerance in tolerances) / len(tolerances)
 
 
 def observed(row: Row, text: str) -> RuleResult:
@@ -75,7 +76,7 @@ def travelled(row: Row, text: str) -> RuleResult:
     """Compare by the row's ``type``: yes or no, a letter, a count or words; harder rows weigh more (ReasonMap-Plus)."""
     kind, target = as_text(row["type"]).lower(), as_text(row["answer"]).strip()
     whole = text.strip()
-    inside = re.findall(r"boxed\{([^}]*)\}", whole) or boxed(whole)
+    inside = boxed(whole) or re.findall(r"boxed\{([^}]*)\}", whole)
     low, part = whole.lower(), whole
     if inside:
         part = " ".join(re.findall(r"\\text\{([^}]*)\}", inside[-1])) or inside[-1]
@@ -103,16 +104,22 @@ def _typed(kind: str, text: str) -> str | None:
     return text.strip().lower()
 
 
+_OMNI = (0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05)
+
+
 def tagged_value(row: Row, text: str) -> RuleResult:
-    """Compare the content of <ans> tags by the row's ``answer_type``: int, str or float (Omni3D-Bench)."""
+    """Compare the content of <ans> tags by the row's ``answer_type``: int, str or float (Omni3D-Bench).
+
+    A count must be an integer: "3.0" is wrong for 3, as in VLMEvalKit.
+    """
     inside = re.search(r"<ans>(.*?)(?:</ans>|$)", text, re.DOTALL)
     said, target = (inside[1] if inside else text), as_text(row["answer"])
     kind, low, number = as_text(row["answer_type"]), said.lower(), finite_number(said)
     if kind == "float":
-        wide = tuple(1 - 0.05 * i for i in range(10, 0, -1))
-        part, score = "other", near(number, float(target), wide) if number is not None else 0.0
+        part, score = "other", near(number, float(target), _OMNI) if number is not None else 0.0
     elif kind == "int":
-        part, score = "count", float(number is not None and number == int(float(target)))
+        whole = re.fullmatch(r"\s*([-+]?\d{1,18})\s*", said)
+        part, score = "count", float(whole is not None and int(whole[1]) == int(float(target)))
     elif target in {"yes", "no"}:
         part, score = "yes_no", float(target in low or {"yes": "true", "no": "false"}[target] in low)
     else:

@@ -7,7 +7,7 @@ import binascii
 import re
 from collections.abc import Sequence
 
-from eyechart.metrics.cell_values import Row, as_text, numbers, read_literal, unfenced
+from eyechart.metrics.cell_values import Row, as_text, finite_number, numbers, read_literal, unfenced
 from eyechart.metrics.structures import Box, in_box, in_polygon, overlap
 from eyechart.scorers.rule import RuleResult
 
@@ -28,19 +28,24 @@ def _size(row: Row) -> tuple[float, float]:
 
 
 def centre(row: Row, text: str) -> RuleResult:
-    """Whether the centre of the answer's only box, in fractions of the image, lies in the right one (TDBench)."""
+    """Whether the centre of the answer's only box, in fractions of the image, lies in the right one (TDBench).
+
+    The grade ``overlap`` is the IoU of the boxes, VLMEvalKit's second method (``--judge iou``).
+    """
     found = [_RELATIVE.findall(value.replace("\n", "")) for value in (text, as_text(row["answer"]))]
     try:
         said, wanted = ([*map(float, box)] for [box] in found)
     except ValueError:  # none, several, or without digits
-        return RuleResult(None, 0.0)
-    return RuleResult(str(said), float(in_box((said[0] + said[2]) / 2, (said[1] + said[3]) / 2, wanted)))
+        return RuleResult(None, 0.0, {"overlap": 0.0})
+    hit = in_box((said[0] + said[2]) / 2, (said[1] + said[3]) / 2, wanted)
+    return RuleResult(str(said), float(hit), {"overlap": overlap(said, wanted)})
 
 
 def click(row: Row, text: str, *, box: str = "corners", unit: str = "image") -> RuleResult:
     """Whether a click ``x=1, y=2`` hits the row's ``bbox``: two corners, or a corner and a size.
 
-    ``unit``: of the click: fractions of the image or pixels (``image``), or thousandths.
+    ``unit``: of the click: fractions of the image or pixels (``image``), or thousandths. An answer without a click is
+    unreadable (VLMEvalKit takes it for a click at the upper left corner).
     """
     width, height = _size(row)
     target = numbers(row["bbox"] if isinstance(row["bbox"], list) else read_literal(as_text(row["bbox"])))
@@ -50,8 +55,10 @@ def click(row: Row, text: str, *, box: str = "corners", unit: str = "image") -> 
         last = 1 if box == "size_within" else 0
         target = [target[0], target[1], target[0] + target[2] - last, target[1] + target[3] - last]
     found = _CLICK.search(text)
+    if found is None:
+        return RuleResult(None, 0.0, facts={"unread": 0.0})  # not an error of format in VLMEvalKit's table
     try:
-        x, y = (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+        x, y = float(found[1]), float(found[2])
     except ValueError:
         return RuleResult(None, 0.0, facts={"unread": 1.0})
     if unit == "thousandths":
@@ -60,23 +67,37 @@ def click(row: Row, text: str, *, box: str = "corners", unit: str = "image") -> 
         x, y = x / width, y / height
     left, upper, right, lower = (0.0 if edge == -1 else edge for edge in target)
     hit = in_box(x, y, (left / width, upper / height, right / width, lower / height))
-    return RuleResult(f"{x}, {y}" if found else None, float(hit), facts={"unread": 0.0})
+    return RuleResult(f"{x}, {y}", float(hit), facts={"unread": 0.0})
 
 
 def box_overlap(row: Row, text: str) -> RuleResult:
-    """Compare boxes in fractions, thousandths or pixels of the image by IoU; from one half on it is a hit."""
-    given = numbers([row.get("width"), row.get("height")])
-    sides = given * 2 if len(given) == 2 and min(given) > 0 else [1.0] * 4
-    said, wanted = _four_numbers(text), _four_numbers(as_text(row.get("answer")))
-    columns = numbers([row.get(name) for name in ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")])
-    if len(columns) == 4:
-        wanted = columns
-    elif wanted is not None and max(map(abs, wanted)) <= 1.5:
-        wanted = [edge * side for edge, side in zip(wanted, sides, strict=True)]
+    """Compare boxes by IoU; from one half on it is a hit (RefCOCO).
+
+    The answer's box is in fractions (up to 1.5), thousandths (up to 1000) or pixels of the row's ``width`` and
+    ``height``. The right one is in pixels: in four columns, else in ``answer``.
+    """
+    width, height = (max(_cell(row, side) or 0.0, 0.0) or 1.0 for side in ("width", "height"))
+    sides = (width, height) * 2
+    said, wanted = _four_numbers(text), _right_box(row, sides)
     if said is None or wanted is None:
         return RuleResult(None, 0.0, {"overlap": 0.0})
     shared = overlap(_in_pixels(said, sides), wanted)
     return RuleResult(str(said), float(shared >= 0.5), {"overlap": shared})
+
+
+def _cell(row: Row, column: str) -> float | None:
+    return finite_number(as_text(row.get(column)))
+
+
+def _right_box(row: Row, sides: Sequence[float]) -> list[float] | None:
+    for names in (("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2"), ("x1", "y1", "x2", "y2")):
+        edges = [edge for name in names if (edge := _cell(row, name)) is not None]
+        if len(edges) == 4:
+            return edges
+    found = _four_numbers(as_text(row.get("answer"))) or _four_numbers(as_text(row.get("bbox")))
+    if found is None or max(map(abs, found)) > 1.5:
+        return found
+    return [edge * side for edge, side in zip(found, sides, strict=True)]
 
 
 def _four_numbers(text: str) -> list[float] | None:

@@ -53,12 +53,15 @@ def count(row: Row, text: str) -> RuleResult:
 
 
 def lettered(row: Row, text: str) -> RuleResult:
-    """Compare with an answer like "A. cat": a leading capital decides, other texts must contain the words."""
+    """Compare with an answer like "A. cat": a leading capital decides, other texts must contain the words (CRPE).
+
+    A text with neither is unreadable ("Option C"), also if the answer is a letter without words.
+    """
     answer = as_text(row["answer"])
     if len(text) == 1 or text[:1] in {"A", "B", "C", "D"}:
         return RuleResult(text[0], float(text[0] == answer[0]))
     words = answer[3:].lower()
-    return RuleResult(text, float(bool(words) and words in text.lower()))
+    return RuleResult(text, 1.0) if words and words in text.lower() else RuleResult(None, 0.0)
 
 
 _TEMPLATES = tuple(
