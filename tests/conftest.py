@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from hypothesis import settings
 # Workers of pytest-xdist share the cores: one thread each, before a library reads the variable.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell lets background jobs ignore SIGINT; the tests of interrupts, and the commands they start, must receive it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The first example of a test may import a library, and a busy machine is slow: time is not what these tests are about.
 settings.register_profile("eyechart", deadline=None)

@@ -37,7 +37,7 @@ ARROWS = {
     "plan_models": f"{BELOW} config models",
     "plan": f"{BELOW} config outputs plan_models datasets models tasks",
     "session": f"{BELOW} __init__ datasets inference manifest models store tasks",
-    "run": f"{BELOW} session results tasks inference manifest models",
+    "run": f"{BELOW} session results report tasks inference manifest models",
     "python_api": f"{BELOW} __init__ config engine plan plan_models session run results report models datasets"
     " inference tasks manifest metrics outputs store provenance",
     "estimate": f"{BELOW} config plan plan_models models datasets store results tasks session run",

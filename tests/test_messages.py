@@ -184,7 +184,9 @@ def test_placeholders_are_listed_with_those_of_settings():
 
 
 def test_every_field_of_a_template_is_given():
-    assert {site.place: site.lacks for site in template_sites() if site.lacks} == {}
+    literal = "Use {dataset}, {model}, {pretrained}, {language} or {task} in {--output}."  # without fields, as it is
+
+    assert {site.place: site.lacks for site in template_sites() if site.lacks and site.template != literal} == {}
 
 
 def test_errors_and_notices_are_templates_not_finished_texts():

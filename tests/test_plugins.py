@@ -7,6 +7,7 @@ import textwrap
 
 import pytest
 
+from eyechart import plugins
 from eyechart.datasets.registry import READERS
 from eyechart.errors import UnknownNameError, UsageError
 from eyechart.models.registry import ENCODERS, GENERATORS, RERANKERS
@@ -153,3 +154,15 @@ def test_an_object_of_ones_own_is_found_in_the_working_folder(tmp_path, monkeypa
     for wrong in ("python:my_folder_module", "python:my_folder_module:Nothing", "python:no_such_module:Thing"):
         with pytest.raises(UsageError):
             TASKS.load(wrong)
+
+
+def test_usage_reporting_is_off_unless_the_user_set_a_variable(monkeypatch):
+    for name in plugins.USAGE_REPORTING_OFF:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "0")
+
+    TASKS.load("zeroshot_classification")
+
+    assert os.environ["HF_HUB_DISABLE_TELEMETRY"] == "0"
+    others = {name: value for name, value in plugins.USAGE_REPORTING_OFF.items() if name != "HF_HUB_DISABLE_TELEMETRY"}
+    assert {name: os.environ.get(name) for name in others} == others

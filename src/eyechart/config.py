@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from eyechart.io.secrets import refuse_misplaced
 from eyechart.messages import UserMessage
 from eyechart.settings.evaluation import DataSettings, ModelSettings, PromptSettings, ResultSettings, RunSettings
 from eyechart.settings.generation import QuestionSettings
@@ -31,6 +32,7 @@ class Config(DataSettings, ModelSettings, RunSettings, PromptSettings, ResultSet
 
 def make_config(values: Mapping[str, Any]) -> Config:
     """Validate a dict of settings; the error has one line per problem, naming the setting."""
+    refuse_misplaced(values)
     names = {alias: name for name, one in Config.fields().items() for alias in one.aliases}
     return Config(**filled({names.get(name, name): value for name, value in values.items()}))
 

@@ -17,7 +17,6 @@ from eyechart.io.images import image_size
 from eyechart.io.stopwatch import duration
 from eyechart.messages import UserMessage
 from eyechart.models.access import access_of
-from eyechart.models.api_models import CHAT_MAX_EDGE
 from eyechart.models.registry import family_of
 from eyechart.plan import plan_jobs
 from eyechart.plan_models import model_specs
@@ -202,7 +201,7 @@ def count_tokens(job: Job, session: Session) -> dict[str, float]:
     manifest, wanted = session.manifest(job), set(missing_captions(job, session))
     settings = job.model.options.get("settings") or {}
     words = -(-len(job.settings["prompt"]) // LETTERS_PER_TOKEN)
-    longest = job.model.options.get("max_edge", CHAT_MAX_EDGE)
+    longest = job.model.options.get("max_edge")
     missing = (sample for sample in manifest.samples() if sample.id in wanted)
     usage = {
         "prompt_tokens": float(sum(words + _image_tokens(sample, longest) for sample in missing)),

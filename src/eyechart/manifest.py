@@ -18,7 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError
-from eyechart.io.digests import DIGEST_SIZE, State, digest_bytes, file_state, is_settled, remember_digests
+from eyechart.io.digests import (
+    DIGEST_SIZE,
+    State,
+    digest_bytes,
+    file_state,
+    is_settled,
+    remember_digests,
+    weak_filesystem,
+)
 from eyechart.io.files import check_name
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.safe_parse import MAX_TEXT
@@ -147,6 +155,7 @@ class DatasetScan:
         self._manifest: Manifest | None = None
         self.settled = True
         """Whether a later change of the files would be detected."""
+        self._weak = _weak_source(self.info.source)
         found = _Scan()  # digests that would require reading an image stay empty
         with self._progress.step(UserMessage("reading {name}", name=self.info.name), None) as bar:
             for sample in iter_samples(dataset, limit, outline=True):
@@ -210,6 +219,7 @@ class DatasetScan:
                 state = [] if file is None or (noted and image.part) else _state_of(file)
                 if file is not None and not noted:
                     self._files[file] = hash(tuple(state))  # there may be millions of files
+                    self._weak = self._weak or (weak_filesystem(file, state[4]) if state else "")
                     self.settled = self.settled and (not state or is_settled(state))
                 key = image.digest_unread(state)
                 if key is None and not unread:
@@ -252,7 +262,7 @@ class DatasetScan:
             entries=tuple(found.entries),
             digests=digests,
             failures=tuple(found.failures),
-            notices=(*self.info.notes, *_notices(self.info, found, digests)),
+            notices=(*self.info.notes, *_notices(self.info, found, digests, self._weak)),
             fingerprint=_fingerprint(found, self.info),
             limit=self.limit,
         )
@@ -267,6 +277,14 @@ def read_manifest(
 ) -> Manifest:
     """Read and validate a dataset: the manifest of a `DatasetScan`."""
     return DatasetScan(dataset, limit=limit, on_error=on_error, progress=progress).manifest
+
+
+def _weak_source(source: str) -> str:
+    """Return the type of the filesystem of a local source if its change times are not reliable."""
+    try:
+        return weak_filesystem(Path(source)) if source else ""
+    except (OSError, ValueError):
+        return ""  # an address, or only in memory
 
 
 def _state_of(path: Path) -> State:
@@ -310,7 +328,15 @@ def _check_sample(sample: Sample, info: DatasetInfo) -> None:
         raise DataError("{where} has no caption.", advice="Add at least one caption or remove the image.", where=where)
 
 
-def _notices(info: DatasetInfo, found: _Scan, digests: Digests) -> Iterator[Notice]:
+def _notices(info: DatasetInfo, found: _Scan, digests: Digests, weak: str) -> Iterator[Notice]:
+    if weak:
+        text = UserMessage(
+            "{source} is on a filesystem without reliable change times ({kind}): a changed file is recognised by its "
+            "size, its times and sampled blocks. Use {--rehash} to read all files.",
+            source=info.source,
+            kind=weak,
+        )
+        yield Notice("weak_filesystem", 1, text)
     if info.kind in ("classification", "multilabel") and info.classnames:
         used = {label for entry in found.entries for label in (*entry.labels, entry.label) if label is not None}
         empty = [name for i, name in enumerate(info.classnames) if i not in used]

@@ -18,7 +18,12 @@ FOLDER = "results/"
 """Default output folder."""
 LONGEST = 120
 """Maximum length of a file name, leaving room for the suffixes of records and predictions."""
+NAME_BYTES = 255
+"""Maximum length of a file name on common file systems."""
+SUFFIX_BYTES = 24
+"""Room for the suffixes of records and predictions in a file name."""
 USUAL_LANGUAGE = "en"
+USUAL_SPLIT = "test"
 CONFIG = Path("configs") / "task_config.yaml"
 LOG = Path("logs") / "eval_log.log"
 RESERVED = frozenset({"configs", "logs"})
@@ -26,7 +31,14 @@ RESERVED = frozenset({"configs", "logs"})
 
 
 def place_of(
-    template: str | None, model: ModelSpec, dataset: str, language: str, task: str, *, usual_task: bool = False
+    template: str | None,
+    model: ModelSpec,
+    dataset: str,
+    language: str,
+    task: str,
+    *,
+    split: str = USUAL_SPLIT,
+    usual_task: bool = False,
 ) -> Path:
     """Return the path of a job's result: ``--output`` with placeholders filled in, or a short name in that folder.
 
@@ -36,16 +48,18 @@ def place_of(
         dataset: The dataset as the user wrote it.
         language: Language of class names and captions.
         task: The task as the user wrote it.
+        split: The split that is evaluated.
         usual_task: Whether the task is the default for such data, and so omitted from the name.
     """
-    path = _filled(template or FOLDER, model, dataset, language, task)
-    if not (template or FOLDER).endswith(("/", os.sep)) and not path.is_dir():
+    path = _filled(template or FOLDER, model, dataset, language, task, split)
+    if not (template or FOLDER).endswith(("/", os.sep)) and not os.path.isdir(path):  # noqa: PTH112 - False for a name that is too long
         return path
     # The name depends on the job alone, so that every run finds the same job's result and can skip it.
     parts = [_short(plain_name(dataset)), _short(model.name)]
     if model.pretrained not in ("", model.name):
         parts.append(_short(model.pretrained))
     parts += [] if language == USUAL_LANGUAGE else [language]
+    parts += [] if split == USUAL_SPLIT else [_short(split)]
     parts += [] if usual_task else [_short(task)]
     name = re.sub(r"[^\w.+=@-]+", "_", "_".join(parts))
     return path / f"{name if len(name) <= LONGEST else f'{name[: LONGEST - 9]}-{digest_json(name)[:8]}'}.json"
@@ -59,7 +73,7 @@ def _short(name: str) -> str:
     return f"{path.name or 'root'}-{digest_json(str(path.absolute()))[:6]}"
 
 
-def _filled(template: str, model: ModelSpec, dataset: str, language: str, task: str) -> Path:
+def _filled(template: str, model: ModelSpec, dataset: str, language: str, task: str, split: str) -> Path:
     """Fill in the placeholders; slashes in values never create folders."""
     pretrained = model.pretrained
     values = {
@@ -69,6 +83,7 @@ def _filled(template: str, model: ModelSpec, dataset: str, language: str, task: 
         "model": model.name,
         "language": language,
         "task": task,
+        "split": split,
     }
     for name in re.findall(r"\{(.*?)\}", template):
         if name not in values:
@@ -90,11 +105,19 @@ def check_outputs(jobs: list[Job]) -> None:
     """Reject jobs that would overwrite each other's output, and folders that cannot be written."""
     seen: dict[str, Job] = {}
     for job in jobs:
+        *folders, stem = (len(os.fsencode(part)) for part in (*job.place.parent.parts, job.place.stem))
+        if max(stem + SUFFIX_BYTES, *folders, 0) > NAME_BYTES:
+            raise UsageError(
+                "The output name is too long: {path}.",
+                advice="Use at most {n} bytes in {--output}: records and predictions have the same name with suffixes.",
+                path=job.place,
+                n=NAME_BYTES - SUFFIX_BYTES,
+            )
         other = seen.setdefault(str(job.place).removesuffix(".json"), job)  # the records have the same stem
         if other is not job:
             raise UsageError(
                 "Two jobs would write {path}, or its records: {first} and {second}.",
-                advice="Use {{dataset}}, {{model}}, {{pretrained}}, {{language}} or {{task}} in "
+                advice="Use {{dataset}}, {{model}}, {{pretrained}}, {{language}}, {{task}} or {{split}} in "
                 "{--output}, end it with / to make it a folder, or append to one file with {--append}.",
                 path=job.output,
                 first=other.title,

@@ -15,6 +15,7 @@ from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
 from eyechart.datasets.image_table import CAPTIONS, CLASSES, READ_AS
 from eyechart.datasets.image_table import OPTIONS as TABLE_OPTIONS
+from eyechart.datasets.questions.question_dataset import QuestionInfo
 from eyechart.datasets.registry import OpenDatasets
 from eyechart.datasets.resolve import OTHER_FILES, TABLES, resolve_dataset
 from eyechart.errors import DataError, LanguageError, NotHereError, UsageError, unknown_name
@@ -63,6 +64,8 @@ class PlannedBenchmark:
     """Whether the task is the default for the kind of dataset."""
     blind: str = ""
     """The control that is run in addition, if any: without images, or with other ones."""
+    max_tokens: int | None = None
+    """The benchmark's own maximum length of an answer."""
 
     def job(self, model: ModelSpec, output: Path, **how: Any) -> Job:
         """Combine the benchmark with a model and run options into a job."""
@@ -130,7 +133,8 @@ class Planner:
         captions = spec.options.get("caption_column") or spec.options.get(READ_AS) == CAPTIONS
         usual = info is not None and TASK_OF_KIND.get(info.kind) == task_name and not captions
         blind = chosen.blind if isinstance(chosen, QuestionTaskSettings) else ""
-        return PlannedBenchmark(spec, task, task_name, record, others, usual, blind)
+        length = info.benchmark.max_tokens if isinstance(info, QuestionInfo) else None
+        return PlannedBenchmark(spec, task, task_name, record, others, usual, blind, length)
 
     def check_model(self, spec: ModelSpec, task: Task) -> None:
         """Reject a model that cannot be loaded or does not support the task."""
@@ -260,7 +264,7 @@ def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[
     task, dataset, label = benchmark.task, benchmark.dataset, ""
     settings = dict(benchmark.settings)
     if task.needs == "generator":
-        spec, label = with_generation(config, spec, dataset.name)
+        spec, label = with_generation(config, spec, dataset.name, benchmark.max_tokens)
     if config.preset != OWN:
         settings["like"] = config.preset
     half = config.store_precision == HALF and task.needs == "encoder"
@@ -275,6 +279,7 @@ def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[
             dataset.name,
             dataset.language,
             benchmark.task_name,
+            split=dataset.split,
             usual_task=benchmark.usual,
         ),
         label=label,
@@ -290,7 +295,7 @@ def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[
     word = BLIND_RESULTS[benchmark.blind]
     control = replace(
         job,
-        settings={**benchmark.settings, "blind": benchmark.blind},
+        settings={**settings, "blind": benchmark.blind},
         label=f"{job.label or job.model.label} ({word})",
         output=job.output.with_stem(f"{job.output.stem}_{word}"),
         min_success=0.0,  # a model that is shown no image may rightly decline to answer

@@ -149,10 +149,10 @@ def _precision(config: Config, family: type) -> str:
     return "fp16" if all(device.startswith("cuda") for device in choose_devices(config.device)) else "fp32"
 
 
-def with_generation(config: Config, spec: ModelSpec, benchmark: str) -> tuple[ModelSpec, str]:
-    """Return a generator's spec with generation settings, and its name for results and file names."""
-    wished = {"temperature": config.questions.temperature, "max_tokens": config.questions.max_tokens}
-    settings = {key: value for key, value in wished.items() if value is not None}
+def with_generation(config: Config, spec: ModelSpec, benchmark: str, max_tokens: int | None) -> tuple[ModelSpec, str]:
+    """Return a generator's spec with generation settings or the benchmark's own, and its name for results and files."""
+    wished = {"temperature": config.questions.temperature, "max_tokens": config.questions.max_tokens or max_tokens}
+    settings = {key: None if value == "default" else value for key, value in wished.items() if value is not None}
     options = {**spec.options, "settings": {**spec.options.get("settings", {}), **settings}}
     if getattr(GENERATORS.load(spec.family), "wants_benchmark", False):
         options["dataset"] = benchmark
@@ -172,6 +172,7 @@ def access_of(config: Config, role: Role) -> Access:
         timeout=questions.timeout,
         tries=questions.tries,
         batch_size=BatchSettings(batch_size=own.get("batch", size)).batch_size,
+        since=questions.since,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,23 @@ from eyechart.errors import UsageError, unknown_name
 
 PYTHON = "python:"
 """Prefix of user objects, ``python:module.path:name``: installed, or a file in the working folder."""
+
+
+USAGE_REPORTING_OFF: Mapping[str, str] = {
+    "ORT_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "WANDB_ERROR_REPORTING": "false",
+}
+"""Variables that switch off the usage reporting of libraries, which read them when they are imported."""
+
+
+def disable_usage_reporting() -> None:
+    """Switch off the usage reporting of libraries in this process and its children, unless the user set a variable."""
+    for name, value in USAGE_REPORTING_OFF.items():
+        os.environ.setdefault(name, value)
 
 
 @dataclass(frozen=True)
@@ -39,6 +57,7 @@ class Registry:
             UnknownNameError: If the name is not registered.
             UsageError: If a plugin cannot be imported.
         """
+        disable_usage_reporting()  # before the modules import their libraries
         if name.startswith(PYTHON):
             return user_object(name, self.word)
         target = self.built_in.get(name)
@@ -113,6 +132,17 @@ def user_object(name: str, word: str) -> Any:
             name=name,
             reason=error,
         ) from error
+
+
+def declared_identity(thing: Any) -> str | None:
+    """Return the ``eyechart_identity`` of user code: a text, or a method that returns one; None without it.
+
+    By declaring it, the author promises that it changes whenever the output of the code may change. Nothing else
+    identifies code that may read files, environment variables or a network.
+    """
+    declared = getattr(thing, "eyechart_identity", None)
+    found = declared() if callable(declared) else declared
+    return None if found is None else str(found)
 
 
 def see_working_folder() -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from eyechart.errors import EyechartError
+from eyechart.errors import EyechartError, ResultError
 from eyechart.inference.answers import CachedGenerator
 from eyechart.inference.embeddings import CachedEncoder
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Manifest
 from eyechart.messages import UserMessage
+from eyechart.models.access import access_of
 from eyechart.models.family import Remote
 from eyechart.models.registry import family_of
 from eyechart.results.job_results import check_complete, check_owner, is_done, make_result, with_thumbnails
@@ -64,8 +65,14 @@ def run_or_skip(job: Job, session: Session, *, skip_existing: bool = False) -> J
 
 
 def skipped(job: Job, session: Session) -> JobReport | None:
-    """Return the report of a job whose result is up to date, else None."""
-    done = find_done(job, session)[0] if job.output.exists() else None
+    """Return the report of a job whose result is up to date, else None.
+
+    With a maximum age of answers (``--max_age``), the jobs of API models run: their answers may be too old.
+    """
+    aged = any(
+        access_of(spec).since is not None and isinstance(family_of(spec, role), Remote) for spec, role in models_of(job)
+    )
+    done = find_done(job, session)[0] if job.output.exists() and not aged else None
     if done is None:
         return None
     return JobReport(job, result=done, error=check_complete(done, job.min_success), skipped=True)
@@ -75,6 +82,13 @@ def find_done(job: Job, session: Session) -> tuple[Result | None, str]:
     """Return the job's result if it is complete and up to date; otherwise None and the reason."""
     task = load_task(job.task)
     done, why = is_done(job, session.identity(job, task))
+    if done is not None:
+        from eyechart.report.paired_records import check_records
+
+        try:
+            check_records(done)
+        except ResultError as error:
+            return None, error.message.rstrip(".")
     if done is not None and isinstance(task, ImageCaption) and not is_whole(done.facts, done.details):
         return None, UserMessage("{path} is incomplete, or its files were modified", path=job.output)
     return done, why
@@ -156,6 +170,9 @@ def run_job(job: Job, session: Session) -> Result:
         outcome = score_with_groups(task, prediction, settings)
     if model.model.loaded and not loaded_before:
         watch.add("load", model.model.load_seconds)
+    origins = {} if isinstance(model, CachedEncoder) else model.origins.details()
+    if origins:
+        outcome = replace(outcome, details={**outcome.details, "answers": origins})
     facts: dict[str, Any] = {"device": model.model.device}
     seconds = watch.seconds()
     if isinstance(model, CachedEncoder) and model.pipeline.encoded and seconds.get("encode images"):
@@ -168,7 +185,7 @@ def run_job(job: Job, session: Session) -> Result:
         card=model.model.known_card,
         outcome=outcome,
         counts=_counts(manifest, prediction),
-        notices=(*job.notes, *manifest.notices, *model.notices(), *outcome.notices),
+        notices=dict.fromkeys((*job.notes, *manifest.notices, *model.notices(), *outcome.notices)),
         failures=[asdict(failure) for failure in (*manifest.failures, *prediction.failures)],
         profile=seconds | {"total": round(time.perf_counter() - start, 4)},
         measures=task.measures or task.name.replace("_", " "),

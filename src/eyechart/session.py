@@ -17,12 +17,14 @@ from eyechart.io.files import cache_root
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import DatasetScan, Manifest
+from eyechart.models.access import access_of
 from eyechart.models.lazy_model import LazyModel
 from eyechart.models.registry import open_model
+from eyechart.plugins import declared_identity
 from eyechart.store.answer_store import ResponseStore
 from eyechart.store.vector_store import EmbeddingStore, store_place
 from eyechart.tasks.base import Task
-from eyechart.types import DatasetSpec, Fetchable, Job, ModelSpec, Role, digest_json
+from eyechart.types import PIPELINE, DatasetSpec, Fetchable, Job, ModelSpec, Role, digest_json
 
 Stored = CachedEncoder | CachedGenerator | CachedReranker
 MAX_READINGS = 32
@@ -61,8 +63,9 @@ class Session:
         if role == "reranker":
             return CachedReranker(model, self.answers)
         store = self.store
-        if spec.given:  # an in-memory model: its vectors are deleted at the end of the session
-            token = spec.given.token
+        refresh = model.remote and access_of(spec).since is not None  # stored vectors have no date
+        if spec.given or refresh:  # vectors of an in-memory model are deleted at the end of the session as well
+            token = spec.given.token if spec.given else digest_json(spec.what)
             if token not in self._ephemeral_stores:
                 folder = Path(tempfile.mkdtemp(prefix="eyechart-vectors-"))
                 weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
@@ -109,13 +112,15 @@ class Session:
         settings = task.settings_of(job)
         models = [self.model(job.model, task.needs).identity] if settings.uses_model else [""]
         data = [self.signature(spec) for spec in (job.dataset, *map(job.dataset.other_split, settings.splits))]
-        files = [file_digest(path).hex() if path.is_file() else "" for path in task.reads(job.place, settings)]
+        reads = task.reads(job.place, settings)
+        files = [file_digest(path, weights=True).hex() if path.is_file() else "" for path in reads]
         models += [self.model(spec, task.roles[part], part).identity for part, spec in job.extra_models.items()]
-        # Changes to the source of a user task may change the numbers.
-        user_code = "" if type(task).__module__.startswith("eyechart.") else code_digest(type(task))
+        ours, declared = type(task).__module__.startswith("eyechart."), declared_identity(task)
+        user_code = [] if ours else [declared, code_digest(type(task))]
+        code = [__version__, dict(PIPELINE), job.task, task.version, *user_code]
         return {
             "settings": job.digest,
             "model": None if None in models else digest_json(models),
             "data": None if None in data else digest_json([*data, *files]),
-            "code": digest_json([__version__, job.task, task.version, user_code]),
+            "code": None if None in user_code else digest_json(code),
         }

@@ -109,8 +109,8 @@ class Dataset(Protocol):
     def shards(self) -> Sequence[Shard]:
         """List the independent pieces of the stream; in order, they contain every sample once."""
 
-    def signature(self) -> str:
-        """Return a string that changes when the files do, computed from sizes and small files, not all bytes."""
+    def signature(self) -> str | None:
+        """Return a string that changes when the files do; None if only reading the dataset can tell."""
 
 
 @runtime_checkable
@@ -234,6 +234,23 @@ class ModelSpec:
         return self.name if self.pretrained in ("", self.name) else f"{self.name} {self.pretrained}"
 
 
+PIPELINE: Mapping[str, int] = MappingProxyType({"decode": 1, "transform": 1, "tokenize": 1, "prompt": 1, "payload": 2})
+"""Version of each step between the bytes of a sample and the input of a model. Increase it when the output of a step
+changes: vectors and answers of the previous version are then not reused. A test compares the outputs for fixed inputs
+with golden digests.
+
+decode: encoded image to RGB; transform: RGB to model input; tokenize: text to token ids; prompt: messages to the
+request or chat input of a generator; payload: image to the bytes or pixels that a generator receives."""
+STEPS: Mapping[Role, tuple[str, ...]] = MappingProxyType(
+    {
+        "encoder": ("decode", "transform", "tokenize"),
+        "generator": ("decode", "transform", "prompt", "payload"),
+        "reranker": ("tokenize", "prompt"),
+    }
+)
+"""Steps of `PIPELINE` that affect the vectors, answers or scores of a model, by role."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelCard:
     """Description of a loaded model, part of every result."""
@@ -257,11 +274,13 @@ class ModelCard:
     applies to the raw score."""
     notes: tuple[str, ...] = ()
     """Warnings of the loader, for example an activation that differs from the one used in training."""
+    role: Role = "encoder"
 
     @property
     def fingerprint(self) -> str:
-        """Key of the model in the vector store: depends on weights, transform and precision only."""
-        return digest_json([self.family, self.weights_digest, self.transform, self.precision])
+        """Key of the model's vectors or answers: depends on weights, transform, precision and `PIPELINE` only."""
+        steps = {name: PIPELINE[name] for name in STEPS[self.role]}
+        return digest_json([self.family, self.weights_digest, self.transform, self.precision, steps])
 
 
 @runtime_checkable
@@ -313,6 +332,8 @@ class Prompt:
 
 
 UNREAD = "unread"
+TRUNCATED = "length"
+"""The finish reason of an answer truncated at the token limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +352,9 @@ class Answer:
     """Why the request failed; the text is then empty."""
     refusal: str = ""
     """The model's refusal, if the server returns refusals separately."""
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """What is known of a server's answer: the reported ``model`` and ``system_fingerprint``, the ``refused`` request
+    parameters, and the ``time``."""
 
 
 @runtime_checkable
@@ -458,9 +482,9 @@ class Job:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Key of the result: dataset, model, pretrained, task and language."""
-        model = self.label or self.model.name
-        return (self.dataset.name, model, self.model.pretrained, self.task, self.dataset.language)
+        """Key of the result: dataset, model, pretrained, task, language and split."""
+        data, model = self.dataset, self.label or self.model.name
+        return (data.name, model, self.model.pretrained, self.task, data.language, data.split)
 
     @property
     def place(self) -> Path:
@@ -513,6 +537,8 @@ class MeanOf:
     """Field with the independent unit of a record (its image); empty: each record is one."""
     balance: str = ""
     """Field (a label) to macro-average over."""
+    draws: tuple[str, ...] = ()
+    """For few-shot metrics: `field`, and the fields with the same value for further draws of training images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -540,6 +566,8 @@ class Metric:
     """If samples failed or answers could not be read: the value if all of these were wrong."""
     best_case: float | None = None
     """The value if all of these were right."""
+    covers: tuple[str, ...] = ()
+    """What the interval covers the choice of: ``test samples``, ``training draws``, ``judges``; all else is fixed."""
 
 
 Fact = str | bool | int | float | None

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 
@@ -61,6 +62,24 @@ def test_the_table_fits(cache, capsys, monkeypatch):
     shown = capsys.readouterr()
     assert max(map(len, shown.out.splitlines())) <= 80
     assert "5.0 kB" in shown.out
+
+
+def test_a_narrow_terminal_shows_every_column(cache, capsys, monkeypatch):
+    monkeypatch.setattr("eyechart.cli.cache.width_of", lambda _: 40)
+
+    assert main(["cache", "ls"]) == 0
+
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "FILES 2" in shown  # the downloaded dataset
+
+
+def test_clear_keeps_the_index_unless_it_is_named(cache, capsys):
+    assert main(["cache", "clear", "--yes"]) == 0
+
+    kinds = {row["kind"] for row in listed(capsys)}
+    assert kinds == {"cards", "digests"}
+    assert main(["cache", "clear", "--kind", "cards", "--yes"]) == 0
+    assert {row["kind"] for row in listed(capsys)} == {"digests"}
 
 
 def test_clear_by_kind_model_and_dataset(cache, capsys):
@@ -155,6 +174,25 @@ def test_verify_finds_a_byte_that_changed(cache, capsys, where):
     told = capsys.readouterr().out
     assert str(part) in told.replace("\n", " ")
     assert "1 are damaged" in told
+
+
+def test_verify_finds_vectors_of_another_model(cache, capsys):
+    part = next(part for part in parts(cache) if part.parent.name == "text")
+    other = part.parents[2] / ("ef" * 16) / "text"
+    other.mkdir(parents=True)
+    shutil.copy(part, other)
+
+    assert main(["cache", "verify"]) == 1
+    assert "belongs to another model or role" in " ".join(capsys.readouterr().out.split())
+
+
+def test_verify_counts_the_parts_of_all_models(cache, capsys):
+    for name in ("cd", "ef"):
+        ResponseStore(cache / "responses").table(name * 16).add("key", Answer("yes"))
+
+    assert main(["cache", "verify"]) == 0
+
+    assert f"{len(parts(cache)) + 3} parts of vectors and answers" in capsys.readouterr().out
 
 
 def test_verify_finds_an_answer_that_changed(cache, capsys):

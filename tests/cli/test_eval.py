@@ -21,13 +21,14 @@ def place(tmp_path, monkeypatch):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Count what the image and text towers are asked."""
+    """Count what the image and text towers are asked, without the texts that a model is probed with when loaded."""
     counts = {"images": 0, "texts": 0}
     for name, key in (("encode_images", "images"), ("encode_texts", "texts")):
         original = getattr(OnnxEncoder, name)
 
         def counted(self, batch, original=original, key=key, **options):
-            counts[key] += len(batch)
+            if key == "images" or not set(batch) <= {"a", "a longer text"}:
+                counts[key] += len(batch)
             return original(self, batch, **options)
 
         monkeypatch.setattr(OnnxEncoder, name, counted)

@@ -78,7 +78,8 @@ def test_a_collection_of_models_is_its_models(place):
         ("photos ViT-B-32 --model ViT-L-14", r"ViT-B-32 and --model both specify a model"),
         ("photos ViT-B-32 --pretrained-model openai", r"ViT-B-32 and --pretrained-model both specify a model"),
         ("ViT-B-32:openai", r"No dataset given, only models: ViT-B-32:openai"),
-        ("phots/cat ViT-B-32", r"No dataset given, only models: phots/cat, ViT-B-32"),
+        ("phots/cat ViT-B-32", r"No dataset given: there is no folder or file phots/cat, .* model on a hub"),
+        ("nothere/x eyechart-tiny", r"No dataset given: there is no folder or file nothere/x, .*\n.*existing folder"),
         (
             "photos --language en ViT-B-32",
             r"--language takes several values and consumed ViT-B-32.*\n.*--model ViT-B-32",
@@ -98,12 +99,13 @@ def test_what_is_unclear_is_refused_with_the_flags_that_say_it(place, words, mes
     assert caught.match(message) or pytest.fail(str(caught.value))
 
 
-def test_a_folder_and_an_architecture_of_one_name_are_told_apart_by_flags(place):
-    (place / "ViT-B-32").mkdir()
+@pytest.mark.parametrize("name", ["ViT-B-32", "eyechart-tiny"])
+def test_a_folder_and_an_architecture_of_one_name_are_told_apart_by_flags(place, name):
+    (place / name).mkdir()
 
     with pytest.raises(UsageError, match="could be a dataset or a model"):
-        meant("ViT-B-32")
-    assert meant("--dataset", "ViT-B-32", "--model", "ViT-B-32") == (["ViT-B-32"], ["ViT-B-32"])
+        meant(name)
+    assert meant("--dataset", name, "--model", name) == ([name], [name])
 
 
 @pytest.mark.parametrize(

@@ -157,3 +157,34 @@ def test_help_does_not_load_the_catalogue():
 
     assert done.returncode == 0, done.stderr
     assert "export" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("xm3600", "crossmodal3600"),
+        ("aro", "aro/NAME"),
+        ("imagecode", "imagecode/NAME"),
+        ("ImageCoDe", "imagecode/NAME"),
+        ("cv_bench", "CV-Bench-2D"),
+        ("cvbench", "CV-Bench-3D"),
+        ("MMBench DEV", "MMBench_DEV_EN"),
+        ("stanford-cars", "cars"),
+    ],
+)
+def test_a_search_finds_other_spellings_and_formats(capsys, text, name):
+    assert name in names(capsys, "datasets", "--search", text)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("xm3600", "Crossmodal-3600"), ("aro", "eyechart eval aro/NAME"), ("imagecode", "sets of ten similar images")],
+)
+def test_info_knows_other_spellings_and_formats(capsys, name, shown):
+    assert main(["info", name]) == 0
+    assert shown in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_name_without_its_punctuation_or_ending_is_suggested(capsys):
+    assert main(["info", "cv_bench"]) == 2
+    assert "CV-Bench-2D" in capsys.readouterr().err

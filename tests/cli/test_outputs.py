@@ -1,6 +1,13 @@
 """Where results go: short names in one folder, unless the user or another tool's switch says otherwise."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +108,32 @@ def test_quiet_keeps_the_table_and_under_the_name_of_clip_benchmark_prints_nothi
     assert ours.err == theirs.out == theirs.err == ""
 
 
+def test_clip_benchmark_alone_prints_its_help(capsys):
+    assert main([], program="clip_benchmark") == 0
+    assert capsys.readouterr().out.startswith("usage: clip_benchmark ")
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+
+
+def test_the_help_under_the_names_of_clip_benchmark_is_true_for_them(capsys):
+    def shown(*words, program):
+        with pytest.raises(SystemExit):
+            main([*words], program=program)
+        return " ".join(capsys.readouterr().out.split())
+
+    theirs = shown("eval", "--help-all", program="clip_benchmark")
+    ours = shown("eval", "--help-all", program="eyechart")
+    assert "(default: {dataset}_{pretrained}_{model}_{language}_{task}.json)" in theirs
+    assert "--quiet print only errors" in theirs
+    assert "(default: results/)" in ours
+    assert "(default: results/)" not in theirs
+    assert "--quiet print only the table and errors" in ours
+    assert shown("export", "--help", program="clip_benchmark_export_wds").startswith(
+        "usage: clip_benchmark_export_wds [-h]"
+    )
+
+
 def test_a_run_says_what_it_writes_over(place, capsys):
     def said(*words):
         assert run(*words) == 0
@@ -176,3 +209,78 @@ def test_the_last_line_says_how_to_see_it(place, capsys):
     assert capsys.readouterr().err.endswith(
         "2 results are in my results/. To see them: `eyechart report 'my results/' -o report.html`\n"
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["n" * 250 + ".json", "n" * 300 + ".json", "\u6a21" * 80 + ".json", "d" * 300 + "/r.json"]
+)
+def test_a_name_that_is_too_long_for_the_records_is_refused_before_the_evaluation(place, capsys, monkeypatch, name):
+    monkeypatch.setenv("EYECHART_CACHE", str(place / "cache"))
+    assert run("-o", name) == 2
+    assert "The output name is too long" in capsys.readouterr().err
+    assert not (place / "cache" / "embeddings").exists()
+
+
+def test_the_longest_name_is_written_with_its_records(place):
+    assert run("--output", "n" * 231 + ".json", "--quiet") == 0
+
+    assert {path.suffix for path in place.iterdir()} == {".json", ".jsonl"}
+
+
+def eyechart(*words, **streams):
+    return subprocess.run([sys.executable, "-m", "eyechart", *words], stderr=subprocess.PIPE, text=True, **streams)
+
+
+def test_a_closed_standard_output_is_not_written_to(place):
+    words = ("eval", *TINY, "--dataset", "demo/garments", *FEW, "--quiet")
+    done = eyechart(*words, preexec_fn=lambda: os.close(1))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert files(place) == ["results/demo_garments_eyechart-tiny.json"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux only")
+@pytest.mark.parametrize("words", [("list", "tasks"), ("eval", *TINY, "--dataset", "demo/garments", *FEW, "--quiet")])
+def test_an_output_that_cannot_be_written_is_told_in_one_line(place, words):
+    with Path("/dev/full").open("w") as full:
+        done = eyechart(*words, stdout=full)
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "eyechart: cannot write the output (No space left on device)."
+    assert "Traceback" not in done.stderr
+
+
+AT_IMPORT = """
+import os, signal, sys
+
+wanted = sys.argv.pop(1)
+
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == wanted:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv[0] = "eyechart"
+from eyechart.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("module", ["eyechart.cli.flags.parser", "eyechart.cli.eval", "numpy", "eyechart.run"])
+def test_an_interrupt_during_an_import_prints_no_traceback(place, module):
+    words = [sys.executable, "-c", AT_IMPORT, module, "eval", *TINY, "--dataset", "demo/garments"]
+    done = subprocess.run(words, capture_output=True, text=True)
+
+    assert done.returncode in (130, -signal.SIGINT)
+    assert "Traceback" not in done.stderr
+    assert "KeyboardInterrupt" not in done.stderr
+
+
+def test_the_installed_commands_start_where_an_interrupt_is_handled():
+    scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
+
+    assert {value.partition(":")[0] for value in scripts.values()} == {"eyechart.__main__"}
+    for value in scripts.values():
+        assert callable(getattr(import_module("eyechart.__main__"), value.partition(":")[2]))

@@ -7,6 +7,7 @@ import pytest
 
 from eyechart.cli import main
 from eyechart.demo import data_folder
+from eyechart.tasks.registry import load_task
 from support.data import png, write_classification
 
 
@@ -63,6 +64,19 @@ def test_splits_and_the_one_that_is_described(here, about):
     assert found["next"] == "eyechart eval photos ViT-B-32:openai --split train"
     assert "knn" in found["tasks"]
     assert about("photos", "--split", "val")["split"] == "val"
+
+
+def test_the_splits_of_a_table_and_tasks_of_generative_models(here, about):
+    images(here, "a.png", "b.png", "c.png")
+    rows = ["image,label,split", "a.png,cat,train", "b.png,dog,train", "c.png,dog,test"]
+    (here / "t.csv").write_text("\n".join(rows) + "\n")
+
+    found = about("t.csv")
+
+    assert found["splits"] == {"train": "(2 rows)", "test": "(1 rows)"}
+    generative = {task.split()[0] for task in found["tasks"] if "generative models" in task}
+    assert generative == {name for task in found["tasks"] if load_task(name := task.split()[0]).needs == "generator"}
+    assert generative
 
 
 def test_a_webdataset_of_captions_in_several_languages(about):

@@ -224,6 +224,14 @@ class TestRetrieval:
         # "green" is as near to red as to blue: a tie, which is no hit.
         assert found == pytest.approx({"image_retrieval_recall@1": 2 / 3, "text_retrieval_recall@1": 1.0})
 
+    def test_captions_belong_to_images_of_their_own_batch(self):
+        whole = [(torch.cat([plain("red"), plain("blue")]), [["red", "red"], ["blue"]])]
+        parts = [(plain("red"), [["red", "red"]]), (plain("blue"), [["blue"]])]
+
+        found = [self.evaluate(Toy(), loader, tokenize, "cpu", recall_k_list=[1]) for loader in (whole, parts)]
+
+        assert found[0] == found[1] == {"image_retrieval_recall@1": 1.0, "text_retrieval_recall@1": 1.0}
+
     def test_an_image_without_a_caption_is_refused(self):
         with pytest.raises(DataError, match="no caption"):
             self.evaluate(Toy(), [(plain("red"), [[]])], tokenize, "cpu")
@@ -287,6 +295,9 @@ def test_captions_are_scored_as_fractions(monkeypatch):
 
     assert set(found) == {"Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "ROUGE_L", "CIDEr"}
     assert found["Bleu_1"] == pytest.approx(1, abs=1e-6)
+    [(images, texts)] = loader
+    parts = [(images[:1], texts[:1]), (images[1:], texts[1:])]
+    assert of("metrics.captioning", "evaluate")(Captioner(), parts, batch_size=1, device="cpu") == found
 
 
 def test_japanese_clip_is_loaded_by_its_library(monkeypatch):
@@ -414,6 +425,17 @@ class TestDatasets:
         found = [target for _, target in dataset.shuffle(5, initial=5, rng=random.Random(0))]
 
         assert sorted(found) == list(range(20)) != found
+        in_order = [target for _, target in dataset.shuffle(1, initial=1, rng=random.Random(0))]
+        filled = [target for _, target in dataset.shuffle(1, initial=20, rng=random.Random(0))]
+        assert sorted(filled) == in_order == list(range(20)) != filled
+
+    def test_class_names_may_be_in_a_file_of_the_user(self, tmp_path):
+        root = write_classification(tmp_path / "data", n=3)
+        (tmp_path / "names.json").write_text(json.dumps({"x": ["one", "two", "three"]}))
+
+        dataset = self.build_dataset("wds/x", str(root), custom_classname_file=str(tmp_path / "names.json"))
+
+        assert list(dataset.classes) == ["one", "two", "three"]
 
     def test_workers_share_the_shards(self, tmp_path):
         root = write_classification(tmp_path, labels=list(range(9)), classes=names(9), shards=3)
@@ -636,3 +658,25 @@ def test_the_place_of_a_process_is_read_from_its_launcher(monkeypatch):
     for name, value in {"MPI_LOCALRANKID": "1", "PMI_RANK": "5", "PMI_SIZE": "8"}.items():
         monkeypatch.setenv(name, value)
     assert world_info_from_env() == (1, 5, 8)
+
+
+def test_the_dummy_is_zeros_after_the_transform(tmp_path, monkeypatch):
+    monkeypatch.setenv("EYECHART_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "seen.py").write_text(
+        "import numpy as np\n\n\nclass Seen:\n"
+        "    def prepare_image(self, image):\n        return np.asarray(image, np.float32) - 7\n\n"
+        "    def encode_images(self, batch):\n"
+        "        return [[1.0, 0.0] if not np.any(one) else [0.0, 1.0] for one in batch]\n\n"
+        "    def encode_texts(self, texts):\n"
+        "        return [[1.0, 0.0] if 'blank' in text else [0.0, 1.0] for text in texts]\n"
+    )
+
+    assert main(["eval", "--dataset", "dummy", "--model", "python:seen:Seen", "--quiet"], program="clip_benchmark") == 0
+
+    [file] = tmp_path.glob("*.json")
+    assert json.loads(file.read_text())["metrics"]["acc1"] == 1
+    from eyechart.compat.clip_benchmark.datasets import build_dataset
+
+    image, label = build_dataset("dummy", transform=lambda image: torch.ones(1))[0]
+    assert (tuple(image.shape), int(image.abs().sum()), label) == ((3, 224, 224), 0, 0)

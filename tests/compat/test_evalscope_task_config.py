@@ -9,8 +9,11 @@ import pytest
 import yaml
 
 from eyechart import run_task
+from eyechart.api import Budget
 from eyechart.compat.evalscope import ClipConfig, MtebConfig, TaskConfig, task_config
 from eyechart.compat.evalscope.main import read_configs
+from eyechart.compat.evalscope.models import text_spec
+from eyechart.compat.evalscope.schema import Requests, TextModel
 from eyechart.errors import EyechartError, UsageError
 
 CLIP = {
@@ -366,3 +369,121 @@ def test_a_key_in_the_place_of_a_config_is_not_repeated(config):
         read_configs(config)
 
     assert "very-secret" not in "".join(traceback.format_exception(refusal.value))
+
+
+WRITTEN = """
+agent_config: null
+analysis_report: false
+api_key: '**********'
+api_url: null
+chat_template: null
+collect_perf: true
+dataset_args: {}
+dataset_dir: /home/someone/.cache/modelscope/hub/datasets
+dataset_hub: modelscope
+datasets: []
+debug: false
+dry_run: false
+enable_progress_tracker: false
+eval_backend: RAGEval
+eval_batch_size: 1
+eval_config:
+  eval: {custom_tasks: null, encode_kwargs: null, hub: modelscope, languages: null, limits: null,
+         output_folder: outputs, overwrite_results: true, splits: null, task_names: [T2Retrieval],
+         task_types: null, top_k: 10}
+  models:
+  - {api_base: null, api_key: null, dimensions: null, encode_kwargs: {batch_size: 32}, hub: modelscope,
+     is_cross_encoder: false, max_seq_length: 512, model_kwargs: {}, model_name: null, model_name_or_path: m,
+     pooling_mode: null, prompt: null, prompts: null}
+  tool: mteb
+eval_type: mock_llm
+evalscope_version: 1.14.1
+generation_config: {batch_size: 1}
+ignore_errors: false
+judge:
+  aggregation: mean
+  contract: {prompt_template: null, score_mapping: null, score_type: pattern, system_prompt: null}
+  min_valid_judges: 1
+  models: []
+  position_swap: auto
+  repeats: 1
+  strategy: auto
+limit: null
+model: text_generation
+model_args: {}
+model_id: text_generation
+model_task: text_generation
+no_timestamp: false
+repeats: 1
+rerun_review: false
+sandbox: {default_config: {}, enabled: false, engine: docker, manager_config: {}, pool_size: null}
+sandbox_manager_config: {}
+sandbox_type: docker
+seed: 42
+stream: null
+timeout: null
+use_cache: null
+use_sandbox: false
+work_dir: ./outputs
+"""
+"""The task_config.yaml of EvalScope 1.14.1 for a text model, with all the keys it writes."""
+
+
+def test_the_config_that_evalscope_writes_is_read(tmp_path):
+    (tmp_path / "task_config.yaml").write_text(WRITTEN)
+
+    [config] = read_configs(str(tmp_path / "task_config.yaml"))
+
+    assert config.eval_config.models[0].model_name_or_path == "m"
+    assert config.eval_config.models[0].prompts == {}
+    assert (config.eval_config.eval.task_names, config.eval_config.eval.languages) == (["T2Retrieval"], [])
+    assert (config.no_timestamp, config.work_dir) == (False, "./outputs")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("limit: 5", "limit: use eval_config.eval.limit"),
+        ("model: Qwen/Qwen3-VL", "model: models are entries of eval_config"),
+        ("dataset_dir: /data", "dataset_dir: use eval_config.eval.cache_dir"),
+        ("judge: {strategy: llm}", "judge: set the judge"),
+        ("sandbox: {enabled: true}", "sandbox: model output is never executed"),
+        ("repeats: 4", "repeats: to ask a generative model"),
+        ("datasets: [gsm8k]", "datasets: use eval_config"),
+    ],
+)
+def test_a_key_of_another_backend_that_says_something_is_still_refused(tmp_path, line, said):
+    kept = [one for one in WRITTEN.splitlines() if one.partition(":")[0] != line.partition(":")[0]]
+    nested = [one for one in kept if not one.startswith("  ")]
+    inner = WRITTEN[WRITTEN.index("eval_config:") : WRITTEN.index("eval_type:")]
+    text = "\n".join([one for one in nested if one not in ("eval_config:", "judge:")]) + f"\n{inner}{line}\n"
+    (tmp_path / "task_config.yaml").write_text(text)
+
+    with pytest.raises(UsageError) as refused:
+        read_configs(str(tmp_path / "task_config.yaml"))
+
+    assert str(refused.value).startswith(said)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["split", "batch_size", "recall_k", "verbose", "hub", "encoding", "cache_dir"])
+def test_null_means_not_given(name):
+    [given], [absent] = read_configs(changed(CLIP, **{name: None})), read_configs(CLIP)
+
+    assert getattr(given.eval_config.eval, name) == getattr(absent.eval_config.eval, name)
+
+
+@pytest.mark.parametrize(("given", "batch"), [({}, 32), ({"batch_size": 7}, 7)])
+def test_the_batch_size_of_a_text_encoder_is_the_configs(given, batch, tmp_path):
+    entry = TextModel(model_name_or_path=str(tmp_path), revision="main")
+
+    spec = text_spec(entry, Requests(), Budget(), given)
+
+    assert spec.access.batch_size == batch
+    assert not {"hub", "revision"} & spec.options.keys()  # a folder is not downloaded
+
+
+def test_a_text_encoder_that_is_no_folder_is_of_a_hub():
+    spec = text_spec(TextModel(model_name_or_path="org/model", revision="v2"), Requests(), Budget(), {})
+
+    assert spec.options["revision"] == "v2"

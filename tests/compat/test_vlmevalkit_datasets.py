@@ -447,3 +447,31 @@ def test_yes_no_numbers_come_as_a_frame_with_a_line_for_each_split(lmu_data, tmp
     assert list(frame.columns) == ["split", "Overall", "acc", "precision", "recall"]
     assert list(frame["split"]) == ["Overall", "a", "b"]
     assert list(frame["acc"]) == [50.0, 50.0, 50.0]
+
+
+@pytest.mark.parametrize(
+    ("judge", "name", "value"),
+    [({}, "Average Centroid Containment", 1.0), ({"model": "centroid"}, "Average Centroid Containment", 1.0),
+     ({"model": "iou"}, "Average IoU", 0.75)],
+)  # fmt: skip
+def test_the_method_of_grounding_is_named_like_a_judge(lmu_data, tmp_path, judge, name, value):
+    rows = [{"index": i, "question": "car", "answer": "[0, 0, 0.5, 0.5]"} for i in range(2)]
+    write_benchmark(lmu_data / "tdbench_grounding_rot0.tsv", rows)
+    said = ["[0, 0, 0.5, 0.5]", "[0, 0, 0.5, 1]"]
+    vlm.dump([{**row, "prediction": said[i]} for i, row in enumerate(rows)], tmp_path / "m_tdbench.jsonl")
+
+    found = vlm.build_dataset("tdbench_grounding_rot0").evaluate(str(tmp_path / "m_tdbench.jsonl"), **judge)
+
+    assert found == {name: value, "Total Samples": 2}
+
+
+def test_options_of_a_users_table_under_other_names_are_asked_and_scored(lmu_data, tmp_path):
+    rows = [{"index": 1, "question": "Which?", "option_a": "cat", "option_b": "dog", "answer": "b"}]
+    file = write_benchmark(tmp_path / "Pets.tsv", rows)
+
+    dataset = vlm.build_dataset(str(file))
+    vlm.dump([{"index": 1, "prediction": "The answer is B."}], tmp_path / "m_Pets.jsonl")
+
+    assert type(dataset) is vlm.CustomMCQDataset
+    assert "B. dog" in dataset.build_prompt(0)[-1]["value"]
+    assert dataset.evaluate(str(tmp_path / "m_Pets.jsonl"))["Overall"].to_list() == [1.0]

@@ -109,24 +109,11 @@ class ApiEcho(vlm.BaseAPI):
         return 0, f"last: {message[-1]['content'][-1]['value']}", ""
 
 
-ADDRESS = "http://127.0.0.1:9/apple.jpg"
-
-
-@pytest.mark.parametrize(
-    "message",
-    [[ADDRESS, ADDRESS, "How many?"], [{"type": "image", "value": ADDRESS}, {"type": "text", "value": "How many?"}]],
-)
-def test_an_address_in_a_message_names_the_setting_that_allows_it(message, monkeypatch):
-    monkeypatch.delenv("EYECHART_IMAGE_URLS", raising=False)
-
-    with pytest.raises(AssertionError, match="EYECHART_IMAGE_URLS=1"):
-        Echo().generate(message)
-
-
 @pytest.fixture
 def web(tmp_path):
     (tmp_path / "web").mkdir()
     (tmp_path / "web" / "apple.png").write_bytes(image_bytes())
+    (tmp_path / "web" / "page.png").write_bytes(b"<html>")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "web")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
@@ -137,13 +124,42 @@ def web(tmp_path):
     server.server_close()
 
 
-def test_an_address_that_is_allowed_is_fetched(web, monkeypatch, lmu_data):
-    monkeypatch.setenv("EYECHART_IMAGE_URLS", "1")
+@pytest.mark.parametrize("form", ["texts", "dicts", "chat"])
+def test_an_image_url_of_the_callers_own_code_is_fetched_without_a_setting(web, monkeypatch, lmu_data, form):
+    monkeypatch.delenv("EYECHART_IMAGE_URLS", raising=False)
+    dicts = [{"type": "image", "value": web}, {"type": "text", "value": "How many?"}]
 
-    said = Echo().generate([web, web, "How many?"])
+    if form == "chat":
+        ApiEcho().chat([{"role": "user", "content": [web, "How many?"]}])
+    else:
+        said = Echo().generate([web, "How many?"] if form == "texts" else dicts)
+        assert said.startswith("None: How many?")
 
     [file] = [path for path in (lmu_data / "files").iterdir() if path.suffix == ".png"]
-    assert said == f"None: How many? [{file.name}]"
+    assert file.read_bytes() == image_bytes()
+
+
+def test_a_url_that_is_no_image_is_refused(web):
+    with pytest.raises(AssertionError, match="is not the URL of an image"):
+        Echo().generate([web.replace("apple.png", "apple"), "How many?"])
+    with pytest.raises(DataError, match="There is no file at"):
+        Echo().generate([web.replace("apple.png", "pear.png"), "How many?"])
+    with pytest.raises(DataError, match=r"page\.png"):
+        Echo().generate([web.replace("apple.png", "page.png"), "How many?"])
+
+
+def test_an_image_url_of_a_dataset_needs_the_setting_and_a_public_server(web, monkeypatch, lmu_data):
+    lmu_data.mkdir(exist_ok=True)
+    (lmu_data / "Web.tsv").write_text(f"index\timage_path\tquestion\tanswer\n1\t{web}\tRed?\tyes\n")
+    dataset = vlm.build_dataset("Web")
+    monkeypatch.delenv("EYECHART_IMAGE_URLS", raising=False)
+    with pytest.raises(DataError, match="EYECHART_IMAGE_URLS=1"):
+        Echo().generate(dataset.build_prompt(0), dataset="Web")
+
+    monkeypatch.setenv("EYECHART_IMAGE_URLS", "1")
+    with pytest.raises(DataError, match="is not on a public server"):
+        Echo().generate(dataset.build_prompt(0), dataset="Web")
+    assert not (lmu_data / "files").exists()
 
 
 def test_a_chat_that_fails_with_any_history_says_so_in_the_originals_words():
@@ -246,14 +262,34 @@ def test_an_image_that_is_no_file_is_written_for_a_class_that_takes_paths(looker
 
 
 def test_other_source_or_options_are_another_model(looker, tmp_path):
-    before = PythonGeneratorFamily().identity(looker)
-    named = PythonGeneratorFamily().identity(dataclasses.replace(looker, options={"word": "x"}))
-    del sys.modules["lookers"]
-    (tmp_path / "lookers.py").write_text(MINIMAL + "\nWORD = 1\n")
-    changed = PythonGeneratorFamily().identity(looker)
+    def identity(text, **options):
+        sys.modules.pop("lookers", None)
+        (tmp_path / "lookers.py").write_text(MINIMAL + text)
+        return PythonGeneratorFamily().identity(dataclasses.replace(looker, options=options))
 
-    assert before is not None
-    assert len({before, named, changed}) == 3
+    declared = "\nLooker.eyechart_identity = 'v1'"
+    found = [identity(declared), identity(declared, word="x"), identity(declared + "\nWORD = 1\n"), identity("")]
+
+    assert found[3] is None  # what the class reads is not known
+    assert None not in found[:3]
+    assert len(set(found)) == 4
+
+
+@pytest.mark.parametrize("where", ["self.read = ", "global READ; READ = "])
+def test_what_a_class_read_when_it_was_made_is_part_of_its_fingerprint(looker, tmp_path, monkeypatch, where):
+    (tmp_path / "lookers.py").write_text(
+        "import os\nfrom pathlib import Path\nclass Looker:\n    generate = print\n"
+        f"    def __init__(self): {where}Path('note.txt').read_text() + os.environ['LOOKER']\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    seen = []
+    for note, variable in (("a", "1"), ("b", "1"), ("b", "2"), ("a", "1")):
+        (tmp_path / "note.txt").write_text(note)
+        monkeypatch.setenv("LOOKER", variable)
+        seen.append(PythonGenerator(looker).card.fingerprint)
+
+    assert len(set(seen)) == 3
+    assert seen[0] == seen[3]
 
 
 def test_other_weights_behind_an_option_are_another_model(looker, tmp_path):

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from PIL import Image
 
 from eyechart import vlm
+from eyechart.compat.vlmevalkit.evaluation import make_judge
 from eyechart.errors import DataError, UsageError
 from support.openai_server import OpenAIServer
 from support.vlm_data import image_bytes, image_cell, write_benchmark
@@ -236,6 +238,34 @@ def test_a_task_that_is_interrupted_keeps_what_is_done(tmp_path):
     assert vlm.load(file) == {"a": 0.5, "b": 1.0}
     assert vlm.track_progress_rich(max, [(1, 5), [7, 2]], nproc=4) == [5, 7]
     assert vlm.track_progress_rich(dict, [{"x": 1}]) == [{"x": 1}]
+    for nproc in (0, -1):
+        with pytest.raises(AssertionError, match="nproc must be a positive number"):
+            vlm.track_progress_rich(dict, [{"x": 1}], nproc=nproc)
+
+
+def test_the_name_of_a_judge_can_be_part_of_a_file_name():
+    judge = make_judge({"model": "org_a/judge_b", "api_base": "http://127.0.0.1:1/v1"})
+
+    assert judge.name == "org_a_judge_b"
+
+
+def test_numbers_of_a_table_are_numbers_unless_they_would_lose_digits(tmp_path):
+    large = str(10**18)
+    rows = [["a", "b", "c", "d", "e"], ["1", "1.5", large, f"-{large}", "01"], ["-2", "-0.5", "1", "1", "2"]]
+    (tmp_path / "t.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+
+    found = vlm.load(str(tmp_path / "t.tsv"))
+
+    assert [list(found[name]) for name in "ab"] == [[1, -2], [1.5, -0.5]]
+    assert [list(found[name]) for name in "cde"] == [[large, "1"], [f"-{large}", "1"], ["01", "2"]]
+
+
+@pytest.mark.parametrize(("answers", "known"), [(["A", "B"], True), (["A", None], False), ([None, None], False)])
+def test_a_test_set_can_be_scored_if_all_its_answers_are_there(lmu_data, answers, known):
+    rows = [{"index": i, **CHOICE, "answer": answer} for i, answer in enumerate(answers)]
+    write_benchmark(lmu_data / "MMBench_TEST_EN.tsv", rows)
+
+    assert vlm.MMBenchOfficialServer("MMBench_TEST_EN") is known
 
 
 def test_a_judge_is_asked_over_the_network(monkeypatch):
@@ -277,6 +307,22 @@ def test_multiple_choice_is_scored_by_the_originals_functions(tmp_path):
     assert vlm.can_infer("who knows", {"A": "cat", "B": "dog"}) is False
 
 
+def test_verdicts_in_the_result_file_are_not_asked_for_again(tmp_path):
+    asked = []
+
+    class Judge:
+        def generate(self, prompt, **_):
+            asked.append(prompt)
+            return "B"
+
+    meta = pd.DataFrame([{"index": i, "category": "x", **CHOICE} for i in range(3)])
+    data = meta.assign(prediction=["B", "who knows", "hard to say"])
+    first, again = (vlm.mcq_vanilla_eval(Judge(), data, meta, 1, str(tmp_path / "r.pkl"), "Pets") for _ in range(2))
+
+    assert list(first["hit"]) == list(again["hit"]) == [1, 1, 1]
+    assert len(asked) == 2
+
+
 def test_a_question_counts_if_all_its_rotations_are_right(tmp_path):
     rows = [{**CHOICE, "index": 1}, {"index": 1000001, "question": "q", "A": "dog", "B": "cat", "answer": "A"}]
     meta = pd.DataFrame([*rows, {**CHOICE, "index": 2}])
@@ -305,6 +351,9 @@ def test_small_helpers(tmp_path):
     assert list(vlm.extract_json_objects('x {"a": 1} {bad} {"b": {"c": 2}}')) == [{"a": 1}, {"b": {"c": 2}}]
     assert vlm.d2df({"Overall": 1.5}).to_dict("records") == [{"Overall": 1.5}]
     assert (vlm.istype("[1, 2]", list), vlm.istype("12", int), vlm.istype("12", list)) == (True, True, False)
+    assert not vlm.istype("1.5", int)
+    assert vlm.resize_image_by_factor(Image.new("RGB", (10, 6)), 0.5).size == (5, 3)
+    assert vlm.resize_image_by_factor(Image.new("RGB", (10, 6)), 0.01).size == (1, 1)
     (tmp_path / "f").write_bytes(b"abc")
     assert vlm.md5(str(tmp_path / "f")) == vlm.md5("abc") == "900150983cd24fb0d6963f7d28e17f72"
 
@@ -337,7 +386,9 @@ def test_a_video_benchmark_reads_its_table_and_names_its_frames(lmu_data, tmp_pa
     for frame in frames:
         Path(frame).write_bytes(image_bytes())
     assert clips.save_video_frames("a") == frames
-    assert len(Clips("Clips", pack=True)) == 1
+    packed = Clips("Clips", pack=True)
+    assert len(packed) == 1
+    assert list(packed[0]["question"]) == ["q1", "q2"]
 
 
 def test_an_evaluation_returns_a_data_frame(lmu_data, tmp_path):

@@ -20,7 +20,7 @@ from eyechart.session import Session
 from eyechart.types import DatasetSpec, Document, Job, ModelSpec, TextCollection
 from support.data import noise_image
 from support.openai_server import OpenAIServer
-from support.retrieval_data import read_rows
+from support.retrieval_data import caption_config, read_rows
 from support.text_models import minilm, save_tiny_cross_encoder
 
 TEXTS = TextCollection(
@@ -54,6 +54,35 @@ def test_captions_are_written_beside_the_result(custom, capsys):
     assert (result.task, result.metrics) == ("image_caption", {"captioned": 1.0})
     assert result.facts["save_path"] == "caps/vlm/retrieval_data"
     assert [row["text"] for row in read_rows("caps/vlm/retrieval_data/corpus.jsonl")] == ["A thing."] * 5
+
+
+def test_captions_that_failed_are_not_searched(custom, capsys):
+    """Two models fail and a third one captions all images: one of three folders is searched, and every job is shown."""
+    texts = [f"outputs/{name}/custom/retrieval_data" for name in ("a", "b", "c")]
+    with OpenAIServer(models=("a", "b", "c"), answer=lambda body: "A thing." if body["model"] == "c" else "") as server:
+        models = [{"model_name": name, "api_base": server.api_base, "api_key": "x"} for name in ("a", "b", "c")]
+        captions = caption_config(server, custom, models=models)
+        searches = [
+            {
+                "work_dir": f"search{i}",
+                "eval_backend": "RAGEval",
+                "eval_config": {
+                    "tool": "MTEB",
+                    "models": [{"model_name_or_path": minilm()}],
+                    "eval": {"custom_tasks": [{"data_path": path}], "verbosity": 0},
+                },
+            }
+            for i, path in enumerate(texts)
+        ]
+        Path("tasks.json").write_text(json.dumps([captions, *searches]))
+        code = main(["run", "tasks.json"])
+
+    shown = capsys.readouterr()
+    told = " ".join(shown.err.split())
+    assert code == 1
+    assert [f"the captions in {path} are missing or incomplete" in told for path in texts] == [True, True, False]
+    assert "captioned" in shown.out
+    assert "ndcg_at_10" in shown.out
 
 
 def test_captions_of_two_models_do_not_meet_though_their_results_share_a_folder(custom):

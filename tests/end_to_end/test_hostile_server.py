@@ -217,8 +217,11 @@ def test_a_model_that_says_the_same_of_every_image_is_noticed(here):
     data = many_images(Path("d"), 4)
     with OpenAIServer(models=(MODEL,), answer=lambda _: "I cannot describe this.") as server:
         [result] = run_task(caption_config(server, data))
-    assert [(notice["kind"], notice["count"]) for notice in result.notices] == [("equal_captions", 4)]
-    assert "'I cannot describe this.'" in result.notices[0]["message"]
+    assert [(notice["kind"], notice["count"]) for notice in result.notices] == [
+        ("model_note", 1),
+        ("equal_captions", 4),
+    ]
+    assert "'I cannot describe this.'" in result.notices[1]["message"]
 
 
 def test_a_missing_file_is_skipped_like_one_that_cannot_be_read(here):

@@ -25,6 +25,8 @@ def prices(here):
 def test_a_price_is_looked_up_by_the_name_of_the_model(prices):
     assert find_price(prices, MODEL) == Price(2.5, 10, "EUR")
     assert find_price(prices, "another") == Price(1, 0, "EUR")
+    assert Price(2.5, 10).cost({"prompt_tokens": 1_000_000, "completion_tokens": 500_000}) == 7.5
+    assert Price(2.5, 1e6).cost({"prompt_tokens": 1_000_000}) == 2.5
     assert find_price("", MODEL) is None
     Path("prices.json").write_text(json.dumps({MODEL: {"prompt": 2, "completion": 3}}))
     assert find_price("prices.json", MODEL) == Price(2, 3, "USD")

@@ -248,3 +248,10 @@ def test_a_k_that_covers_the_gallery_does_not_decide():
 
     assert table["main_k"] == 1
     assert [row["model"] for row in table["rows"]] == ["m0", "m1"]
+
+
+@pytest.mark.parametrize(("images", "main"), [(5, 1), (6, 5), (2, 1), (1, 5)])
+def test_the_main_k_is_smaller_than_the_gallery(images, main):
+    ranks = {(str(i), 0): 1.0 for i in range(images)}
+
+    assert compare("x", [Route("images", "m", ranks, Path("r.json"))], [5, 1])["main_k"] == main

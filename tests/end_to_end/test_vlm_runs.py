@@ -153,7 +153,8 @@ def test_photos_and_questions_through_a_transformers_model(coco, tmp_path, monke
 
     assert result.counts["scored"] == 50
     assert result.metrics["accuracy"] == 0
-    assert result.counts["unreadable"] == result.details["lost"]["cut"] == 50
+    assert result.counts["cut"] == 50
+    assert result.details["answers"]["parameters"] == {"do_sample": False, "max_new_tokens": 8}
     assert result.values["accuracy"].best_case == 1.0
     assert result.intervals["accuracy"][1] > result.metrics["accuracy"]
     assert result.model_card["family"] == "transformers"
@@ -227,6 +228,68 @@ def test_cut_answers_are_counted(lmu_data, tmp_path):
     )
 
     assert ("cut_answers", 2) in [(notice["kind"], notice["count"]) for notice in result.notices]
+
+
+def test_answers_that_were_cut_are_read_as_vlmevalkit_reads_them(lmu_data, tmp_path, capsys):
+    """Three questions with the answers A, B and C, and one answer that breaks off after its letter."""
+    rows = [
+        {"index": i, "question": f"q{i}", "A": "red", "B": "blue", "C": "green", "answer": "ABC"[i]} for i in range(3)
+    ]
+    write_benchmark(lmu_data / "Pets.tsv", rows)
+    with OpenAIServer(answer=lambda body: "A. red, because the", finish_reason="length") as server:
+        words = ["eval", "Pets", "--model", "test-model", "--model-type", "api", "--api-base", server.api_base]
+        codes = [
+            main([*words, "--output", str(tmp_path / "read.json")]),
+            main([*words, "--output", str(tmp_path / "wrong.json"), "--cut-answers", "wrong"]),
+        ]
+    shown = capsys.readouterr().out
+    read, wrong = (json.loads((tmp_path / name).read_text()) for name in ("read.json", "wrong.json"))
+
+    assert codes == [0, 1]  # counted as wrong, all answers are lost
+    assert read["metrics"]["accuracy"] == pytest.approx(1 / 3)
+    assert (read["metric_values"]["accuracy"]["if_wrong"], read["metric_values"]["accuracy"]["if_right"]) == (0, 1)
+    assert (read["counts"]["cut"], read["counts"]["unreadable"]) == (3, 0)
+    assert (wrong["metrics"]["accuracy"], wrong["counts"]["unreadable"]) == (0, 3)
+    assert "3 truncated" in shown
+    assert len(server.requests) == 3  # the same answers, read in two ways
+
+
+def test_defaults_and_flags_of_generation_are_sent_and_stored_in_the_result(lmu_data, tmp_path):
+    write_benchmark(lmu_data / "Pets.tsv", [{"index": 0, "question": "q", "answer": "x"}])
+    flags = {
+        (): {"max_tokens": 2048, "temperature": 0},
+        ("--temperature", "default"): {"max_tokens": 2048},
+        ("--temperature", "0.5", "--max-tokens", "7"): {"max_tokens": 7, "temperature": 0.5},
+    }
+    with OpenAIServer(answer=lambda body: "x") as server:
+        for more, wanted in flags.items():
+            words = ["eval", "Pets", "--model", "test-model", "--model-type", "api", "--api-base", server.api_base]
+            assert main([*words, "--output", str(tmp_path / "r.json"), *more]) == 0
+            body = server.requests[-1].body
+            assert {name: body[name] for name in body if name not in ("model", "messages")} == wanted
+            assert json.loads((tmp_path / "r.json").read_text())["details"]["answers"]["parameters"] == wanted
+
+    assert len(server.requests) == len(flags)
+
+
+def test_stored_answers_of_a_server_are_reported_and_requested_again_on_demand(lmu_data, tmp_path):
+    write_benchmark(lmu_data / "Pets.tsv", [{"index": i, "question": f"q{i}", "answer": "old"} for i in range(3)])
+
+    def run(*more):
+        words = ["eval", "Pets", "--model", "test-model", "--model-type", "api", "--api-base", server.api_base]
+        assert main([*words, "--output", str(tmp_path / "r.json"), *more]) == 0
+        result = json.loads((tmp_path / "r.json").read_text())
+        kinds = {notice["kind"]: notice["count"] for notice in result["notices"]}
+        return result["metrics"]["accuracy"], kinds.get("stored_answers"), len(server.requests)
+
+    with OpenAIServer(answer=lambda body: "old") as server:
+        assert run() == (1.0, None, 3)
+        server.answer = lambda body: "new"  # other weights under the same name
+        assert run() == (1.0, 3, 3)
+        assert run("--max-age", "1d") == (1.0, 3, 3)
+        assert run("--skip-existing", "--refresh-answers") == (0.0, None, 6)
+        assert run() == (0.0, 3, 6)
+        assert run("--max-age", "0") == (0.0, None, 9)
 
 
 def test_dialogues_in_a_run(lmu_data, tmp_path):
@@ -400,6 +463,26 @@ def test_a_class_with_its_own_evaluate_runs(own_class, tmp_path, xlsx):
     assert result.primary == ("length",)
     assert result.details["decided_by"] == "Own.evaluate"
     assert [record["prediction"] for record in result.iter_records()] == ["four"] * 3
+
+
+@pytest.mark.parametrize("judge", [{}, {"judge": "gpt-x"}])
+def test_an_evaluate_of_its_own_gets_the_judges_arguments_of_run_py(own_class, tmp_path, judge):
+    (tmp_path / "own_bench.py").write_text(
+        OWN.replace("data = vlm", "self.told.update(judge_kwargs); data = vlm").replace(
+            "def eval", "told = {}\n    def eval"
+        )
+    )
+    told = {"concurrency": 3, "timeout": 7.5, **judge}
+    with OpenAIServer(answer=lambda body: "four") as server:
+        evaluate(**settings(tmp_path, server, **told) | {"dataset": [own_class]})
+        first = dict(sys.modules["own_bench"].Own.told)
+        evaluate(**settings(tmp_path, server, **told, mode="eval") | {"dataset": [own_class]})
+
+    assert sys.modules["own_bench"].Own.told == first
+    known = {"nproc": 3, "retry": 2, "timeout": 7.5, "verbose": False}
+    named = {"model": "gpt-x", "api_base": server.api_base} if judge else {"model": "exact_matching"}
+    assert sys.modules["own_bench"].Own.told == {**known, **named}
+    assert judge == {} or vlm.build_judge(**sys.modules["own_bench"].Own.told).model == "gpt-x"
 
 
 @pytest.mark.usefixtures("own_class")

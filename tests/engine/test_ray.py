@@ -7,16 +7,21 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from eyechart.cli import main
 from eyechart.config import make_config
-from eyechart.engine.ray import run_on_ray
+from eyechart.engine.ray import RESTARTS, Call, WorkerPool, cpus_per_gpu, run_on_ray
+from eyechart.errors import UsageError
 from eyechart.plan import plan_jobs
 from eyechart.session import Session
 from support.data import write_classification, write_retrieval
+from support.openai_server import OpenAIServer
 from support.runs import run_planned
+from support.vlm_data import write_benchmark
 
 pytestmark = [
     pytest.mark.slow,
@@ -141,3 +146,159 @@ def test_a_failing_job_does_not_stop_the_others(tmp_path, monkeypatch):
 
     assert "truncated" in str(reports["wds/d0"].error)
     assert reports["wds/d1"].result is not None
+
+
+def plan_questions(folder: Path, server: OpenAIServer, count: int = 12):
+    """Plan one job: a model behind an API is asked this many questions, one after the other."""
+    rows = [{"index": i, "question": f"What is in image {i}?", "answer": "a cat"} for i in range(count)]
+    settings = {"model_type": "api", "model": ["test-model"], "output": f"{folder}/out.json"}
+    questions = {"api_base": server.api_base, "concurrency": 1}
+    dataset = [str(write_benchmark(folder / "Cats.tsv", rows))]
+    return plan_jobs(make_config({**settings, "dataset": dataset, "questions": questions}))
+
+
+def test_with_more_workers_than_jobs_every_question_is_asked_once(cluster, tmp_path, monkeypatch):
+    monkeypatch.setenv("EYECHART_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPENAI_API_KEY", "EMPTY")
+    monkeypatch.chdir(tmp_path)  # workers of this run are recognised by their folder
+
+    def answer(_):
+        deadline = time.monotonic() + 60
+        while len(workers_in(tmp_path)) < 2 and time.monotonic() < deadline:  # another worker is idle from here on
+            time.sleep(0.05)
+        return "a cat"
+
+    with OpenAIServer(delay=0.2, answer=answer) as server:
+        jobs = plan_questions(tmp_path, server)
+        # Two workers have room, so that one is idle during the job; two more wait for room.
+        (report,) = run_on_ray(jobs, Session(), address=cluster.address, workers=4)
+
+    assert report.error is None
+    asked = [request for request in server.requests if request.path.endswith("completions")]
+    assert len(asked) == 12
+    assert {request.attempt for request in asked} == {1}
+
+
+def test_the_job_of_a_killed_worker_is_finished_by_another_one_with_the_answers_so_far(cluster, tmp_path, monkeypatch):
+    monkeypatch.setenv("EYECHART_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPENAI_API_KEY", "EMPTY")
+    monkeypatch.chdir(tmp_path)  # workers of this run are recognised by their folder
+
+    def answer(_):
+        if len(server.requests) == 6 and not killed:
+            killed.extend(workers_in(tmp_path))
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+        return "a cat"
+
+    killed: list[int] = []
+    with OpenAIServer(delay=0.05, answer=answer) as server:
+        (report,) = run_on_ray(plan_questions(tmp_path, server), Session(), address=cluster.address, workers=1)
+
+    assert killed
+    assert report.error is None
+    assert len((tmp_path / "out.records.jsonl").read_text().splitlines()) == 12
+    asked = [request for request in server.requests if request.path.endswith("completions")]
+    assert 12 <= len(asked) <= 14  # one question was under way, another may not have been stored
+
+
+def test_an_idle_worker_does_not_repeat_a_running_call(cluster, tmp_path):
+    class Slow:
+        def ready(self):
+            return None
+
+        def run(self, path):
+            with Path(path).open("a") as stream:
+                stream.write("called\n")
+            time.sleep(2)
+
+    import ray
+
+    ray.init(address=cluster.address, log_to_driver=False)
+    pool = WorkerPool(ray, ray.remote(max_restarts=0, max_task_retries=0)(Slow).remote, 2, started=True)
+    try:
+        for _ in range(2):
+            pool.add_worker()
+        ray.wait(list(pool.running), num_returns=2)
+        list(pool.do([Call("run", (str(tmp_path / "calls"),))]))
+    finally:
+        pool.shutdown()
+
+    assert (tmp_path / "calls").read_text() == "called\n"
+
+
+def test_a_job_that_kills_every_worker_is_an_error_and_ends(cluster):
+    class Deadly:
+        def ready(self):
+            return None
+
+        def run(self):
+            os._exit(1)
+
+    import ray
+
+    ray.init(address=cluster.address, log_to_driver=False)
+    pool = WorkerPool(ray, ray.remote(max_restarts=0, max_task_retries=0)(Deadly).remote, 1, started=True)
+    try:
+        pool.add_worker()
+        ((_, error),) = pool.do([Call("run", ())])
+    finally:
+        pool.shutdown()
+
+    assert f"died {RESTARTS + 1} times" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "threads", "cpus"),
+    [
+        ([{"CPU": 64, "GPU": 8}], 4, 4),
+        ([{"CPU": 64, "GPU": 8}, {"CPU": 6, "GPU": 2}, {"CPU": 2}], 4, 3),
+        ([{"CPU": 5, "GPU": 2}], 4, 2),
+        ([{"CPU": 1, "GPU": 2}], 4, 0.5),
+        ([{"GPU": 2}], 4, 0),
+    ],
+)
+def test_a_gpu_worker_reserves_the_cpus_of_its_threads_as_far_as_every_gpu_can_have_them(nodes, threads, cpus):
+    assert cpus_per_gpu(nodes, threads) == cpus
+
+
+def test_gpu_workers_reserve_cpus_and_cpu_workers_no_gpu(tmp_path):
+    """The cluster counts GPUs that do not exist: only their reservation is shown."""
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "num_gpus": 2})
+    jobs, _ = make_jobs(tmp_path / "data", tmp_path / "out", make_data(tmp_path / "data", 1, n=6))
+    try:
+        assert reserved(made.address, jobs) == {"CPU": 2, "GPU": 2}
+        on_cpu = [replace(job, model=replace(job.model, device="cpu")) for job in jobs]
+        assert reserved(made.address, on_cpu) == {"CPU": 4, "GPU": 0}
+    finally:
+        made.shutdown()
+
+
+def reserved(address: str, jobs) -> dict[str, float]:
+    """Start the workers of some jobs, and return what they reserve."""
+    pool = WorkerPool.start(jobs, address, None)
+    try:
+        pool.ray.get(list(pool.running))
+        have, left = pool.ray.cluster_resources(), pool.ray.available_resources()
+        return {name: have[name] - left.get(name, 0) for name in ("CPU", "GPU")}
+    finally:
+        pool.shutdown()
+
+
+def test_a_cluster_without_gpus_refuses_cuda(cluster, tmp_path):
+    jobs, _ = make_jobs(tmp_path / "data", tmp_path / "out", make_data(tmp_path / "data", 1, n=6))
+    with pytest.raises(UsageError, match="no GPUs"):
+        WorkerPool.start([replace(job, model=replace(job.model, device="cuda")) for job in jobs], cluster.address, 1)
+    import ray
+
+    ray.shutdown()
+
+
+@pytest.mark.parametrize("device", ["cuda:1", "cuda:0,cuda:1"])
+def test_a_device_number_is_refused_before_a_cluster_or_a_dataset_is_touched(device, capsys):
+    words = ["--model", "eyechart-tiny", "--dataset", "nowhere/at-all", "--engine", "ray", "--device", device]
+    assert main(["eval", *words]) == 2
+    assert f"--device {device} cannot be combined with --engine ray" in capsys.readouterr().err

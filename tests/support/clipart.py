@@ -29,7 +29,5 @@ def describe(body: dict[str, Any]) -> str:
     return _DESCRIPTIONS[part["image_url"]["url"]]
 
 
-_DESCRIPTIONS = {
-    encode_image((FOLDER / row["file"]).read_bytes(), max_edge=2048).data_url: row["description"] for row in ROWS
-}
+_DESCRIPTIONS = {encode_image((FOLDER / row["file"]).read_bytes()).data_url: row["description"] for row in ROWS}
 """By the image as it is sent."""

@@ -29,6 +29,8 @@ class FileServer(ThreadingHTTPServer):
         self.cut: dict[str, list[int]] = defaultdict(list)
         self.after_cut: Callable[[], object] = lambda: None
         """What happens on the server when a transfer has been broken off."""
+        self.tells_length = True
+        """Whether Content-Length is sent; without it, the end of the connection is the end of a file."""
         self.obeys_if_range = True
         self.weak = False
         """Whether ETags are weak and do not change with the content, as those of some proxies."""
@@ -73,7 +75,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Encoding", "gzip")
         if self.server.tags:
             self.send_header("ETag", tag)
-        self.send_header("Content-Length", str(len(data) - start))
+        if self.server.tells_length:
+            self.send_header("Content-Length", str(len(data) - start))
+        else:
+            self.send_header("Connection", "close")
         if self.server.ranges:
             self.send_header("Accept-Ranges", "bytes")
         if start:

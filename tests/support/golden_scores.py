@@ -192,7 +192,9 @@ def outcome_of(name: str, case: Case, prompts: list[Any]) -> Any:
         return Judge(f"double {shift}", ask)
 
     judges = [judge(shift) for shift in range(case.judges)] if case.form else []
-    scored = score_rows(case.rows, known_benchmarks()[name], extractor=case.extractor, judges=judges)
+    scored = score_rows(
+        case.rows, known_benchmarks()[name], extractor=case.extractor, judges=judges, cut_answers="wrong"
+    )
     return QuestionScores([scored], {}, by_category=True).outcome()
 
 

@@ -107,8 +107,13 @@ class OpenAIServer:
         answer: Callable[[dict[str, Any]], Any] | None = None,
         usage: dict[str, int] | None = None,
         at_once: int | None = None,
+        report: dict[str, Any] | None = None,
+        finish_reason: str = "stop",
     ) -> None:
         self.at_once = at_once
+        self.report = report or {}
+        """Further fields of chat and embedding responses: model, system_fingerprint."""
+        self.finish_reason = finish_reason
         self.delay = delay
         self.fault = fault
         self.models = models
@@ -192,14 +197,14 @@ class OpenAIServer:
     def _chat(self, body: dict[str, Any]) -> dict[str, Any]:
         said = self.answer(body)
         message = said if isinstance(said, dict) else {"role": "assistant", "content": said}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        return {"id": "chat-1", "object": "chat.completion", "choices": [choice], "usage": self.usage}
+        choice = {"index": 0, "message": message, "finish_reason": self.finish_reason}
+        return {"id": "chat-1", "object": "chat.completion", "choices": [choice], "usage": self.usage, **self.report}
 
     def _embeddings(self, body: dict[str, Any]) -> dict[str, Any]:
         items = [body["messages"]] if "messages" in body else body["input"]
         data = [{"object": "embedding", "index": i, "embedding": self.vector(item)} for i, item in enumerate(items)]
         # Any order is allowed: the index counts.
-        return {"object": "list", "data": data[::-1], "usage": self.usage}
+        return {"object": "list", "data": data[::-1], "usage": self.usage, **self.report}
 
     def vector(self, item: Any) -> list[float]:
         """The embedding of an input: random, but always the same for equal inputs."""

@@ -29,8 +29,8 @@ class TemplateSite:
 
     @property
     def lacks(self) -> set[str]:
-        """Placeholders without a field; without any fields, a text has no placeholders."""
-        return set() if not self.fields else placeholders(self.template) - self.fields
+        """Placeholders without a field."""
+        return set() if self.fields is None else placeholders(self.template) - self.fields
 
 
 def placeholders(template: str) -> set[str]:
@@ -83,6 +83,11 @@ def error_names() -> frozenset[str]:
 
 
 def _name(node: ast.AST) -> str:
+    """Name what is called; one of two errors is the first, and the type of an error is an error."""
+    if isinstance(node, ast.IfExp):
+        return _name(node.body)
+    if isinstance(node, ast.Call) and _name(node.func) == "type":
+        return "EyechartError"
     return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
 
 

@@ -93,3 +93,33 @@ def save_tiny_vlm(folder: Path, seed: int = 0) -> Path:
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder
+
+
+def save_tiny_mllama(folder: Path, seed: int = 0) -> Path:
+    """Save a Llama 3.2 Vision of few weights, whose processor takes no batch with and without images."""
+    import torch
+    from transformers import MllamaConfig, MllamaForConditionalGeneration, MllamaImageProcessor, MllamaProcessor
+    from transformers.models.mllama.configuration_mllama import MllamaTextConfig, MllamaVisionConfig
+
+    fast = _tokenizer(["<pad>", "<s>", "</s>", "<image>"])
+    fast.add_special_tokens({"additional_special_tokens": ["<|image|>", "<|python_tag|>"]})
+    images = MllamaImageProcessor(size={"height": 16, "width": 16}, max_image_tiles=1)
+    chat = CHAT.replace("<image>", "<|image|>")
+    processor = MllamaProcessor(image_processor=images, tokenizer=fast, chat_template=chat)
+    torch.manual_seed(seed)
+    vision = MllamaVisionConfig(
+        hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_global_layers=1, attention_heads=2,
+        image_size=16, patch_size=8, vision_output_dim=64, max_num_tiles=1, intermediate_layers_indices=[0],
+        supported_aspect_ratios=[[1, 1]],
+    )  # fmt: skip
+    text = MllamaTextConfig(
+        vocab_size=len(fast), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=2, cross_attention_layers=[1], max_position_embeddings=512, pad_token_id=0,
+        bos_token_id=1, eos_token_id=2, rope_scaling=None,
+    )  # fmt: skip
+    config = MllamaConfig(
+        vision_config=vision, text_config=text, image_token_index=fast.convert_tokens_to_ids("<|image|>")
+    )
+    MllamaForConditionalGeneration(config).save_pretrained(folder)
+    processor.save_pretrained(folder)
+    return folder

@@ -10,7 +10,9 @@ from typing import Any
 
 from eyechart.cli.flags.parser import CommandParser, HelpFormatter
 from eyechart.errors import EyechartError
+from eyechart.io.signals import TERMINATED, Termination, terminable
 from eyechart.io.terminal import translate, write_message
+from eyechart.plugins import disable_usage_reporting
 
 COMMANDS = {
     "eval": "evaluate models on benchmarks",
@@ -32,6 +34,8 @@ COMMANDS = {
 }
 """Subcommands: each is a module of this package with ``add_arguments(parser)`` and ``run(args)``."""
 
+CLIP_BENCHMARK, EXPORT_WDS = "clip_benchmark", "clip_benchmark_export_wds"
+"""Commands of CLIP_benchmark that are installed under their own names."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -40,20 +44,62 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -
     """Run a command and return its exit code: 0 success, 1 a job failed, 2 wrong usage."""
     # Not list(...): the module of the command `list` shadows the builtin once it is imported.
     words = [*(sys.argv[1:] if arguments is None else arguments)]
-    parser = make_parser(program, next((word for word in words if not word.startswith("-")), None))
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller, as with `>&-`
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+    disable_usage_reporting()
     try:
-        args = parser.parse_args(words)
-        code: int = _module_of(args.command).run(args)
+        with terminable():
+            parser = make_parser(program, next((word for word in words if not word.startswith("-")), None))
+            code = _run(parser, words) if words or program != CLIP_BENCHMARK else _help(parser)
+            sys.stdout.flush()
     except EyechartError as error:
         write_message("{program}: {reason}\n", sys.stderr, program=program, reason=error)
         return error.exit_code
     except KeyboardInterrupt:
         write_message("{program}: interrupted; run the same command to resume.\n", sys.stderr, program=program)
         return INTERRUPTED
-    except BrokenPipeError:  # as with `| head`: flushing at exit must not fail again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Termination:
+        write_message("{program}: terminated; run the same command to resume.\n", sys.stderr, program=program)
+        return TERMINATED
+    except BrokenPipeError:  # as with `| head`
+        _discard_output()
         return BROKEN_PIPE
+    except OSError:
+        reason = _output_failure()
+        if reason is None:
+            raise
+        _discard_output()
+        write_message("{program}: cannot write the output ({reason}).\n", sys.stderr, program=program, reason=reason)
+        return 1
     return code
+
+
+def _run(parser: CommandParser, words: Sequence[str]) -> int:
+    args = parser.parse_args(words)
+    code: int = _module_of(args.command).run(args)
+    return code
+
+
+def _help(parser: CommandParser) -> int:
+    """Print the help of a command without arguments, as CLIP_benchmark does."""
+    write_message(parser.format_help(), sys.stdout)
+    return 0
+
+
+def _output_failure() -> str | None:
+    """Return why standard output cannot be written, as on a full disk; None if a line break can be."""
+    try:
+        write_message("\n", sys.stdout)
+        sys.stdout.flush()
+    except OSError as error:
+        return error.strerror
+    return None
+
+
+def _discard_output() -> None:
+    """Redirect standard output, so that flushing it at exit does not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def make_parser(program: str, wanted: str | None = None) -> CommandParser:
@@ -69,7 +115,10 @@ def make_parser(program: str, wanted: str | None = None) -> CommandParser:
     for name, summary in COMMANDS.items():
         said = translate(summary)
         sentence = f"{summary[0].upper()}{summary[1:]}." if said == summary else f"{said}\u3002"
-        command = commands.add_parser(name, help=summary, description=sentence, formatter_class=HelpFormatter)
+        shown = program if program == EXPORT_WDS else f"{program} {name}"
+        command = commands.add_parser(
+            name, prog=shown, help=summary, description=sentence, formatter_class=HelpFormatter
+        )
         if name == wanted:
             _module_of(name).add_arguments(command)
     return parser
@@ -82,9 +131,9 @@ def _module_of(command: str) -> Any:
 
 def main_clip_benchmark() -> int:
     """Entry point of the ``clip_benchmark`` alias."""
-    return main(program="clip_benchmark")
+    return main(program=CLIP_BENCHMARK)
 
 
 def main_export_wds() -> int:
     """Entry point of the ``clip_benchmark_export_wds`` alias of ``export``."""
-    return main(["export", *sys.argv[1:]], program="clip_benchmark_export_wds")
+    return main(["export", *sys.argv[1:]], program=EXPORT_WDS)

@@ -86,7 +86,7 @@ def _list(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
         write_output(json.dumps(rows, ensure_ascii=False, indent=1) + "\n", sys.stdout)
         return 0
     lines = [(i.kind, megabytes(i.size), str(i.files), i.name or KINDS[i.kind]) for i in items]
-    columns = columns_of("KIND", "SIZE", "FILES", "WHAT", right=("SIZE", "FILES"), drop=("FILES",), wraps=True)
+    columns = columns_of("KIND", "SIZE", "FILES", "WHAT", right=("SIZE", "FILES"), below=("FILES",), wraps=True)
     head, *rows_of_lines = lay_out(columns, lines, width_of(sys.stdout))
     write_output(f"{head[0]}\n", sys.stderr)
     write_output("".join(f"{line}\n" for row in rows_of_lines for line in row), sys.stdout)

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
     from eyechart.report.compare_text import comparison_text, positions_json, positions_text, ranking_text
-    from eyechart.report.comparison import compare, rank_models
+    from eyechart.report.comparison import compare, correct_jointly, rank_models
     from eyechart.report.leaderboard import published_positions
     from eyechart.report.paired_records import RecordsCache, check_aspects
 
@@ -75,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
             write_message("not compared: {reason}\n", sys.stderr, reason=error.message)
         else:
             comparisons.append(one)
+    comparisons = correct_jointly(comparisons)
     ranking = rank_models(cache, args.metric)
     body = _to_json(table, comparisons, ranking) | ({"published": positions_json(*published)} if published else {})
     as_json = to_json(body, indent=1) + "\n"
@@ -128,6 +129,7 @@ def _to_json(table: ResultTable, comparisons: list[PairwiseComparison], ranking:
                 "model": table.models[comparison.second].label,
                 "lines": lines,
                 "unpaired": list(comparison.unpaired),
+                "tests": comparison.tests,
             }
         )
     if ranking is not None:

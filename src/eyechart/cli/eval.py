@@ -51,6 +51,10 @@ def run(args: argparse.Namespace) -> int:
     if command.engine != "ray" and (command.ray_address or command.ray_workers):
         raise UsageError("{--ray_address} and {--ray_workers} need {--engine=ray}.")
     config = make_config(settings_of(args))
+    if command.engine == "ray":
+        from eyechart.engine.ray import check_device
+
+        check_device(config.device)
     with offline_hub(wanted=config.offline or command.dry_run):
         if not command.dry_run:
             return _run(config, command, args.program)
@@ -67,12 +71,15 @@ def _run(config: Config, args: CommandSettings, program: str) -> int:
     from eyechart.cli.run_output import MOST, job_line, show_profiles, show_reports
     from eyechart.datasets.registry import OpenDatasets
     from eyechart.engine.workers import embed_together, on_own_device, rank_and_size, share_of
+    from eyechart.io.digests import forget_digests
     from eyechart.io.progress import ProgressFile, choose_progress
     from eyechart.io.stopwatch import JobClock
     from eyechart.models.towers.torch_tools import local_rank
     from eyechart.plan import plan_jobs
     from eyechart.session import Session
 
+    if config.rehash:
+        forget_digests()
     datasets = OpenDatasets()
     jobs = plan_jobs(config, lambda line: write_message("{line}\n", sys.stderr, line=line), datasets)
     rank, size = rank_and_size() if args.distributed else (0, 1)

@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from eyechart.cli.flags.eval_flags import add_flags
-from eyechart.cli.list import catalogue_of, registries
+from eyechart.cli.list import catalogue_of, mentions, registries
 from eyechart.io.terminal import translate, width_of, write_output
 from eyechart.io.text_tables import columns_of, lay_out
 from eyechart.messages import UserMessage, join
@@ -28,7 +28,9 @@ Facts = Mapping[str, Any]
 FORMS = {
     "collection": "collection of images and texts (corpus.jsonl)",
     "folder": "folders of images, one per class",
+    "hugging_face": "Hugging Face dataset: Parquet or Arrow files with images",
     "jsonl": "image_queries.jsonl",
+    "metadata": "folder of images with metadata.csv, .jsonl or .parquet",
     "pairs": "pairs.jsonl",
     "questions": "table of questions",
     "selection": "questions.jsonl: images and texts to choose from",
@@ -93,20 +95,25 @@ def _own_data(args: argparse.Namespace) -> Facts | None:
 def _splits(spec: DatasetSpec) -> dict[str, str]:
     """Return the splits of the data with their sizes; empty if there are none."""
     from eyechart.datasets.image_folder import class_folders, subfolders
-    from eyechart.datasets.image_table import choose_columns, read_rows
-    from eyechart.datasets.locations import COMMON_SPLITS
+    from eyechart.datasets.image_table import choose_columns, read_metadata, read_rows
+    from eyechart.datasets.libraries import hugging_face_splits
+    from eyechart.datasets.locations import COMMON_SPLITS, files_by_split
 
     root = Path(spec.root)
     if spec.reader == "wds":
-        return {path.parent.name: f"({path.read_text().strip()} shards)" for path in sorted(root.glob("*/nshards.txt"))}
+        counted = {path.parent.name: path.read_text().strip() for path in sorted(root.glob("*/nshards.txt"))}
+        counts = counted or {split: str(len(files)) for split, files in files_by_split(root, ".tar").items()}
+        return {split: f"({count} shards)" for split, count in counts.items()}
+    if spec.reader == "hugging_face":
+        return {split: f"({len(files)} files)" for split, files in hugging_face_splits(root).items()}
     if spec.reader == "folder":
         found = [folder.name for folder in sorted(subfolders(root)) if folder.name in COMMON_SPLITS]
         return {name: f"({len(class_folders(root / name))} classes)" for name in found if class_folders(root / name)}
-    if spec.reader == "table":
-        rows = read_rows(root, spec.options)
+    if spec.reader in ("table", "metadata"):
+        rows = (read_rows if spec.reader == "table" else read_metadata)(root, spec.options)
         column = choose_columns(root, {key for row in rows.values() for key in row}, spec.options).split
-        counts = Counter(str(row.get(column) or "").strip() for row in rows.values()) if column else {}
-        return {name: f"({count} rows)" for name, count in counts.items()}
+        by_split = Counter(str(row.get(column) or "").strip() for row in rows.values()) if column else {}
+        return {name: f"({count} rows)" for name, count in by_split.items()}
     return {}
 
 
@@ -246,7 +253,8 @@ def run(args: argparse.Namespace) -> int:
     if facts is None:
         plugins = (name for registry in registries().values() for name in registry.names())
         names = [*DEMO, *catalogue_of(args).spellings(), *known_benchmarks(), *refused_benchmarks(), *plugins]
-        raise unknown_name("name", args.name, names, advice="See `eyechart list`.")
+        inside = [name for name in names if mentions(name, args.name)]
+        raise unknown_name("name", args.name, inside or names, advice="See `eyechart list`.")
     known = {key: value for key, value in facts.items() if value not in (None, "", [], {}, ())}
     if args.json:
         write_output(json.dumps(known, ensure_ascii=False, indent=1) + "\n", sys.stdout)
@@ -361,6 +369,18 @@ def _plugin(args: argparse.Namespace) -> Facts | None:
     return None
 
 
+def _format(args: argparse.Namespace) -> Facts | None:
+    """Describe a format of data that is named by its prefix, such as aro/NAME."""
+    from eyechart.datasets.registry import READERS
+    from eyechart.datasets.resolve import PREFIXES
+
+    if args.name not in PREFIXES:
+        return None
+    about = (READERS.load(PREFIXES[args.name]).__doc__ or "").strip()
+    command = f"eyechart eval {args.name}/NAME {ENCODER} --dataset-root FOLDER"
+    return {"format": f"{args.name}/NAME", "about": [line.strip() for line in about.splitlines()], "next": command}
+
+
 def _model(args: argparse.Namespace) -> Facts | None:
     """Describe a model by its card, loading the model if the card is not cached."""
     from eyechart.config import make_config
@@ -407,6 +427,7 @@ LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
     _language,
     _plugin,
     _own_data,
+    _format,
     _model,
 ]
 """Interpretations of a name, tried in order; each returns facts or None."""

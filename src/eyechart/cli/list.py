@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from eyechart.errors import nearest
@@ -42,7 +43,9 @@ def run(args: argparse.Namespace) -> int:
 
     head, rows = _LISTS[args.what](args)
     if args.search:
-        rows = _found(args.search, rows)
+        data = args.what == "datasets"
+        also = {entry.name: entry.aliases for entry in catalogue_of(args).entries.values()} if data else {}
+        rows = _found(args.search, rows + (_formats() if data else []), also)
     if rows:
         show_columns(rows, head)
     elif args.what == "models" and not has_open_clip():
@@ -50,10 +53,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _found(text: str, rows: Rows) -> Rows:
-    """Return the rows with a text in their name or title, else those with a similar word in their name."""
-    wanted = text.lower()
-    found = [row for row in rows if wanted in row[0].lower() or wanted in row[-1].lower()]
+def _found(text: str, rows: Rows, also: Mapping[str, Sequence[str]]) -> Rows:
+    """Return the rows with a text in their name, its other spellings or title, else with a similar word in the name."""
+    found = [
+        row
+        for row in rows
+        if any(mentions(name, text) for name in (row[0], *also.get(row[0], ()))) or text.lower() in row[-1].lower()
+    ]
     if found:
         return found
     words = {word for row in rows for word in _words_of(row[0])}
@@ -62,6 +68,13 @@ def _found(text: str, rows: Rows) -> Rows:
     like = "No name or title contains {text!r}; similar names:\n"
     write_message(like if found else "No name or title contains {text!r}.\n", sys.stderr, text=text)
     return found
+
+
+def mentions(name: str, text: str) -> bool:
+    """Whether a text is part of a name, or begins at one of its words if punctuation is ignored: cvbench, CV-Bench."""
+    plain = partial(re.sub, r"[\W_]+", "")
+    starts = (name[word.start() :] for word in re.finditer(r"[^\W_]+", name)) if plain(text) else ()
+    return text.lower() in name.lower() or any(plain(part.lower()).startswith(plain(text.lower())) for part in starts)
 
 
 def _words_of(name: str) -> set[str]:
@@ -114,6 +127,15 @@ def _datasets(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
             if args.needs_judge is None or required == (args.needs_judge == "yes"):
                 rows.append((benchmark.name, benchmark.kind, "", "", "", "download", benchmark.judge, benchmark.about))
     return head, [row for row in rows if args.kind is None or row[1] == args.kind]
+
+
+def _formats() -> Rows:
+    """List the formats of data that a prefix names, such as aro/NAME."""
+    from eyechart.datasets.registry import READERS
+    from eyechart.datasets.resolve import PREFIXES
+
+    blank = ("",) * 4
+    return [(f"{name}/NAME", *blank, "--dataset-root", "", _summary(READERS, key)) for name, key in PREFIXES.items()]
 
 
 def _named_datasets(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:

@@ -1,16 +1,17 @@
 """Run jobs on a Ray cluster: one worker per GPU or CPU, each with one model loaded, all sharing one store.
 
-Vectors and results are files, so durability comes from the store: another worker redoes the tasks of a dead one, a
-killed driver can be restarted, and any engine resumes where another stopped. Tasks are idempotent: once the queue is
-empty, idle workers repeat unfinished tasks of others, so that a lost node does not stall the run.
+Vectors, answers and results are files, so durability comes from the store: a killed driver can be restarted, and any
+engine resumes where another stopped. A call runs once. It is repeated only if its worker or its node is lost; the
+replacement of a lost worker receives calls as soon as the cluster has room for it.
 """
 
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from eyechart.engine.workers import Worker, chunk_size, chunks_of, one_of_each
@@ -20,7 +21,7 @@ from eyechart.session import Session
 from eyechart.types import Job
 
 RESTARTS = 5
-POLL_SECONDS = 2.0
+"""Lost workers per call, and per pool while starting, before that is an error."""
 PASSED = ("EYECHART_CACHE", "EYECHART_STORE", "XDG_CACHE_HOME")
 """Environment variables copied from the driver to every worker."""
 
@@ -64,7 +65,7 @@ def run_on_ray(
             todo.append(placed)
     if not todo:
         return
-    pool = WorkerPool.start(address, workers)
+    pool = WorkerPool.start(todo, address, workers)
     try:
         with session.progress.step("shards on the cluster", None) as bar:
             for _ in pool.do(list(_chunks(pool, todo))):
@@ -83,21 +84,39 @@ def _chunks(pool: WorkerPool, jobs: Sequence[Job]) -> Iterator[Call]:
             yield from (Call("embed", (job, chunk)) for chunk in chunks_of(job, images, pool.size))
 
 
+def check_device(device: str) -> None:
+    """Reject device numbers: Ray assigns one GPU to each worker, which sees no other.
+
+    Raises:
+        UsageError: Before anything is started.
+    """
+    numbered = [name.strip() for name in device.split(",")]
+    if len(numbered) > 1 or numbered[0].partition(":")[2] not in ("", "0"):
+        raise UsageError(
+            "{--device={device}} cannot be combined with {--engine=ray}: Ray assigns one GPU to each worker.",
+            advice="Use {--device=auto}, {--device=cuda} or {--device=cpu}; {--ray_workers} limits the number of GPUs.",
+            device=device,
+        )
+
+
 @dataclass
 class WorkerPool:
-    """The workers of a cluster and their running tasks."""
+    """The workers of a cluster and their running calls."""
 
     ray: Any
-    idle: list[Any]
+    actor: Callable[[], Any]
+    """Starts a worker."""
     size: int
     started: bool
     """Whether this pool started the cluster and has to shut it down."""
-    running: dict[Any, tuple[Any, Sequence[Call], int]] = field(default_factory=dict)
-    """Running tasks: worker, list of calls, and index of the call in that list."""
+    idle: list[Any] = field(default_factory=list)
+    running: dict[Any, tuple[Any, int | None]] = field(default_factory=dict)
+    """Worker and number of each running call; None for a worker that the cluster has not placed yet."""
+    lost_at_start: int = 0
 
     @classmethod
-    def start(cls, address: str | None, workers: int | None) -> WorkerPool:
-        """Connect to a cluster, or start a local one, and start the workers."""
+    def start(cls, jobs: Sequence[Job], address: str | None, workers: int | None) -> WorkerPool:
+        """Connect to a cluster, or start a local one, and start the workers of some jobs."""
         ray = import_extra("ray", "ray")
         started = not ray.is_initialized()
         if started:
@@ -111,64 +130,93 @@ class WorkerPool:
                     address=address,
                     reason=error,
                 ) from error
-        resources = ray.cluster_resources()
-        gpus = int(resources.get("GPU", 0))
-        count = workers or gpus or max(1, int(resources.get("CPU", 1)))
+        devices = {job.model.device.partition(":")[0] for job in jobs}
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        gpus = 0 if devices == {"cpu"} else int(sum(node.get("GPU", 0) for node in nodes))
+        if "cuda" in devices and not gpus:
+            raise UsageError("The Ray cluster has no GPUs.", advice="Use {--device=auto} or {--device=cpu}.")
+        threads = max(1, *(job.encoding.workers for job in jobs))
+        count = workers or gpus or max(1, int(sum(node.get("CPU", 0) for node in nodes)))
         passed = {key: value for key, value in os.environ.items() if key in PASSED}
+        # Lost workers are replaced here, not by Ray, which would queue their calls until a lost node is back.
         actor = ray.remote(
-            num_cpus=0 if gpus else 1,
+            num_cpus=cpus_per_gpu(nodes, threads) if gpus else 1,
             num_gpus=1 if gpus else 0,
-            max_restarts=RESTARTS,
-            max_task_retries=RESTARTS,
+            max_restarts=0,
+            max_task_retries=0,
             scheduling_strategy="SPREAD",
         )(Worker)
-        return cls(ray, [actor.remote(os.getcwd(), passed) for _ in range(count)], count, started)  # noqa: PTH109
+        pool = cls(ray, partial(actor.remote, os.getcwd(), passed), count, started)  # noqa: PTH109
+        for _ in range(count):
+            pool.add_worker()
+        return pool
+
+    def add_worker(self) -> None:
+        """Start a worker. It receives calls once the cluster has placed it."""
+        worker = self.actor()
+        self.running[worker.ready.remote()] = (worker, None)
 
     def do(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Any]]:
-        """Execute all calls; yield each with its return value or error."""
-        queue, done = deque(range(len(calls))), set[int]()
-        while len(done) < len(calls):
-            self._assign(calls, queue, done)
-            ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=POLL_SECONDS)
-            for reference in ready:
-                worker, list_, number = self.running.pop(reference)
+        """Execute all calls, each once unless its worker is lost; yield each with its return value or error."""
+        queue, lost, left = deque(range(len(calls))), Counter[int](), len(calls)
+        while left:
+            while self.idle and queue:
+                worker, number = self.idle.pop(0), queue.popleft()
+                call = calls[number]
+                self.running[getattr(worker, call.method).remote(*call.arguments)] = (worker, number)
+            [reference], _ = self.ray.wait(list(self.running), num_returns=1)
+            worker, done = self.running.pop(reference)
+            try:
                 value = self._value(reference)
+            except self.ray.exceptions.RayError as error:
+                self.ray.kill(worker)  # it may be alive but out of reach, and would repeat the call
+                self.lost_at_start += done is None
+                if self.lost_at_start > RESTARTS:
+                    raise _lost(self.lost_at_start, error) from error
+                self.add_worker()
+                if done is None:
+                    continue
+                lost[done] += 1
+                if lost[done] <= RESTARTS:
+                    queue.appendleft(done)
+                    continue
+                value = _lost(lost[done], error)
+            else:
                 self.idle.append(worker)
-                # A repeated call of an earlier list may finish late; only its worker matters.
-                if list_ is calls and number not in done:
-                    done.add(number)
-                    yield calls[number], value
-
-    def _assign(self, calls: Sequence[Call], queue: deque[int], done: set[int]) -> None:
-        """Assign the next calls to idle workers; with an empty queue, repeat unfinished calls of others."""
-        while self.idle:
-            taken = [number for _, list_, number in self.running.values() if list_ is calls]
-            again = [number for number in dict.fromkeys(taken) if number not in done and taken.count(number) == 1]
-            if not queue and not again:
-                return
-            number = queue.popleft() if queue else again[0]
-            worker = self.idle.pop(0)
-            call = calls[number]
-            self.running[getattr(worker, call.method).remote(*call.arguments)] = (worker, calls, number)
+            if done is not None:
+                left -= 1
+                yield calls[done], value
 
     def _value(self, reference: Any) -> Any:
-        """Return the value of a task, or its error as an `EyechartError`."""
+        """Return the value of a call, or its error as an `EyechartError`.
+
+        Raises:
+            RayError: If the worker is lost.
+        """
         try:
             return self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
             cause = error.cause if isinstance(error.cause, EyechartError) else error
             return cause if isinstance(cause, EyechartError) else EngineError("A worker failed: {reason}", reason=error)
-        except self.ray.exceptions.RayError as error:
-            return EngineError(
-                "A worker died {n} times ({reason}).",
-                advice="See the logs of the Ray cluster.",
-                n=RESTARTS,
-                reason=type(error).__name__,
-            )
 
     def shutdown(self) -> None:
         """Stop the workers, and the cluster if this pool started it."""
-        for worker in {*self.idle, *(worker for worker, _, _ in self.running.values())}:
+        for worker in {*self.idle, *(worker for worker, _ in self.running.values())}:
             self.ray.kill(worker)
         if self.started:
             self.ray.shutdown()
+
+
+def cpus_per_gpu(nodes: Sequence[Mapping[str, float]], threads: int) -> float:
+    """Return the CPUs that a GPU worker reserves: its threads, as far as every GPU of each node can have as many."""
+    share = min(node.get("CPU", 0) / node["GPU"] for node in nodes if node.get("GPU"))
+    return min(threads, int(share)) if share >= 1 else share
+
+
+def _lost(times: int, error: Exception) -> EngineError:
+    return EngineError(
+        "A worker died {n} times ({reason}).",
+        advice="See the logs of the Ray cluster.",
+        n=times,
+        reason=type(error).__name__,
+    )

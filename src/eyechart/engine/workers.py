@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from pathlib import Path
 
 from eyechart.errors import EyechartError, UsageError
@@ -38,6 +39,9 @@ class Worker:
         if Path(folder).is_dir():
             os.chdir(folder)
         self.session = Session()
+
+    def ready(self) -> None:
+        """Return as soon as the worker has started."""
 
     def missing(self, job: Job) -> list[KeyedSample]:
         """List the images of a job without a stored vector."""
@@ -170,11 +174,20 @@ def _embed_all(shares: Sequence[Share], progress: Progress) -> None:
     context = get_context("spawn")  # a fork would inherit the state of CUDA and of threads
     started = [context.Process(target=_embed, args=(number, len(shares), share)) for number, share in enumerate(shares)]
     with progress.step(UserMessage("images in {n} processes", n=len(shares)), len(shares)) as bar:
-        for process in started:
-            process.start()
-        for process in started:
-            process.join()
-            bar.advance()
+        try:
+            with _blocked_sigint():
+                for process in started:
+                    process.start()
+            for process in started:
+                process.join()
+                bar.advance()
+        finally:  # after an interrupt: the processes store their vectors and end
+            for process in started:
+                if process.is_alive():
+                    process.terminate()
+            for process in started:
+                if process.pid is not None:
+                    process.join()
     died = sum(process.exitcode != 0 for process in started)
     if died:
         progress.say(
@@ -182,6 +195,20 @@ def _embed_all(shares: Sequence[Share], progress: Progress) -> None:
                 "{n} of {all} processes died. The main process computes the missing vectors.", n=died, all=len(started)
             )
         )
+
+
+@contextmanager
+def _blocked_sigint() -> Iterator[None]:
+    """Start processes that ignore Ctrl-C, which a terminal sends to all of them: the main process ends them."""
+    if os.name != "posix":
+        yield
+        return
+    resource_tracker.ensure_running()  # its start unblocks the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _embed(number: int, count: int, share: Share) -> None:

@@ -12,6 +12,7 @@ from eyechart.datasets.in_memory import DataParts
 from eyechart.datasets.in_memory_rows import texts_of
 from eyechart.engine.workers import run_on_this_machine
 from eyechart.errors import errors_on
+from eyechart.io.digests import forget_digests
 from eyechart.io.progress import Progress, progress_of
 from eyechart.models.objects.model_parts import ModelParts, evaluation_mode
 from eyechart.plan import plan_jobs
@@ -130,6 +131,7 @@ def evaluate(
     append: bool | None = None,
     thumbnails: int | None = None,
     skip_existing: bool | None = None,
+    rehash: bool | None = None,
     merge_duplicate_classes: bool | None = None,
     empty_classes: Literal["leave_out", "zero"] | None = None,
     prompt_sensitivity: Literal["auto", "yes", "no"] | None = None,
@@ -154,8 +156,10 @@ def evaluate(
     timeout: float | None = None,
     tries: int | None = None,
     prices: str | Path | None = None,
-    temperature: float | None = None,
+    temperature: float | Literal["default"] | None = None,
     max_tokens: int | None = None,
+    cut_answers: Literal["read", "wrong"] | None = None,
+    max_age: float | str | None = None,
     system_prompt: str | None = None,
     extractor: Literal["vlmeval", "strict"] | None = None,
     metric: str | None = None,
@@ -248,10 +252,11 @@ def evaluate(
         save_clf: save the zero-shot classifier to this file.
         load_clfs: load and average these classifiers instead of encoding prompts.
         output: result file, or folder if it exists or ends with / (default: results/); placeholders: {dataset},
-            {pretrained}, {model}, {language}, {task}.
+            {pretrained}, {model}, {language}, {task}, {split}.
         append: append results to one file, one per line.
         thumbnails: store thumbnails of the N worst errors for reports (default: 48 for custom data, else none).
         skip_existing: skip jobs that already have a result.
+        rehash: read all files again instead of trusting cached digests of unchanged ones.
         merge_duplicate_classes: merge classes with the same name.
         empty_classes: how classes without positives count towards mAP (default: leave_out).
         prompt_sensitivity: also report the accuracy of each template (default: auto).
@@ -276,8 +281,11 @@ def evaluate(
         timeout: seconds to wait for an answer (default: 300.0).
         tries: attempts per request (default: 6).
         prices: TOML or JSON with the price per million tokens of each model.
-        temperature: sampling temperature (default: the server's, or greedy decoding).
-        max_tokens: maximum length of an answer in tokens.
+        temperature: sampling temperature (default: 0); default: the server's or the model's own.
+        max_tokens: maximum length of an answer in tokens (default: the benchmark's, else 2048).
+        cut_answers: answers truncated at the maximum length: read what is there, or count them as wrong (default:
+            read).
+        max_age: use stored answers of API models that are at most this old (12h, 30d), and request the others again.
         system_prompt: system prompt for every question.
         extractor: rules that extract the answer from the output (default: vlmeval).
         metric: metric for open answers of a custom table.
@@ -326,6 +334,8 @@ def evaluate(
             # Results of objects are for the caller: without an output, no files are left behind.
             settings["output"] = str(unsaved_folder() / "{dataset}_{model}_{language}_{task}.json")
         config = make_config(settings)
+        if config.rehash:
+            forget_digests()
         session = Session(progress_of(progress))
         with evaluation_mode(one.thing for one in inputs.given.values()):
             jobs = plan_jobs(config, warnings.warn, session.datasets, inputs.given)

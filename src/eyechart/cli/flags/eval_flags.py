@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, get_origin
 
 from eyechart.cli.flags.parser import CommandParser, HelpAll
@@ -42,16 +43,20 @@ def complete(parser: CommandParser, given: dict[str, Any]) -> dict[str, Any]:
     if not words and not file:
         _check_lists(given, given)
         return given
-    from eyechart.cli.flags.eval_inputs import read_config, sort_targets
+    from eyechart.cli.flags.eval_inputs import is_absent_path, read_config, sort_targets
 
     below = read_config(parser, file) if file else {}
     said = sort_targets(words, given, given.get("catalogue") or below.get("catalogue") or [])
     _check_lists(given, {**below, **said, **given})
     if words and not {"dataset"} & {*said, *given, *below}:
+        absent = next(filter(is_absent_path, words), "")
         raise UsageError(
-            "No dataset given, only models: {words}.",
+            "No dataset given: there is no folder or file {absent}, so it is taken for a model on a hub."
+            if absent
+            else "No dataset given, only models: {words}.",
             advice="Add the name of a dataset or the path of an existing folder or table, or use {--dataset}.",
             words=", ".join(words),
+            absent=absent,
         )
     exclusive = [{action.dest for action in group._group_actions} for group in parser._mutually_exclusive_groups]
     for name in (*given, *said):
@@ -89,6 +94,7 @@ def _check_lists(given: dict[str, Any], known: dict[str, Any]) -> None:
             )
 
 
+_NO_THUMBNAILS = "store thumbnails of the N worst errors for reports (default: none)"
 CLIP_BENCHMARK = "clip_benchmark"
 """Name of the command that applies CLIP_benchmark's defaults."""
 
@@ -164,8 +170,21 @@ def add_arguments(parser: CommandParser) -> None:
             group = exclusive.get(word) or exclusive.setdefault(word, group.add_mutually_exclusive_group())
         add_flag(group, name, one, kind)
         parser.common |= {f"--{(one.flag_name or name).replace('_', '-')}"} if one.common else set()
-        parser.secret |= {f"--{name.replace('_', '-')}"} if one.secret else set()
     parser.common |= {"--help", "--help-all", "--config"}
+    if parser.prog.split()[0] == CLIP_BENCHMARK:
+        _describe_clip_benchmark(parser)
+
+
+def _describe_clip_benchmark(parser: CommandParser) -> None:
+    """Show what differs under the name of CLIP_benchmark: the defaults of `settings_of`, and its ``--quiet``."""
+    defaults, words = PRESETS[CLIP_BENCHMARK], {"quiet": "print only errors", "thumbnails": _NO_THUMBNAILS}
+    for action in parser._actions:
+        action.help = words.get(action.dest, action.help) if action.help != argparse.SUPPRESS else action.help
+        if action.dest == "output":
+            default = defaults["output"]
+            action.help = UserMessage(
+                "result file, or folder if it exists or ends with / (default: {name})", name=default
+            )
 
 
 def add_flags(group: Any, owner: type[Settings], names: Collection[str] = ()) -> None:
@@ -188,7 +207,9 @@ def add_flag(group: Any, name: str, one: Setting, kind: Any, default: Any = argp
         form["action"] = SWITCHES[one.switch]
     elif read is not str:
         form["type"] = {dict: option_of, bool: _flag}.get(read, read)
-    if choices is not None:
+    if choices is not None and read is not str:
+        form["type"] = partial(_number_or_word, read, choices)
+    elif choices is not None:
         form["choices"] = [choice for choice in choices if choice or one.bare is None]
     if one.bare is not None:
         form |= {"nargs": argparse.OPTIONAL, "const": one.bare}
@@ -198,6 +219,14 @@ def add_flag(group: Any, name: str, one: Setting, kind: Any, default: Any = argp
     action.declared = one  # read by the help formatter and by config files
     for flag, (value, text) in one.constants.items():
         group.add_argument(flag, action="store_const", dest=name, const=value, default=default, help=text)
+
+
+def _number_or_word(number: Callable[[str], Any], words: Collection[Any], text: str) -> Any:
+    try:
+        return text if text in words else number(text)
+    except ValueError:
+        expected = " or ".join(["a number", *map(str, words)])
+        raise argparse.ArgumentTypeError(f"invalid value: {text!r} (expected {expected})") from None
 
 
 def option_of(text: str) -> tuple[str, Any]:

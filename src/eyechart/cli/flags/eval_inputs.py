@@ -203,6 +203,11 @@ def _is_model(word: str, catalogue: Catalogue) -> bool:
     )
 
 
+def is_absent_path(word: str) -> bool:
+    """Whether a word may be a mistyped path that was taken for a hub id."""
+    return HUB_ID.fullmatch(word) is not None and not Path(word).exists()
+
+
 def _unknown(word: str, catalogue: Catalogue) -> UsageError:
     if is_path(word, catalogue):
         return no_such_path(word)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
@@ -20,6 +21,10 @@ _NAMING = ("the following arguments are required: {names}", "not allowed with ar
 """Messages of `argparse` that end with names of arguments."""
 
 
+_ABOUT_KEYS = re.compile(r"-(?:api-?)?(?:key|token|secret|password)(?:-|$)", re.IGNORECASE)
+"""Flags without abbreviations, which would read like a flag that takes the secret itself."""
+
+
 class CommandParser(argparse.ArgumentParser):
     """Flags are declared and shown with hyphens; underscores, as in CLIP_benchmark, are accepted too."""
 
@@ -27,8 +32,6 @@ class CommandParser(argparse.ArgumentParser):
     """Example arguments, shown first in the help."""
     common: frozenset[str] = frozenset()
     """Flags that ``--help`` shows; ``--help-all`` shows the others. Empty: it shows all."""
-    secret: frozenset[str] = frozenset()
-    """Flags without abbreviations, which would read like a flag that takes a secret."""
     complete: Completion | None = None
     """Merges further sources, such as a config file, into the parsed arguments."""
 
@@ -126,10 +129,12 @@ class CommandParser(argparse.ArgumentParser):
 
     def _get_option_tuples(self, option_string: str) -> Any:
         """Expand abbreviations, except to flags about secrets: ``--api-key SECRET`` is never accepted."""
-        return [found for found in super()._get_option_tuples(option_string) if found[1] not in self.secret]
+        return [found for found in super()._get_option_tuples(option_string) if not _ABOUT_KEYS.search(found[1])]
 
     def _unknown(self, flag: str) -> str:
-        meant = [name for name in sorted(self.secret) if name.startswith(flag.replace("_", "-"))]
+        about_keys = [name for name in sorted(self._option_string_actions) if _ABOUT_KEYS.search(name)]
+        meant = [name for name in about_keys if name.startswith(flag.replace("_", "-"))]
+        meant = meant or (about_keys if _ABOUT_KEYS.search(flag.replace("_", "-")) else [])
         if meant and flag != "--":
             text = "unknown flag {flag}; keep keys off the command line, name an environment variable with {known}"
             return UserMessage(text, flag=flag, known=meant[0])

@@ -90,6 +90,7 @@ def evaluate(
         entries=label_entries(test.labels),
         failures=(),
         scores=learned.judge(test.vectors),
+        ranks=np.zeros((len(test), 0), np.int64),
         train_counts=np.bincount(few.labels),
         details={"probe": learned.details},
         notices=(),

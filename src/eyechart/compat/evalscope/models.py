@@ -49,8 +49,8 @@ def _encoder(entry: VisionModel, access: Access) -> ModelSpec:
 
 
 def _generator(entry: VisionModel, access: Access) -> ModelSpec:
-    settings = {"temperature": entry.temperature, "max_tokens": entry.max_tokens, **entry.extra_body}
-    options: dict[str, Any] = {"settings": {key: value for key, value in settings.items() if value is not None}}
+    length = {} if entry.max_tokens is None else {"max_tokens": entry.max_tokens}
+    options: dict[str, Any] = {"settings": {"temperature": entry.temperature, **length, **entry.extra_body}}
     options["max_edge"] = entry.max_edge
     if entry.api_base:
         return ModelSpec("api", entry.model_name, options=options | {"api_base": entry.api_base}, access=access)

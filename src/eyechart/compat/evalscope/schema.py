@@ -7,7 +7,7 @@ unless EvalScope has another (`ours`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
@@ -57,7 +57,7 @@ def put(values: dict[str, Any], name: str, value: object, other_name: str) -> No
 
 
 class Settings(BaseModel):
-    """Base of all levels: immutable, unknown keys are errors, keys stay hidden."""
+    """Base of all levels: immutable, unknown keys are errors, null means not given, keys stay hidden."""
 
     ALIASES: ClassVar[Mapping[str, str]] = {}
     """Keys of the other generation of EvalScope, and common synonyms."""
@@ -74,6 +74,9 @@ class Settings(BaseModel):
     def _rename(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
+        fields = cls.model_fields
+        nullable = {name for name, field in fields.items() if type(None) in get_args(field.annotation)}
+        values = {key: value for key, value in values.items() if value is not None or key in nullable}
         current = {key: value for key, value in values.items() if key not in cls.ALIASES}
         for old, new in cls.ALIASES.items():
             if old in values:
@@ -124,7 +127,7 @@ class VisionModel(ModelEntry):
     """EvalScope puts the prompt into the system message."""
     extra_body: dict[str, Any] = {}
     """Extension, for captions: further fields of the request."""
-    max_edge: int | None = Field(default=2048, ge=16)
+    max_edge: int | None = Field(default=None, ge=16)
     """Extension, for captions: longer images are scaled down."""
     image_form: Literal["vllm", "infinity", "jina"] | None = None
     """Extension: the request form of a server that embeds images; without it, a model behind an API generates text."""

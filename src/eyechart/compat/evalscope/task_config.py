@@ -61,9 +61,38 @@ ELSEWHERE = {
     "use_sandbox": _NO_SANDBOX,
     "sandbox_type": _NO_SANDBOX,
     "sandbox_manager_config": _NO_SANDBOX,
-    "evalscope_version": "remove it",
+    "sandbox": _NO_SANDBOX,
+    "agent_config": "agents are not evaluated; use EvalScope",
+    "judge": _JUDGE,
+    "collect_perf": "`eyechart bench-api` measures a server; remove it",
 }
 """Top-level keys of EvalScope's TaskConfig, and their replacements."""
+WRITTEN: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("model", "model_id", "model_task"), ("text_generation", "dummy")),
+    "api_key": ("EMPTY", "**********"),
+    "dataset_hub": ("modelscope",),
+    "repeats": (1,),
+    "generation_config": ({"batch_size": 1},),
+    "eval_type": ("mock_llm", "llm_ckpt", "checkpoint"),
+    "eval_batch_size": (1,),
+    "stage": ("all",),
+    "judge_strategy": ("auto",),
+    "judge_worker_num": (1,),
+    "judge": (
+        {
+            "aggregation": "mean",
+            "contract": {"score_type": "pattern"},
+            "min_valid_judges": 1,
+            "position_swap": "auto",
+            "repeats": 1,
+            "strategy": "auto",
+        },
+    ),
+    "collect_perf": (True,),
+    "sandbox": ({"engine": "docker"},),
+    "sandbox_type": ("docker",),
+}
+"""What EvalScope writes to its task_config.yaml for keys that were not set; empty values are left out."""
 ELSEWHERE_IN_EVAL = {
     **dict.fromkeys(("metrics", "metric"), "all metrics of a task are computed; recall_k sets the k of retrieval"),
     **dict.fromkeys(("k", "recall_at_k"), "use recall_k"),
@@ -118,6 +147,7 @@ def normalise(config: Mapping[str, Any]) -> dict[str, Any]:
         whole = {"eval_config": whole}  # a file with the inner part only, as EvalScope's command line accepts
     if isinstance(whole.get("eval_backend"), str):
         whole["eval_backend"] = _known("eval_backend", whole["eval_backend"], BACKENDS, ELSEWHERE_BACKENDS)
+    whole = {key: value for key, value in whole.items() if not _says_nothing(key, value)}
     _refuse_elsewhere(whole, ELSEWHERE)
     inner = whole.get("eval_config")
     if isinstance(inner, BaseModel):
@@ -144,6 +174,21 @@ def _known(kind: str, name: str, table: Mapping[str, str], elsewhere: Mapping[st
     if name.lower() not in table:
         raise unknown_name(kind, name, table.values())
     return table[name.lower()]
+
+
+def _says_nothing(key: str, value: object) -> bool:
+    """True for a key of another backend that holds the value which EvalScope writes by default."""
+    if key == "dataset_dir":
+        return str(value).replace("\\", "/").endswith("modelscope/hub/datasets")
+    given = _without_empty(value)
+    return key == "evalscope_version" or (key in ELSEWHERE and (not given or given in WRITTEN.get(key, ())))
+
+
+def _without_empty(value: object) -> object:
+    """Drop empty values of a mapping, at any depth."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key: kept for key, one in value.items() if (kept := _without_empty(one))}
 
 
 def _refuse_elsewhere(values: Iterable[str], elsewhere: Mapping[str, str], where: str = "") -> None:

@@ -20,9 +20,10 @@ from eyechart.datasets.questions.question_reader import (
     refuse_unscored,
     table_file,
     with_metric,
+    with_options,
 )
 from eyechart.datasets.questions.row_table import RowTable, as_table
-from eyechart.datasets.questions.table_files import read_header
+from eyechart.datasets.questions.table_files import read_tsv
 from eyechart.datasets.registry import BENCHMARKS
 from eyechart.errors import DataError, MissingExtraError, UsageError, unknown_name
 from eyechart.messages import UserMessage
@@ -192,7 +193,8 @@ def build_dataset(dataset_name: str, *, metric: str = "", **kwargs: Any) -> Any:
         if path is None:
             advice = UserMessage("Or put your own table at {path}.", path=lmu_data_root() / f"{dataset_name}.tsv")
             raise unknown_name("benchmark", dataset_name, question_names(), advice=advice)
-        made, dataset_name = getattr(datasets, class_of(read_header(path), path)), path.stem
+        columns = with_options(path.stem, read_tsv(path)).columns
+        made, dataset_name = getattr(datasets, class_of(columns, path)), path.stem
         kwargs = {**kwargs, "file": path}
     taken = signature(made.__init__).parameters if kwargs else {}
     dataset = made(dataset_name, **{key: value for key, value in kwargs.items() if key in taken})

@@ -24,6 +24,7 @@ from eyechart.datasets.questions.benchmarks import (
 from eyechart.datasets.questions.prompt_templates import PromptTemplate
 from eyechart.datasets.questions.question_dataset import build_prompt, fill_questions
 from eyechart.datasets.questions.question_reader import (
+    add_answers,
     benchmark_of,
     borrowed_name,
     by_scorer,
@@ -32,6 +33,7 @@ from eyechart.datasets.questions.question_reader import (
     parts_of,
     read_known,
     with_metric,
+    with_options,
 )
 from eyechart.datasets.questions.question_table import QuestionTable
 from eyechart.datasets.questions.row_table import Record, as_record, as_table, with_columns
@@ -147,10 +149,14 @@ class ImageBaseDataset:
 
     def _questions(self, dataset: str, skip_noimg: bool) -> QuestionTable:
         known = known_benchmarks().get(dataset)
-        table = with_columns(as_table(self.load_data(dataset)), known.columns if known else {})
+        table = as_table(self.load_data(dataset))
+        table = with_columns(table, known.columns) if known else with_options(dataset, table)
         questions = QuestionTable(dataset, table, file=self.file, skip_noimg=skip_noimg)
+        questions.exported = known.exported if known else {}
         if known is not None and known.parameters.get("image_size"):
             questions.add_image_sizes()
+        if known is not None and known.answer_file and self.file is None:
+            add_answers(questions)
         if self.file is not None:
             questions.notices.extend(borrowed_name(dataset))
         elif self._own_entry is not None and self.table_file is not None:

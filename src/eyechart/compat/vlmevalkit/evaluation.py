@@ -78,7 +78,7 @@ def evaluate_file(questions: QuestionTable, benchmark: QuestionBenchmark, eval_f
         lost = f"{listed - len(rows)} of {listed} questions have no prediction in {eval_file}"
         warnings.warn(f"{lost}: only the others are scored.", stacklevel=2)
     extractor = str(judge_kwargs.get("extractor", "vlmeval"))
-    judge = make_judge(judge_kwargs)
+    judge = make_judge(judge_kwargs) if benchmark.judge != "no" else None
     try:
         scored = score_rows(rows, benchmark, extractor=extractor, judges=[judge] if judge else [])
     except EyechartError as error:
@@ -94,6 +94,9 @@ def evaluate_file(questions: QuestionTable, benchmark: QuestionBenchmark, eval_f
         warnings.warn(notice.message, stacklevel=2)
     _write(scored, eval_file)
     table = scored.table
+    if benchmark.dataset_class == "TDBenchGrounding":  # the original names the method as its judge
+        omitted = "Average Centroid Containment" if judge_kwargs.get("model") == "iou" else "Average IoU"
+        table = {name: value for name, value in table.items() if name != omitted}
     if benchmark.kind == "Y/N" and isinstance(table, Mapping):  # rows as in the original: one, or one per split
         nested = all(isinstance(part, Mapping) for part in table.values())
         table = [{"split": name, **part} for name, part in table.items()] if nested else [dict(table)]

@@ -223,7 +223,7 @@ def download_file(url: str, filename: str | None = None) -> str:
 
 def parse_file(s: str) -> tuple[str | None, str]:
     """Return MIME type and location of a path, data URL or URL; None and the text for anything else."""
-    kind, value = prompt_items.parse_file(s)
+    kind, value = prompt_items.parse_file(s, fetches=True)
     if kind == "url":
         return kind, value
     return (mimetypes.guess_type(value)[0] or "unknown", value) if is_file(Path(value)) else (None, s)

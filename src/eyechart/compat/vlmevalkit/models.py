@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from eyechart.api import Secret
-from eyechart.datasets.questions.prompt_items import URLS, Item, parse_file, to_messages
+from eyechart.datasets.questions.prompt_items import Item, parse_file, to_messages
 from eyechart.errors import EyechartError, ModelError
 from eyechart.metrics.choices import CHAT_FAILED, FAILED
 from eyechart.models.access import Access
@@ -101,13 +101,13 @@ def _item(given: str | Mapping[str, Any]) -> Item:
         raise AssertionError(
             f"a message item needs a type ({', '.join(TYPES)}) and a text as value, not {dict(item)!r}"
         )
-    found, place = parse_file(value)
+    found, place = parse_file(value, fetches=kind != "text")
     if kind == "text":
         if found == "image":
             raise AssertionError(f"the text {value!r} is the path of an image: should its type be image?")
         return dict(item)
     if found == "url":
-        raise AssertionError(f"URLs are not fetched: {value!r}; set {URLS}=1 to allow it for images (.jpg, .png, ...)")
+        raise AssertionError(f"{value!r} is not the URL of an image (.jpg, .png, ...)")
     if kind not in (None, found):
         raise AssertionError(f"{value!r} is not an existing {kind} file, URL or data URL")
     return {**item, "type": found, "value": place}
