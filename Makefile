@@ -110,7 +110,7 @@ feed: $(DEV)/.done
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(DEV)/bin/python benchmarks/feed.py
 .PHONY: feed
 
-ROUNDS ?= 100
+ROUNDS ?= 200
 chaos: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/chaos.py --rounds $(ROUNDS)
 .PHONY: chaos
@@ -156,9 +156,11 @@ s3-check:
 ONLY ?=
 trust: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/trust.py --only "$(ONLY)"
-.PHONY: trust
+trust-faults: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/trust.py --faults --only "$(ONLY)"
+.PHONY: trust trust-faults
 
-# Small faults in the core, one at a time: a test must notice each.
+# Small faults, one at a time: a curated list, of which a test must notice each, and faults drawn at random.
 mutants: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/mutants.py --only "$(ONLY)"
 .PHONY: mutants

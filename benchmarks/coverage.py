@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from coverage_agreement import AGREEMENT
+from coverage_draws import DRAWN
 from coverage_judges import JUDGED
 from coverage_metrics import METRICS
 from coverage_pairs import PAIRED
@@ -49,7 +50,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="only shapes with this in their line; nothing is written then")
     settings = parser.parse_args()
-    shapes = [shape for family in (*MEANS, *JUDGED, *AGREEMENT, *METRICS, *PAIRED) for shape in family()]
+    shapes = [shape for family in (*MEANS, *JUDGED, *AGREEMENT, *METRICS, *PAIRED, *DRAWN) for shape in family()]
     chosen = [shape for shape in shapes if settings.only in f"{shape.interval} {shape.name}"]
     lines = [f"Seed {settings.seed}; all intervals are of 95 %.", "", *HEAD]
     print("\n".join(lines))

@@ -45,6 +45,9 @@ def _recalls(sizes: Any, recall: Any) -> Any:
     )
 
 
+RARE = np.geomspace(0.03, 0.3, 8)
+
+
 class Images(NamedTuple):
     """Multilabel images: normal scores, higher by `shift` for the classes that are present."""
 
@@ -54,14 +57,22 @@ class Images(NamedTuple):
     shift: float
     step: float = 0.0
     """Rounding step of the scores; infinity makes all equal."""
+    correlation: float = 0.0
+    """Correlation between classes of the labels of an image, and of its scores."""
 
     def targets(self, rng: Rng) -> Any:
-        while not (present := rng.random((self.n, self.classes)) < self.rate).any():
+        thresholds = np.vectorize(stats.normal_quantile)(self.rate)
+        while not (present := self._normal(rng) < thresholds).any():
             pass
         return present
 
+    def _normal(self, rng: Rng) -> Any:
+        own = rng.standard_normal((self.n, self.classes))
+        shared = rng.standard_normal((self.n, 1))
+        return np.sqrt(1 - self.correlation) * own + np.sqrt(self.correlation) * shared
+
     def scores(self, rng: Rng, present: Any) -> Any:
-        values = rng.standard_normal(present.shape) + self.shift * present
+        values = self._normal(rng) + self.shift * present
         if np.isinf(self.step):
             return np.zeros_like(values)
         return np.round(values / self.step) * self.step if self.step else values
@@ -83,6 +94,13 @@ def precisions() -> Iterator[Shape]:
         ("300 images, 5 classes of 10 %, random scores", Images(300, 5, 0.1, 0.0)),
         ("300 images, 20 classes of 1 %", Images(300, 20, 0.01, 2.0)),
         ("100 images, 50 classes of 2 %", Images(100, 50, 0.02, 1.5)),
+        ("60 images, 8 classes of 3 to 30 %, correlation 0.8", Images(60, 8, RARE, 1.5, correlation=0.8)),
+        ("150 images, 8 classes of 3 to 30 %, correlation 0.5", Images(150, 8, RARE, 1.5, correlation=0.5)),
+        ("150 images, 8 classes of 3 to 30 %, correlation 0.8", Images(150, 8, RARE, 1.5, correlation=0.8)),
+        (
+            "150 images, 8 classes of 3 to 30 %, correlation 0.5, good scores",
+            Images(150, 8, RARE, 2.5, correlation=0.5),
+        ),
         ("1000 images, 20 classes of 0.2 to 20 %", Images(1000, 20, unequal, 2.0)),
         ("2000 images, 3 classes of 30 %", Images(2000, 3, 0.3, 1.0)),
     ]:

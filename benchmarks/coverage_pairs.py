@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from coverage_metrics import Images
+from coverage_metrics import RARE, Images
 from coverage_shapes import CLUSTERS, Result, Rng, Shape, fixed
 
 from eyechart import stats
@@ -72,6 +72,7 @@ def paired_precisions() -> Iterator[Shape]:
         ("50 images, 3 classes of 20 %", Images(50, 3, 0.2, 1.5)),
         ("300 images, 5 classes of 10 %", Images(300, 5, 0.1, 1.5)),
         ("300 images, 5 classes of 10 %, ties", Images(300, 5, 0.1, 1.5, step=0.5)),
+        ("150 images, 8 classes of 3 to 30 %, correlation 0.8", Images(150, 8, RARE, 1.5, correlation=0.8)),
         ("100 images, 50 classes of 2 %", Images(100, 50, 0.02, 1.5)),
         ("2000 images, 3 classes of 30 %", Images(2000, 3, 0.3, 1.0)),
     ]:

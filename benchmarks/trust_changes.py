@@ -2,206 +2,141 @@
 
 from __future__ import annotations
 
-import io
-import json
-import os
-import re
 import shutil
-import tarfile
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-from trust_world import draw, png
-
-TINY = ["--model_type", "onnx", "--model", "m", "--pretrained", "model"]
-CLASSIFY = [*TINY, "--dataset", "photos"]
-WDS = [*TINY, "--dataset", "wds/c", "--dataset_root", "wds_c"]
-MULTI = [*TINY, "--dataset", "wds/m", "--dataset_root", "wds_m"]
-RETRIEVE = [*TINY, "--dataset", "wds/r", "--dataset_root", "wds_r", "--recall_k", "1", "5"]
-PROBE = [*CLASSIFY, "--task", "knn", "--knn_k", "3"]
-TABLE = [*TINY, "--dataset", "table.csv", "--group_by", "shade"]
-QUERIES = [*TINY, "--dataset", "queries", "--recall_k", "1", "5"]
-CHOOSE = [*TINY, "--dataset", "choose"]
-COLLECTION = [*TINY, "--dataset", "collection"]
-TEXTS = [*TINY, "--dataset", "texts", "--task", "text_retrieval"]
-OWN = ["--model", "python:own_encoder:Colours", "--dataset", "photos"]
-ASK = ["--model", "python:own_vlm:Looker", "--dataset", "asks.tsv"]
-OWN_TASK = [*CLASSIFY, "--task", "python:own_task:Spread"]
-LISTED = [*CLASSIFY, "--custom_classname_file", "classes.txt", "--custom_template_file", "templates.txt"]
-
-
-@dataclass(frozen=True)
-class Change:
-    """One input changed between two runs."""
-
-    name: str
-    words: list[str]
-    make: Callable[[Path], object] = bool
-    words_after: list[str] | None = None
-    variables: dict[str, str] = field(default_factory=dict)
-
-
-# ---------------------------------------------------------------------------------------------- ways to change a file
-
-
-def replace(path: str, old: str, new: str, world: Path) -> None:
-    """Replace a text in a file, once."""
-    file = world / path
-    text = file.read_text()
-    if old not in text:
-        raise ValueError(f"{path} has no {old!r}")
-    file.write_text(text.replace(old, new, 1))
-
-
-def write(path: str, content: bytes, world: Path) -> None:
-    (world / path).write_bytes(content)
-
-
-def as_before(change: Callable[[Path], object], path: str, world: Path) -> None:
-    """Change a file and restore its timestamps, as rsync -t and reproducible archives do."""
-    before = (world / path).stat()
-    change(world)
-    os.utime(world / path, ns=(before.st_atime_ns, before.st_mtime_ns))
+from trust_edits import (
+    ASK,
+    CHOOSE,
+    CLASSIFY,
+    COLLECTION,
+    IMAGE,
+    LISTED,
+    MULTI,
+    NEW,
+    OWN,
+    OWN_TASK,
+    PROBE,
+    QUERIES,
+    RETRIEVE,
+    TABLE,
+    TEXTS,
+    TINY,
+    WDS,
+    Change,
+    Fault,
+    as_before,
+    edited_metric,
+    external,
+    flipped,
+    guarded,
+    in_cache,
+    in_results,
+    in_tar,
+    json_value,
+    member,
+    npy,
+    other_card,
+    part,
+    rename_class,
+    reorder,
+    replace,
+    roll_bytes,
+    same_size_image,
+    swap,
+    swap_tokens,
+    weights,
+    write,
+)
 
 
-def weights(path: str, world: Path) -> None:
-    """Roll the weights of an ONNX file: same size, other numbers."""
-    import onnx
-    from onnx import numpy_helper
-
-    model = onnx.load(world / path)
-    for tensor in model.graph.initializer:
-        value = numpy_helper.to_array(tensor)
-        if value.dtype.kind == "f" and value.size > 100:
-            tensor.CopyFrom(numpy_helper.from_array(np.roll(value, 7), tensor.name))
-    onnx.save(model, world / path)
-
-
-def external(world: Path, name: str = "weights.bin") -> None:
-    """Move the weights of the image tower into a separate file."""
-    import onnx
-
-    model = onnx.load(world / "model" / "image.onnx")
-    onnx.save(model, world / "model" / "image.onnx", save_as_external_data=True, location=name, size_threshold=100)
-
-
-def roll_bytes(path: str, world: Path) -> None:
-    file = world / path
-    data = np.frombuffer(file.read_bytes(), np.float32)
-    file.write_bytes(np.roll(data, 5).tobytes())
-
-
-def json_value(path: str, key: str, value: object, world: Path) -> None:
-    body = json.loads((world / path).read_text())
-    body[key] = value
-    (world / path).write_text(json.dumps(body))
-
-
-def in_tar(path: str, change: Callable[[str, bytes], tuple[str, bytes] | None], world: Path) -> None:
-    """Rewrite the members of a tar; None removes one."""
-    with tarfile.open(world / path) as tar:
-        members = [(member.name, tar.extractfile(member).read()) for member in tar]
-    with tarfile.open(world / path, "w") as tar:
-        for name, data in members:
-            changed = change(name, data)
-            if changed is not None:
-                member = tarfile.TarInfo(changed[0])
-                member.size = len(changed[1])
-                tar.addfile(member, io.BytesIO(changed[1]))
-
-
-def reorder(path: str, world: Path) -> None:
-    """Move the last sample of a tar to the front."""
-    with tarfile.open(world / path) as tar:
-        members = [(member.name, tar.extractfile(member).read()) for member in tar]
-    with tarfile.open(world / path, "w") as tar:
-        for name, data in (*members[-2:], *members[:-2]):
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
-
-
-def npy(values: np.ndarray) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, values)
-    return stream.getvalue()
-
-
-def member(pattern: str, new: bytes) -> Callable[[str, bytes], tuple[str, bytes]]:
-    return lambda name, data: (name, new if re.fullmatch(pattern, name) else data)
-
-
-def part(world: Path, change: Callable[[dict[str, np.ndarray], bytes], bytes], role: str = "image") -> None:
-    """Damage the stored vectors of a role."""
-    from safetensors.numpy import load_file
-
-    for file in (world / "cache" / "embeddings").glob(f"*/{role}/[0-9]*.safetensors"):
-        file.write_bytes(change(load_file(file), file.read_bytes()))
-
-
-def swap(name: str, made: Callable[[np.ndarray], np.ndarray]) -> Callable[[dict[str, np.ndarray], bytes], bytes]:
-    return lambda tensors, data: data.replace(
-        tensors[name].tobytes(), made(tensors[name]).astype(tensors[name].dtype).tobytes()
+def ignored(part: str) -> Fault:
+    """Let --skip-existing ignore an input."""
+    return Fault(
+        "results/job_results.py",
+        "if then.get(part) != now[part]:",
+        f'if part != "{part}" and then.get(part) != now[part]:',
     )
 
 
-def in_cache(pattern: str, content: Callable[[bytes], bytes], world: Path) -> None:
-    found = [file for file in (world / "cache").glob(pattern) if file.is_file()]
-    if not found:
-        raise ValueError(f"nothing in the cache is {pattern}")
-    for file in found:
-        file.write_bytes(content(file.read_bytes()))
+MODEL = Fault(
+    "models/family.py", "return content_identity(self.places(spec), *self.read_by, *self.needs)", 'return "same"'
+)
+STATUS_TIME = Fault("io/digests.py", "found.st_ctime_ns", "found.st_mtime_ns")
+SAMPLES = Fault("io/digests.py", "return int.from_bytes(state.digest()[:8])", "return 0")
+FILE_STATE = Fault("io/digests.py", "if known is not None and known[0] == state", "if known is not None")
+SHARD_STATE = Fault("datasets/tar_shards.py", ' or body["state"] != file_state(path)', "")
+CODE = Fault("io/digests.py", ".encode() + digest)", ".encode())")
+PROBES = Fault(
+    "models/objects/fingerprint.py", "state.update(np.ascontiguousarray(vectors, np.float32).tobytes())", "pass"
+)
+TASK_CODE = Fault("session.py", "else [declared, code_digest(type(task))]", "else []")
+CHECKSUM = Fault("store/vector_store.py", "if verify and sums.get(name) != checksum(tensor, *bound):", "if False:")
+SET_ASIDE = Fault("store/vector_store.py", "except DamagedPartError as error:", "except ZeroDivisionError as error:")
+CARD = Fault("models/lazy_model.py", ' or body.get("digest") != digest_json([FORM, path.stem, body.get("card")])', "")
+CARD_PARSER = Fault("models/lazy_model.py", "except (OSError, ValueError, RecursionError):", "except OSError:")
+OWNER = Fault("results/job_results.py", "if others:", "if False:")
+RECORDS = Fault("run.py", "            check_records(done)\n", "            pass\n")
+RECORDS_SIZE = Fault("results/job_results.py", ' or records.stat().st_size != result.record_info.get("bytes")', "")
 
+DEFENCES = {
+    "weights: ": (MODEL,),
+    "weights: same size and time": (STATUS_TIME, SAMPLES),
+    "weights: text tower, same time": (STATUS_TIME, SAMPLES),
+    "tokenizer: ": (MODEL,),
+    "tokenizer: same size and time": (STATUS_TIME, SAMPLES),
+    "config: ": (MODEL,),
+    "code: ": (CODE, PROBES),
+    "code: a task": (TASK_CODE,),
+    "code: a generative model": (CODE,),
+    "image: ": (FILE_STATE,),
+    "image: same size and time": (STATUS_TIME,),
+    "image: added": (ignored("data"),),
+    "image: removed": (ignored("data"),),
+    "image: moved to another class": (ignored("data"),),
+    "image: replaced in a tar": (SHARD_STATE,),
+    "caption: ": (ignored("data"),),
+    "caption: cleaned": (Fault("results/job_results.py", "if then.get(part) != now[part]:", "if False:"),),
+    "label: ": (ignored("data"),),
+    "candidate: ": (ignored("data"),),
+    "class name: ": (ignored("data"),),
+    "template: ": (ignored("data"),),
+    "tar: ": (ignored("data"),),
+    "relevance: ": (ignored("data"),),
+    "document: ": (ignored("data"),),
+    "query: ": (ignored("data"),),
+    "question: ": (ignored("data"),),
+    "option: ": (ignored("settings"),),
+    "option: split": (OWNER,),
+    "store: ": (CHECKSUM,),
+    "store: a part is": (SET_ASIDE,),
+    "card: ": (CARD,),
+    "card: damaged": (CARD_PARSER,),
+    "card: empty": (CARD_PARSER,),
+    "card: not text": (CARD_PARSER,),
+    "digests: damaged": (Fault("io/digests.py", "except (OSError, *DAMAGED):", "except OSError:"),),
+    "digests: of another form": (Fault("io/digests.py", 'if body["form"] == _FORM and', "if"),),
+    "answers: ": (
+        Fault("store/answer_store.py", "except (ValueError, TypeError, AttributeError, KeyError):", "except OSError:"),
+    ),
+    "result: half-written": (Fault("results/job_results.py", "return None, error.message", "raise"),),
+    "result: metrics changed": (Fault("results/job_results.py", "if result.altered:", "if False:"),),
+    "result: of another job": (OWNER,),
+    "records: ": (RECORDS_SIZE, RECORDS),
+    "answers: a letter": (
+        Fault(
+            "store/answer_store.py",
+            'fields.pop("sum") != self._checksum(line.rpartition(_CHECKSUM)[0])',
+            'not fields.pop("sum")',
+        ),
+    ),
+}
 
-def in_results(pattern: str, content: Callable[[bytes], bytes], world: Path) -> None:
-    for file in (world / "first").glob(pattern):
-        file.write_bytes(content(file.read_bytes()))
+FEW = [*PROBE, "--fewshot_k", "2", "--seed", "1"]
+CLUSTER = [*CLASSIFY, "--task", "clustering", "--seed", "1"]
 
-
-def edited_metric(data: bytes) -> bytes:
-    body = json.loads(data)
-    name = next(iter(body["metric_values"]))
-    body["metrics"][name] = 0.123456
-    body["metric_values"][name]["value"] = 0.123456
-    return json.dumps(body).encode()
-
-
-def flipped(data: bytes) -> bytes:
-    broken = bytearray(data)
-    broken[len(broken) // 2] ^= 0xFF
-    return bytes(broken)
-
-
-def other_card(world: Path) -> None:
-    """Replace the model's card by that of another one."""
-    for file in (world / "cache" / "cards").glob("*.json"):
-        body = json.loads(file.read_text())
-        target = body if "weights_digest" in body else next(v for v in body.values() if isinstance(v, dict))
-        target["weights_digest"] = "0" * 32
-        file.write_text(json.dumps(body))
-
-
-IMAGE = "photos/test/shirt/0.png"
-NEW = png(draw(999))
-
-
-def same_size_image(world: Path) -> None:
-    """Replace an image by another of the same size in bytes."""
-    file = world / IMAGE
-    size = file.stat().st_size
-    other = next(data for seed in range(1000, 9000) if len(data := png(draw(seed))) == size)
-    file.write_bytes(other)
-
-
-def rename_class(world: Path) -> None:
-    for split in ("train", "test"):
-        (world / "photos" / split / "bag").rename(world / "photos" / split / "umbrella")
-
-
-CHANGES = [
+_CHANGES = [
     # ------------------------------------------------------------------------------------------------------ weights
     Change("weights: image tower", CLASSIFY, partial(weights, "model/image.onnx")),
     Change("weights: text tower", CLASSIFY, partial(weights, "model/text.onnx")),
@@ -224,10 +159,8 @@ CHANGES = [
             (w / "x").replace(w / "model/image.onnx"),
         ),
     ),
-    Change("weights: moved to external data", CLASSIFY, external),
-    Change(
-        "weights: external data of another name", CLASSIFY, lambda w: (external(w), roll_bytes("model/weights.bin", w))
-    ),
+    Change("weights: in external data", CLASSIFY, partial(roll_bytes, "model/weights.bin"), prepare=external),
+    Change("weights: moved to external data", CLASSIFY, lambda w: (external(w), roll_bytes("model/weights.bin", w))),
     Change(
         "weights: through a link to another file",
         CLASSIFY,
@@ -244,15 +177,17 @@ CHANGES = [
         lambda w: [weights(f"model/{t}.onnx", w) for t in ("image", "text")],
     ),
     # --------------------------------------------------------------------------------------- tokenizer and config
-    Change(
-        "tokenizer: another vocabulary order",
-        CLASSIFY,
-        lambda w: replace("model/tokenizer.json", '"shirt', '"zhirt', w),
-    ),
+    Change("tokenizer: two tokens exchanged", CLASSIFY, swap_tokens),
     Change(
         "tokenizer: same size and time",
         CLASSIFY,
-        partial(as_before, partial(replace, "model/tokenizer.json", '"shirt', '"zhirt'), "model/tokenizer.json"),
+        partial(as_before, swap_tokens, "model/tokenizer.json"),
+    ),
+    Change(
+        "tokenizer: damaged",
+        CLASSIFY,
+        lambda w: replace("model/tokenizer.json", '"shirt', '"zhirt', w),
+        refused=True,
     ),
     Change("config: context length", CLASSIFY, partial(json_value, "model/eyechart.json", "context_length", 4)),
     Change(
@@ -269,8 +204,14 @@ CHANGES = [
         "config: image size",
         CLASSIFY,
         lambda w: json_value("model/preprocessor_config.json", "size", {"height": 16, "width": 16}, w),
+        refused=True,
     ),
-    Change("config: a file that means nothing", CLASSIFY, partial(write, "model/README.md", b"hello")),
+    Change(
+        "config: image std",
+        CLASSIFY,
+        partial(json_value, "model/preprocessor_config.json", "image_std", [0.9, 0.2, 0.4]),
+    ),
+    Change("config: interpolation", CLASSIFY, partial(json_value, "model/preprocessor_config.json", "resample", 0)),
     # -------------------------------------------------------------------------------------------------- own code
     Change("code: a line of a model", OWN, partial(replace, "own_encoder.py", "/ 255 + 0.01", "/ 200 + 0.3")),
     Change("code: what a model imports", OWN, partial(write, "helper_module.py", b"STRENGTH = 3\n")),
@@ -302,6 +243,7 @@ CHANGES = [
         "image: zeros in its second half",
         CLASSIFY,
         lambda w: write(IMAGE, (w / IMAGE).read_bytes()[:60] + bytes(60), w),
+        refused=True,
     ),
     Change("image: replaced in a table", TABLE, partial(write, "files/3.png", NEW)),
     Change("image: replaced beside queries", QUERIES, partial(write, "queries/3.png", NEW)),
@@ -321,12 +263,19 @@ CHANGES = [
         QUERIES,
         partial(replace, "queries/image_queries.jsonl", "number 3", "number 77"),
     ),
-    Change("caption: cleaned", RETRIEVE, words_after=[*RETRIEVE, "--caption_cleaning", "internvl"]),
+    Change(
+        "caption: cleaned",
+        RETRIEVE,
+        words_after=[*RETRIEVE, "--caption_cleaning", "internvl"],
+        prepare=partial(in_tar, "wds_r/test/0.tar", lambda n, d: (n, d.replace(b" number", b", (number)."))),
+    ),
     Change("label: in a tar", WDS, partial(in_tar, "wds_c/test/0.tar", member(r"s003\.cls", b"0"))),
-    Change("label: out of range", WDS, partial(in_tar, "wds_c/test/0.tar", member(r"s003\.cls", b"9"))),
+    Change("label: out of range", WDS, partial(in_tar, "wds_c/test/0.tar", member(r"s003\.cls", b"9")), refused=True),
     Change("label: in a table", TABLE, partial(replace, "table.csv", "files/5.png,trouser", "files/5.png,bag")),
     Change(
-        "label: group of a row", TABLE, partial(replace, "table.csv", "files/3.png,boot,light", "files/3.png,boot,dark")
+        "label: group of a row",
+        TABLE,
+        partial(replace, "table.csv", "files/3.png,boot,light", "files/3.png,boot,dark"),
     ),
     Change(
         "label: multilabel vector too long",
@@ -336,16 +285,39 @@ CHANGES = [
             "wds_m/test/0.tar",
             member(r"s003\.npy", npy(np.ones(9))),
         ),
+        refused=True,
+    ),
+    Change(
+        "label: multilabel vector",
+        MULTI,
+        partial(in_tar, "wds_m/test/0.tar", member(r"s003\.npy", npy(np.array([1, 0, 0, 1])))),
+    ),
+    Change(
+        "label: of the training split",
+        PROBE,
+        lambda w: shutil.move(w / "photos/train/shirt/0.png", w / "photos/train/bag/0.png"),
+    ),
+    Change(
+        "caption: two exchanged",
+        RETRIEVE,
+        partial(
+            in_tar,
+            "wds_r/test/0.tar",
+            lambda n, d: (
+                n,
+                {"s003.txt": b"a shirt number 4\nthing 4", "s004.txt": b"a boot number 3\nthing 3"}.get(n, d),
+            ),
+        ),
     ),
     Change("candidate: of a selection", CHOOSE, partial(replace, "choose/questions.jsonl", "a trouser", "a cat")),
     # ----------------------------------------------------------------------------------------- classes and prompts
     Change("class name: in classnames.txt", WDS, partial(replace, "wds_c/classnames.txt", "bag", "umbrella")),
     Change("class name: folder renamed", CLASSIFY, rename_class),
     Change("class name: line separator inside", WDS, partial(replace, "wds_c/classnames.txt", "bag", "b\u2028ag")),
-    Change("class name: vertical tab inside", LISTED, partial(replace, "classes.txt", "bag", "b\x0bag")),
-    Change("class name: blank line", LISTED, partial(replace, "classes.txt", "bag", "")),
+    Change("class name: vertical tab inside", LISTED, partial(replace, "classes.txt", "bag", "b\x0bag"), refused=True),
+    Change("class name: blank line", LISTED, partial(replace, "classes.txt", "bag", ""), refused=True),
     Change("class name: custom file", LISTED, partial(replace, "classes.txt", "bag", "umbrella")),
-    Change("class name: order", LISTED, partial(write, "classes.txt", b"boot\nbag\ntrouser\nshirt\n")),
+    Change("class name: order", LISTED, partial(write, "classes.txt", b"boot\nbag\ntrouser\nshirt\n"), refused=True),
     Change(
         "template: of the dataset",
         WDS,
@@ -353,15 +325,48 @@ CHANGES = [
     ),
     Change("template: custom file", LISTED, partial(replace, "templates.txt", "the {c}", "not a {c}")),
     # ------------------------------------------------------------------------------------------------ data as a whole
-    Change("tar: cut", WDS, lambda w: write("wds_c/test/1.tar", (w / "wds_c/test/1.tar").read_bytes()[:4000], w)),
+    Change(
+        "tar: cut",
+        WDS,
+        lambda w: write("wds_c/test/1.tar", (w / "wds_c/test/1.tar").read_bytes()[:4000], w),
+        refused=True,
+    ),
     Change(
         "tar: zeros at the end",
         WDS,
         lambda w: write("wds_c/test/1.tar", (w / "wds_c/test/1.tar").read_bytes()[:6144].ljust(40960, b"\0"), w),
+        refused=True,
     ),
     Change("tar: samples in another order", WDS, partial(reorder, "wds_c/test/0.tar")),
     Change("tar: nshards.txt is smaller", WDS, partial(write, "wds_c/test/nshards.txt", b"1")),
-    Change("tar: a shard is missing", WDS, lambda w: (w / "wds_c/test/1.tar").unlink()),
+    Change("tar: a shard is missing", WDS, lambda w: (w / "wds_c/test/1.tar").unlink(), refused=True),
+    Change(
+        "tar: a sample renamed",
+        WDS,
+        partial(in_tar, "wds_c/test/0.tar", lambda n, d: (n.replace("s003", "s003b"), d)),
+    ),
+    Change(
+        "query: of a collection removed",
+        COLLECTION,
+        lambda w: write(
+            "collection/queries.jsonl", b"\n".join((w / "collection/queries.jsonl").read_bytes().split(b"\n")[1:]), w
+        ),
+        refused=True,
+    ),
+    Change(
+        "document: one more text",
+        TEXTS,
+        lambda w: write(
+            "texts/corpus.jsonl", (w / "texts/corpus.jsonl").read_bytes() + b'{"_id": "d99", "text": "boot 21"}\n', w
+        ),
+    ),
+    Change(
+        "relevance: a second document",
+        TEXTS,
+        lambda w: write(
+            "texts/qrels/test.tsv", (w / "texts/qrels/test.tsv").read_bytes().rstrip() + b"\nq3\td9\t2\n", w
+        ),
+    ),
     Change("relevance: of a collection", COLLECTION, partial(replace, "collection/qrels/test.tsv", "q3\td3", "q3\td4")),
     Change("document: of a collection", COLLECTION, partial(replace, "collection/corpus.jsonl", "item 3", "object 3")),
     Change("query: of a collection", COLLECTION, partial(replace, "collection/queries.jsonl", "number 3", "number 9")),
@@ -369,13 +374,19 @@ CHANGES = [
     Change("query: of texts", TEXTS, partial(replace, "texts/queries.jsonl", "boot 21", "boot 22")),
     Change("relevance: of texts", TEXTS, partial(replace, "texts/qrels/test.tsv", "q3\td3", "q3\td4")),
     Change("question: words", ASK, partial(replace, "asks.tsv", "what is it?\t", "what is it now?\t")),
+    Change("question: option", ASK, partial(replace, "asks.tsv", "\tyes\tno\tA\t", "\tyes\tnot\tA\t")),
+    Change("question: category", ASK, partial(replace, "asks.tsv", "\teven\n", "\todd\n")),
     Change("question: answer", ASK, partial(replace, "asks.tsv", "\tyes\tno\tA\t", "\tyes\tno\tB\t")),
     # -------------------------------------------------------------------------------------------- settings and options
-    Change("option: split", CLASSIFY, words_after=[*CLASSIFY, "--split", "train"]),
+    Change("option: split", CLASSIFY, words_after=[*CLASSIFY, "--split", "train"], occupied=True),
     Change("option: limit", CLASSIFY, words_after=[*CLASSIFY, "--limit", "7"]),
     Change("option: recall_k", RETRIEVE, words_after=[*RETRIEVE[:-2], "2"]),
     Change("option: metrics", CLASSIFY, words_after=[*CLASSIFY, "--metrics", "full"]),
     Change("option: neighbours", PROBE, words_after=[*PROBE[:-1], "7"]),
+    Change("option: shots", FEW, words_after=[*FEW[:-3], "3", *FEW[-2:]]),
+    Change("option: seed", FEW, words_after=[*FEW[:-1], "9"]),
+    Change("option: normalize", PROBE, words_after=[*PROBE, "--normalize", "false"]),
+    Change("option: seed of clusters", CLUSTER, words_after=[*CLUSTER[:-1], "5"]),
     Change("option: groups", [*TINY, "--dataset", "table.csv"], words_after=TABLE),
     Change("option: precision", CLASSIFY, words_after=[*CLASSIFY, "--precision", "fp32"]),
     Change("option: context length", CLASSIFY, words_after=[*CLASSIFY, "--model_option", "context_length=4"]),
@@ -402,7 +413,6 @@ CHANGES = [
     Change("store: vectors shuffled", CLASSIFY, lambda w: part(w, swap("vectors", lambda v: v[::-1]))),
     Change("store: a part is cut", CLASSIFY, lambda w: part(w, lambda _, d: d[:-40])),
     Change("store: a part is empty", CLASSIFY, lambda w: part(w, lambda *_: b"")),
-    Change("store: a part of another model", CLASSIFY, lambda w: part(w, lambda _, d: d, "text")),
     # ----------------------------------------------------------------------------------------------------- cards
     Change("card: damaged", CLASSIFY, partial(in_cache, "cards/*.json", lambda d: d[: len(d) // 2])),
     Change("card: empty", CLASSIFY, partial(in_cache, "cards/*.json", lambda _: b"")),
@@ -410,7 +420,7 @@ CHANGES = [
     Change(
         "card: of a newer version",
         CLASSIFY,
-        partial(in_cache, "cards/*.json", lambda d: d.replace(b"{", b'{"from_the_future": 1, ', 1)),
+        partial(in_cache, "cards/*.json", lambda d: d.replace(b'"card": {', b'"card": {"from_the_future": 1, ', 1)),
     ),
     Change("card: not text", CLASSIFY, partial(in_cache, "cards/*.json", lambda _: b"\xff\xfe\x00")),
     Change("card: another model's", CLASSIFY, other_card),
@@ -421,12 +431,27 @@ CHANGES = [
         ASK,
         lambda w: [f.write_bytes(f.read_bytes()[:-30] + b"\n") for f in (w / "cache" / "responses").glob("*/*.jsonl")],
     ),
+    Change(
+        "answers: a letter",
+        ASK,
+        partial(
+            in_cache,
+            "responses/*/*.jsonl",
+            lambda d: d.replace(b'"text": "A"', b'"text": "B"').replace(b'"text":"A"', b'"text":"B"'),
+        ),
+    ),
+    Change(
+        "store: a flipped byte in half precision",
+        [*CLASSIFY, "--store_precision", "fp16"],
+        lambda w: part(w, lambda _, d: flipped(d), "image-fp16"),
+    ),
     # ------------------------------------------------------------------------------------------- results and records
     Change("result: half-written", CLASSIFY, partial(in_results, "*.json", lambda d: d[: len(d) // 2])),
     Change(
         "result: of another job",
         CLASSIFY,
         partial(in_results, "*.json", lambda d: d.replace(b'"model": "m"', b'"model": "n"', 1)),
+        occupied=True,
     ),
     Change("result: metrics changed by hand", CLASSIFY, partial(in_results, "*.json", edited_metric)),
     Change("records: cut", CLASSIFY, partial(in_results, "*.records.jsonl", lambda d: d[: len(d) // 2])),
@@ -436,3 +461,4 @@ CHANGES = [
         partial(in_results, "*.records.jsonl", lambda d: d.replace(b'"rank": 1', b'"rank": 2', 1)),
     ),
 ]
+CHANGES = guarded(_CHANGES, DEFENCES)

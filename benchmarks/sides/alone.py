@@ -35,7 +35,7 @@ from eyechart.metrics.search import TILE, Positives
 from eyechart.metrics.vectors import unit
 from eyechart.store.blobs import LocalBlobs
 from eyechart.store.maintenance import compact
-from eyechart.store.vector_store import VectorTable, part_bytes
+from eyechart.store.vector_store import VectorTable, part_bytes, table_name
 
 Side = Callable[[], object]
 Pair = tuple[str, Side, Side, float]
@@ -252,7 +252,7 @@ def compaction(scale: float) -> Iterator[Pair]:
             many.mkdir()
             for i in range(n):  # not through a table, which flushes each file to the disk
                 both = slice(2 * i, 2 * i + 2)
-                (many / f"{i:020d}.safetensors").write_bytes(part_bytes(keys[both], rows[both]))
+                (many / f"{i:020d}.safetensors").write_bytes(part_bytes(table_name(many), keys[both], rows[both]))
             shutil.copytree(many, few)
             compact(LocalBlobs(few))
             agree(np.array_equal(VectorTable(many).get(keys), VectorTable(few).get(keys)))
