@@ -175,6 +175,8 @@ class TextCollection:
 
 Role = Literal["encoder", "generator", "reranker"]
 """Role of a model in a task."""
+Input = Literal["image", "text", "image+text"]
+"""Kind of input of an encoder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +277,13 @@ class ModelCard:
     notes: tuple[str, ...] = ()
     """Warnings of the loader, for example an activation that differs from the one used in training."""
     role: Role = "encoder"
+    inputs: tuple[Input, ...] = ("image", "text")
+    """What an encoder takes; ``image+text`` is one joint input with one embedding."""
+    prompting: Literal["prefix", "message", "role"] = "prefix"
+    """How a prompt reaches an encoder: prepended to texts; as a message of its chat template, for images too; or as the
+    role of the input (``query``, ``document``), for servers that have a field for it."""
+    multi_vector: bool = False
+    """Whether an embedding is several vectors, compared by MaxSim (late interaction)."""
 
     @property
     def fingerprint(self) -> str:

@@ -15,7 +15,7 @@ from eyechart.io.files import cache_root, write_cached
 from eyechart.models.family import Family, Remote
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
-FORM = 6
+FORM = 7
 """Format version; raised when fields are added or change their meaning."""
 MAX_BYTES = 1 << 20
 
@@ -41,7 +41,7 @@ def _read(path: Path) -> ModelCard | None:
     except (OSError, ValueError, RecursionError):
         return None
     fields = body["card"]
-    return ModelCard(**{**fields, "notes": tuple(fields["notes"])})
+    return ModelCard(**{**fields, "notes": tuple(fields["notes"]), "inputs": tuple(fields["inputs"])})
 
 
 def write_card(spec: ModelSpec, identity: str, card: ModelCard) -> None:
