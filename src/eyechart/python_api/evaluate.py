@@ -96,6 +96,7 @@ def evaluate(
     id_column: str | None = None,
     split_column: str | None = None,
     delimiter: str | None = None,
+    predictions: str | Path | None = None,
     pretrained: str | Sequence[str] | None = None,
     pretrained_model: str | Sequence[str] | None = None,
     compile: bool | str | None = None,  # noqa: A002 - as the setting is called
@@ -219,6 +220,7 @@ def evaluate(
         id_column: id column of a custom table (default: line number or image path).
         split_column: split column of a custom table, if not named split.
         delimiter: cell delimiter of a custom table (default: comma, tab, ; or |, detected).
+        predictions: MMEB: score VLM2Vec's NAME_pred.jsonl, or a folder of them, without a model.
         pretrained: tags, checkpoints, folders or hub ids (open_clip: laion400m_e32).
         pretrained_model: 'model,pretrained' pairs, collections, or files listing them.
         compile: compile the model with torch.compile.

@@ -22,6 +22,7 @@ from eyechart.settings.shared import (
     ClassifierFileSettings,
     MetricSettings,
     OnError,
+    PredictionSettings,
     RecallSettings,
     RerankerSettings,
     SeedSettings,
@@ -47,7 +48,7 @@ class TableSettings(Settings):
     delimiter: str = setting("", "cell delimiter of a custom table (default: comma, tab, ; or |, detected)")
 
 
-class DataSettings(TableSettings):
+class DataSettings(TableSettings, PredictionSettings):
     """Datasets, where they come from, and how they are read."""
 
     group = DATA

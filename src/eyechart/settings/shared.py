@@ -24,6 +24,14 @@ class RecallSettings(Settings):
     recall_k: list[int] = setting([5], "k of retrieval recall@k (default: 5)", group=HOW)
 
 
+class PredictionSettings(Settings):
+    """Rankings made by another tool."""
+
+    predictions: PathText = setting(
+        "", "MMEB: score VLM2Vec's NAME_pred.jsonl, or a folder of them, without a model", group=DATA, record="changed"
+    )
+
+
 class MetricSettings(Settings):
     """Selection of metrics."""
 

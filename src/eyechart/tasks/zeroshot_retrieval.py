@@ -10,9 +10,12 @@ from typing import NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart import stats
 from eyechart.errors import DataError
+from eyechart.messages import UserMessage
+from eyechart.metrics.retrieval import METRICS
 from eyechart.metrics.vectors import Vectors, unit
-from eyechart.settings.tasks import MEAN_RECALL, ZeroshotRetrievalSettings
+from eyechart.settings.tasks import MEAN_RECALL, MMEB_METRICS, ZeroshotRetrievalSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import (
     EncodedImages,
@@ -23,6 +26,7 @@ from eyechart.tasks.base import (
     encode_images,
     encode_pairs,
     encode_texts,
+    make_metric,
     need_samples,
 )
 from eyechart.tasks.caption_search import (
@@ -37,10 +41,13 @@ from eyechart.tasks.caption_search import (
     shared_pairs,
     with_repeats,
 )
-from eyechart.tasks.ranked_queries import TIES
-from eyechart.types import Document, Notice, Outcome, TextCollection
+from eyechart.tasks.ranked_queries import TIES, JudgedQuery, Rankings
+from eyechart.types import INSTRUCTED, Document, MeanOf, ModelCard, Notice, Outcome, TextCollection
 
 DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")
+MMEB_NAMES = {"hit_rate": "hit", "ndcg": "ndcg_linear"}
+"""MMEB's names of the metrics that it publishes."""
+MMEB_KS = (1, 5, 10)
 
 
 @dataclass(frozen=True)
@@ -49,9 +56,10 @@ class CollectionPrediction(Prediction):
 
     collection: TextCollection
     """The usable part of the dataset's collection."""
-    queries: Vectors
-    documents: Vectors
-    lost: int
+    queries: Vectors | None = None
+    """None for the rankings of another tool: the candidates of each query are in their order."""
+    documents: Vectors | None = None
+    lost: int = 0
     """Number of queries and documents whose image failed."""
 
     def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
@@ -59,42 +67,61 @@ class CollectionPrediction(Prediction):
         raise DataError("a collection cannot be grouped")
 
 
-def predict_collection(context: TaskContext) -> CollectionPrediction:
+def predict_collection(context: TaskContext, settings: ZeroshotRetrievalSettings) -> CollectionPrediction:
     """Embed all texts and images; an item with both is the sum of its two unit vectors (as in MIEB)."""
     collection = context.info.collection
     if collection is None:
         raise DataError("{name} is declared as a collection but has none.", name=context.info.name)
+    if settings.predictions:
+        return CollectionPrediction(context.info, context.manifest.entries, (), collection)
     images = encode_images(context)
-    usable = {entry.id for entry in images.entries}
+    usable: set[str | None] = {entry.id for entry in images.entries}
     listed = {entry.id for entry in context.manifest.entries} | {failure.id for failure in context.manifest.failures}
     for item in (*collection.queries, *collection.documents):
         if item.image is not None and item.image not in listed:  # a smaller gallery would give different numbers
             raise DataError(
                 "The image of {id} was not read.", advice="{--limit} is not supported for collections.", id=item.id
             )
+    usable.add(None)
+    documents = {item.id: item for item in collection.documents if item.image in usable}
     kept = replace(
         collection,
-        queries=tuple(query for query in collection.queries if query.image in {None, *usable}),
-        documents=tuple(item for item in collection.documents if item.image in {None, *usable}),
+        queries=tuple(query for query in collection.queries if query.image in usable),
+        documents=tuple(documents.values()),
+        candidates={
+            query: tuple(name for name in names if name in documents) for query, names in collection.candidates.items()
+        },
     )
     queries, about_queries = _vectors(kept.queries, images, context)
-    documents, about_documents = _vectors(kept.documents, images, context)
+    gallery, about_documents = _vectors(kept.documents, images, context)
     return CollectionPrediction(
         info=context.info,
         entries=images.entries,
         failures=images.failures,
         collection=kept,
         queries=queries,
-        documents=documents,
+        documents=gallery,
         notices=(*images.notices, *about_queries, *about_documents),
         lost=sum(len(getattr(collection, part)) - len(getattr(kept, part)) for part in ("queries", "documents")),
     )
+
+
+def _instructed(items: Sequence[Document], card: ModelCard) -> list[Document]:
+    """Put the benchmark's instruction into texts; one alone is no text for a model without joint inputs."""
+    joint = "image+text" in card.inputs
+    return [
+        replace(item, text=item.meta[INSTRUCTED])
+        if INSTRUCTED in item.meta and (item.text or item.image is None or joint)
+        else item
+        for item in items
+    ]
 
 
 def _vectors(
     items: Sequence[Document], images: EncodedImages, context: TaskContext
 ) -> tuple[Vectors, tuple[Notice, ...]]:
     place = {entry.id: row for row, entry in enumerate(images.entries)}
+    items = _instructed(items, context.encoder.card)
     spoken = [i for i, item in enumerate(items) if item.text]
     shown = [i for i, item in enumerate(items) if item.image is not None]
     texts, notices = encode_texts(context, [items[i].text for i in spoken]) if spoken else (images.vectors, ())
@@ -109,22 +136,22 @@ def _vectors(
 
 
 def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetrievalSettings) -> Outcome:
-    """Rank all documents for every query.
+    """Rank all documents, or its candidates, for every query.
 
     The metrics are those of text retrieval: nDCG, MRR and MAP at 10, hit rate and (true) recall at each k of
-    ``recall_k``; with ``--metrics full`` all of them at every k.
+    ``recall_k``; with ``--metrics full`` all of them at every k. MMEB has its own.
     """
-    collection = prediction.collection
+    collection, mmeb = prediction.collection, settings.main_metric in MMEB_METRICS
     judged, left_out = ranked_queries.judged_queries(collection)
-    ids = {one.query.id for one in judged}
-    chosen = [i for i, query in enumerate(collection.queries) if query.id in ids]
-    ranking = ranked_queries.rank_all(judged, prediction.queries[chosen], prediction.documents)
+    ranking = _rank(prediction, judged)
     ks = sorted({*settings.recall_k, 10, *(ranked_queries.KS if settings.metrics == "full" else ())})
-    outcome = ranked_queries.score(ranking, collection, len(left_out), ks)
+    outcome = ranked_queries.score(ranking, collection, len(left_out), MMEB_KS if mmeb else ks, by_image=mmeb)
     kinds = [_kind(document) for document in collection.documents]
     found = Counter(kinds[row[0]] for row in ranking.top)
+    if mmeb:
+        outcome = _mmeb_outcome(outcome, prediction, ranking, str(settings.main_metric))
     metrics = outcome.metrics
-    if settings.metrics != "full":
+    if not mmeb and settings.metrics != "full":
         wanted = [*DEFAULT_METRICS, *(f"{name}_at_{k}" for name in ("hit_rate", "recall") for k in settings.recall_k)]
         metrics = {name: metrics[name] for name in wanted}
     unusable = "{n} queries and documents are left out because their image could not be used."
@@ -135,6 +162,50 @@ def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetriev
         notices=(*prediction.notices, *outcome.notices, *counted("unusable_items", prediction.lost, unusable)),
         details={**outcome.details, "gallery": dict(Counter(kinds)), "found_first": dict(found)},
     )
+
+
+def _rank(prediction: CollectionPrediction, judged: Sequence[JudgedQuery]) -> Rankings:
+    lists = ranked_queries.candidate_lists(prediction.collection, [one.query for one in judged])
+    if prediction.queries is None or prediction.documents is None:
+        if lists is None:
+            raise DataError("{name} has no rankings.", name=prediction.info.name)
+        return ranked_queries.rank_lists(judged, lists, np.where(lists >= 0, -np.arange(lists.shape[1]), -np.inf))
+    ids = {one.query.id for one in judged}
+    chosen = [i for i, query in enumerate(prediction.collection.queries) if query.id in ids]
+    vectors = prediction.queries[chosen], prediction.documents
+    if lists is None:
+        return ranked_queries.rank_all(judged, *vectors)
+    return ranked_queries.rank_lists(judged, lists, ranked_queries.score_lists(lists, *vectors), vectors)
+
+
+def _mmeb_outcome(outcome: Outcome, prediction: CollectionPrediction, ranking: Rankings, main: str) -> Outcome:
+    """Name metrics as MMEB does, and add its own value of the primary one: the first of equals wins.
+
+    In the image tasks the right candidate is the first, so that MMEB's value of a constant model is 1. Rankings of
+    another tool have no scores, so ties are not visible, and all values are MMEB's.
+    """
+    prefix = "mmeb_" if prediction.queries is None else ""
+    metrics = {
+        f"{prefix}{name}@{k}": replace(outcome.metrics[f"{measure}_at_{k}"], primary=f"{name}@{k}" == main)
+        for measure, name in MMEB_NAMES.items()
+        for k in MMEB_KS
+    }
+    if prefix:
+        text = "The predictions are rankings without scores: ties do not count against the model."
+        return replace(outcome, metrics=metrics, notices=(*outcome.notices, Notice("ties", 1, UserMessage(text))))
+    asked, (measure, k) = [one.query for one in ranking.judged], MMEB_METRICS[main]
+    _, relevant = ranked_queries.listed_ranks(prediction.collection, asked, ranking.top)
+    values = METRICS[measure](relevant, k) if relevant else np.zeros(len(asked))
+    units, own = np.array([record["unit"] for record in outcome.records]), f"mmeb_{main}"
+    metrics[own] = make_metric(
+        float(values.mean()),
+        stats.mean_interval(values, units),
+        chance=metrics[main].chance,
+        n=metrics[main].n,
+        mean_of=MeanOf(own, cluster="unit"),
+    )
+    records = [{**record, own: value} for record, value in zip(outcome.records, values.tolist(), strict=True)]
+    return replace(outcome, metrics=metrics, records=records, details={**outcome.details, "main_score": main})
 
 
 def _kind(item: Document) -> str:
@@ -159,10 +230,10 @@ class ZeroshotRetrieval(Task):
     records = "ranking"
     Settings = ZeroshotRetrievalSettings
 
-    def predict(self, context: TaskContext, settings: ZeroshotRetrievalSettings) -> Prediction:  # noqa: ARG002
+    def predict(self, context: TaskContext, settings: ZeroshotRetrievalSettings) -> Prediction:
         """Embed images and texts."""
         if context.info.kind == "collection":
-            return predict_collection(context)
+            return predict_collection(context, settings)
         images = encode_images(context)
         return RetrievalPrediction(**encode_pairs(context, images), asked=np.arange(len(images.entries)))
 

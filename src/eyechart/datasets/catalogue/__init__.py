@@ -20,7 +20,8 @@ data, then those that can be downloaded.
 
 Built-in files leave out what follows from other fields: an entry takes the fields that it lacks, except ``title`` and
 ``datacomp``, from the earlier entry that it ``extends``, else from ``[defaults]``. ``{name}`` is the last part of its
-name. `_complete` derives the rest.
+name, ``{stem}`` that without a prefix up to ``_``. A table with ``members`` (names, or groups of
+``eyechart/benchmarks.toml``) is the entry of each of them. `_complete` derives the rest.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from eyechart.benchmarks import FACTS, catalogue_facts
+from eyechart.benchmarks import FACTS, catalogue_facts, group_members, published_groups
 from eyechart.datasets.class_texts import SUBSETS
+from eyechart.datasets.locations import fill
 from eyechart.errors import UsageError, nearest
 from eyechart.io.safe_parse import is_number
 from eyechart.languages import find_same, flores_codes
@@ -305,9 +308,15 @@ def _built_in() -> _Content:
             collections = {name: tuple(members) for name, members in data.items()}
             continue
         defaults = data.pop("defaults")
-        for name, own in data.items():
+        for label, own in data.items():
             inherited = tables[own.pop("extends")] if "extends" in own else defaults
-            tables[name] = {key: inherited[key] for key in inherited if key not in ("title", "datacomp")} | own
+            names = [name for member in own.pop("members", (label,)) for name in group_members(member) or (member,)]
+            inherited = {key: inherited[key] for key in inherited if key not in ("title", "datacomp")}
+            tables |= dict.fromkeys(names, inherited | own)
+    for collection, groups in published_groups().items():
+        for modality in ("", *dict.fromkeys(group.partition(" ")[0] for group in groups)):
+            name = f"{collection.partition('-')[0]}-{modality}" if modality else collection
+            collections[name] = tuple(chain(*(groups[group] for group in groups if group.startswith(modality))))
     aliases = _aliases({name: catalogue_facts(name).get("aliases", ()) for name in tables})
     return _Content(_BuiltInEntries(tables), collections, aliases)
 
@@ -377,7 +386,14 @@ def _complete_source(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_name(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     last = name.rpartition("/")[2]
-    return {key: value.replace("{name}", last) if isinstance(value, str) else value for key, value in values.items()}
+    known = {"name": last, "stem": last.partition("_")[2].removesuffix("_multilingual")}
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, list):
+            return [filled(item) for item in value]
+        return fill(value, known) if isinstance(value, str) else value
+
+    return {key: filled(value) for key, value in values.items()}
 
 
 def _vtab_splits(train: str = "train", val: str = "validation", test: str = "test") -> dict[str, str]:

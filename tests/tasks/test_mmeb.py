@@ -1,0 +1,122 @@
+"""MMEB: numbers equal the published rule, ties count against the model, other tools' rankings are rescored."""
+
+import json
+
+import pytest
+
+import eyechart
+from eyechart.errors import DataError, UsageError
+from support.encoders import constant_encoder, random_encoder
+from support.mmeb_data import PlainVectors, hit_at_1, image_rows, ndcg_at_5, write_documents, write_image_task
+
+IMAGE_TASKS = ["ImageNet-1K", "GQA", "MSCOCO_t2i", "WebQA", "CIRR", "RefCOCO-Matching"]
+
+
+def run(name, encoder, root, **more):
+    (result,) = eyechart.evaluate({encoder.card.name: encoder}, f"mmeb/{name}", dataset_root=root, **more)
+    return result
+
+
+@pytest.mark.parametrize("task", IMAGE_TASKS)
+def test_an_image_task_equals_the_published_rule(task, tmp_path):
+    write_image_task(tmp_path, task)
+    values = set()
+    for seed in range(3):
+        result = run(task, random_encoder(seed), tmp_path, output=tmp_path / f"{seed}.json")
+        expected = hit_at_1(PlainVectors(random_encoder(seed), tmp_path), task, image_rows(task))
+        assert result.metrics["hit@1"] == pytest.approx(expected, abs=1e-9)
+        assert result.metrics["mmeb_hit@1"] == pytest.approx(expected, abs=1e-9)
+        assert result.primary == ("hit@1",)
+        values.add(expected)
+    assert len(values) > 1  # the data tell models apart
+
+
+@pytest.mark.parametrize(
+    ("task", "repository", "split", "languages"),
+    [
+        ("ViDoRe_docvqa", "docvqa_test_subsampled_beir", "test", ("english", "french")),
+        ("ViDoRe_esg_reports_v2_multilingual", "esg_reports_v2", "test", ("english", "french")),
+        ("ViDoRe_esg_reports_v2", "esg_reports_v2", "test", ("english",)),
+        ("VisRAG_ArxivQA", "VisRAG-Ret-Test-ArxivQA", "train", ("english", "french")),
+        ("ViDoSeek-page", "ViDoSeek-page-fixed", "test", ("english", "french")),
+        ("ViDoSeek-doc", "ViDoSeek", "test", ("english", "french")),
+    ],
+)
+def test_documents_equal_the_published_rule(task, repository, split, languages, tmp_path):
+    write_documents(tmp_path, repository, split)
+    result = run(task, random_encoder(1), tmp_path, output=tmp_path / "r.json")
+    expected = ndcg_at_5(PlainVectors(random_encoder(1), tmp_path), languages)
+    assert result.metrics["ndcg_linear@5"] == pytest.approx(expected, abs=1e-9)
+    assert result.metrics["mmeb_ndcg_linear@5"] == pytest.approx(expected, abs=1e-9)
+    assert result.primary == ("ndcg_linear@5",)
+    assert len(result.records()) == (8 if len(languages) == 2 else 4)
+
+
+@pytest.mark.parametrize("task", IMAGE_TASKS)
+def test_a_constant_model_gets_nothing_where_mmeb_gives_it_everything(task, tmp_path):
+    result = run(task, constant_encoder(), write_image_task(tmp_path, task), output=tmp_path / "r.json")
+    assert (result.metrics["hit@1"], result.metrics["mmeb_hit@1"]) == (0.0, 1.0)
+    assert result.values["hit@1"].chance == pytest.approx(1 / 5)
+
+
+def test_a_constant_model_gets_nothing_on_documents(tmp_path):
+    write_documents(tmp_path, "ViDoSeek")
+    result = run("ViDoSeek-doc", constant_encoder(), tmp_path, output=tmp_path / "r.json")
+    assert result.metrics["ndcg_linear@5"] == 0.0 < result.metrics["mmeb_ndcg_linear@5"]
+
+
+def test_queries_about_one_image_are_one_unit_and_classes_are_none(tmp_path):
+    result = run("ImageNet-1K", random_encoder(), write_image_task(tmp_path, "ImageNet-1K"), output=tmp_path / "r.json")
+    assert result.values["hit@1"].n == 9  # images, for 12 queries and 7 classes
+    assert result.values["hit@1"].low is not None
+    assert set(result.records()["unit"]) == set(range(9))
+
+
+def test_rankings_of_vlm2vec_are_scored_without_data_or_model(tmp_path):
+    """Each line has the ranked names, the right ones and their relevance; both tables meet in one column."""
+    write_documents(tmp_path, "ViDoSeek")
+    mine = run("ViDoSeek-doc", random_encoder(), tmp_path, output=tmp_path / "mine.json")
+    lines = [
+        {"prediction": ["4", "0", "1", "2", "3"], "label": ["0", "9"], "rel_scores": [2, 1]},
+        {"prediction": [7, 1], "label": [7], "rel_scores": [1]},
+    ]
+    (tmp_path / "ViDoSeek-doc_pred.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (other,) = eyechart.evaluate(
+        "their-model", "mmeb/ViDoSeek-doc", predictions=tmp_path, dataset_root="none", output=tmp_path / "other.json"
+    )
+    first = 2 / 1.584962500721156 / (2 + 1 / 1.584962500721156)
+    assert other.metrics["mmeb_ndcg_linear@5"] == pytest.approx((first + 1) / 2)
+    assert other.primary == ("mmeb_ndcg_linear@5",)
+    assert other.model == "their-model"
+    assert "hit@1" not in other.metrics  # ties are not visible
+    assert mine.values.keys() >= {"mmeb_ndcg_linear@5"}
+
+
+def test_predictions_are_for_mmeb_only(tmp_path):
+    with pytest.raises(UsageError, match="applies to mmeb"):
+        eyechart.evaluate("their-model", "cifar10", predictions=tmp_path, output=tmp_path / "r.json")
+
+
+def test_a_bad_line_of_a_ranking_is_named(tmp_path):
+    path = tmp_path / "GQA_pred.jsonl"
+    path.write_text('{"prediction": ["a"], "label": "a", "rel_scores": null}\n{"prediction": "a", "label": ["a"]}\n')
+    with pytest.raises(DataError, match="line 2"):
+        eyechart.evaluate("their-model", "mmeb/GQA", predictions=path, output=tmp_path / "r.json")
+
+
+def test_video_tasks_are_refused_by_name(tmp_path):
+    with pytest.raises(UsageError, match="MSR-VTT is a video task"):
+        run("MSR-VTT", random_encoder(), tmp_path, output=tmp_path / "r.json")
+    with pytest.raises(UsageError, match="ImageNet-1K"):
+        run("ImageNet-2K", random_encoder(), tmp_path, output=tmp_path / "r.json")
+
+
+def test_a_candidate_whose_image_is_broken_counts_as_not_found(tmp_path):
+    write_image_task(tmp_path, "MSCOCO_t2i")
+    (tmp_path / "image-tasks" / "MSCOCO_t2i" / "0.png").write_bytes(b"broken")
+    result = run("MSCOCO_t2i", random_encoder(), tmp_path, output=tmp_path / "r.json", on_error="skip")
+    records = result.records()
+    lost = records[records["relevant"].map(len) == 0]
+    assert len(lost) == 2
+    assert lost["rank"].isna().all()
+    assert not lost["hit_rate_at_1"].any()
