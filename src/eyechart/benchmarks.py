@@ -30,16 +30,6 @@ def catalogue_facts(name: str) -> dict[str, Any]:
     return {field: _tables()[field][name] for field in ("aliases", "samples") if name in _tables()[field]}
 
 
-def published_groups() -> Mapping[str, Mapping[str, list[str]]]:
-    """Return the members by group of the collections with published averages."""
-    return _tables()["groups"]
-
-
-def group_members(group: str) -> list[str]:
-    """Return the members of a group of any collection; empty if there is no such group."""
-    return [name for groups in published_groups().values() for name in groups.get(group, ())]
-
-
 @cache
 def _by_spelling() -> Mapping[str, str]:
     """Return catalogue names by every spelling, in lower case."""

@@ -305,7 +305,7 @@ def _prefixed(spec: DatasetSpec, reader: str, rest: str, catalogue: Catalogue) -
         source = {"dataset": rest, "label": "label"}
         return _place(spec, "tfds", root, source=source, prompts={"templates": rest})
     if reader == "mmeb":  # those that are supported are in the catalogue
-        raise not_supported(rest, list(catalogue.entries))
+        raise not_supported(rest, catalogue.entries)
     if reader == "mteb":
         folder = Path(root) / rest  # local data; else the library or a hub provides them
         return _place(spec, "mteb", rest, **({"folder": str(folder)} if folder.is_dir() else {}))

@@ -96,7 +96,6 @@ def evaluate(
     id_column: str | None = None,
     split_column: str | None = None,
     delimiter: str | None = None,
-    predictions: str | Path | None = None,
     pretrained: str | Sequence[str] | None = None,
     pretrained_model: str | Sequence[str] | None = None,
     compile: bool | str | None = None,  # noqa: A002 - as the setting is called
@@ -117,6 +116,7 @@ def evaluate(
     on_error: Literal["fail", "skip"] | None = None,
     min_success: float | None = None,
     recall_k: int | Sequence[int] | None = None,
+    predictions: str | Path | None = None,
     metrics: Literal["default", "full"] | None = None,
     reranker: str | None = None,
     batch_size: int | None = None,
@@ -220,7 +220,6 @@ def evaluate(
         id_column: id column of a custom table (default: line number or image path).
         split_column: split column of a custom table, if not named split.
         delimiter: cell delimiter of a custom table (default: comma, tab, ; or |, detected).
-        predictions: MMEB: score VLM2Vec's NAME_pred.jsonl, or a folder of them, without a model.
         pretrained: tags, checkpoints, folders or hub ids (open_clip: laion400m_e32).
         pretrained_model: 'model,pretrained' pairs, collections, or files listing them.
         compile: compile the model with torch.compile.
@@ -242,6 +241,7 @@ def evaluate(
         on_error: what to do with unreadable images (default: fail).
         min_success: minimum share of samples that must succeed, else exit code 1.
         recall_k: k of retrieval recall@k (default: 5).
+        predictions: MMEB: score VLM2Vec's NAME_pred.jsonl, or a folder of them, without a model.
         metrics: full adds less common metrics (default: default).
         reranker: text retrieval: cross-encoder that reranks the retrieved documents.
         batch_size: images or texts per forward pass (default: 64).

@@ -22,7 +22,6 @@ from eyechart.settings.shared import (
     ClassifierFileSettings,
     MetricSettings,
     OnError,
-    PredictionSettings,
     RecallSettings,
     RerankerSettings,
     SeedSettings,
@@ -48,7 +47,7 @@ class TableSettings(Settings):
     delimiter: str = setting("", "cell delimiter of a custom table (default: comma, tab, ; or |, detected)")
 
 
-class DataSettings(TableSettings, PredictionSettings):
+class DataSettings(TableSettings):
     """Datasets, where they come from, and how they are read."""
 
     group = DATA

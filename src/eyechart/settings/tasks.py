@@ -22,7 +22,6 @@ from eyechart.settings.shared import (
     BatchSettings,
     ClassifierFileSettings,
     MetricSettings,
-    PredictionSettings,
     RecallSettings,
     RerankerSettings,
     SeedSettings,
@@ -245,7 +244,7 @@ class ClusteringSettings(SeedSettings, TaskSettings):
     """Random seed of the clustering."""
 
 
-class ZeroshotRetrievalSettings(PredictionSettings, RecallSettings, MetricSettings, TaskSettings):
+class ZeroshotRetrievalSettings(RecallSettings, MetricSettings, TaskSettings):
     """Cutoffs and metrics of zero-shot retrieval."""
 
     main_metric: str | None = internal()
