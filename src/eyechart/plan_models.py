@@ -38,8 +38,6 @@ DEFAULTS = {
 """Default ``--model`` and ``--pretrained`` by family; ja_clip's architecture name is CLIP_benchmark's."""
 MAX_BATCH = 8
 """Maximum conversations per forward pass of a generator."""
-UNUSED: dict[Role, str] = {"generator": "api", "encoder": "open_clip"}
-"""Families of unknown models that are not run."""
 ACCESS = ("api_key_variable", "concurrency", "timeout", "tries")
 """Settings of `QuestionSettings` that ``--model_option`` can override; ``batch`` sets the texts per request."""
 RequestedModel = tuple[str | None, str, str | None]
@@ -104,16 +102,21 @@ def _named_specs(
 ) -> list[ModelSpec]:
     questions, given = config.questions, config.model_options
     address = str(questions.api_base or given.get("api_base") or "")
+    unused = questions.mode == "eval" if role == "generator" else bool(config.predictions)  # scored without the model
     models: dict[ResolvedModel, None] = {}
     for family, name, pretrained in requested_models(config) if requested is None else requested:
         try:
             found = resolve_model(name, pretrained or "", family=family, role=role, address=address)
         except UnknownNameError:
-            unused = questions.mode == "eval" if role == "generator" else config.predictions
             if not unused or family is not None:
                 raise
-            found = ResolvedModel(UNUSED[role], name, pretrained or "")  # existing predictions are scored without it
-        if pretrained is None and not found.pretrained and found.family == "open_clip" and not holds_weights(name):
+            found = ResolvedModel("api" if role == "generator" else "open_clip", name, pretrained or "")
+        if (
+            pretrained is None
+            and not found.pretrained
+            and found.family == "open_clip"
+            and not (unused or holds_weights(name))
+        ):
             found = replace(found, pretrained=DEFAULTS["open_clip"][1])
         models[found] = None
     named = {

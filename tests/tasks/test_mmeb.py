@@ -120,3 +120,38 @@ def test_a_candidate_whose_image_is_broken_counts_as_not_found(tmp_path):
     assert len(lost) == 2
     assert lost["rank"].isna().all()
     assert not lost["hit_rate_at_1"].any()
+
+
+def rankings(path, rows, order):
+    """Write VLM2Vec's file for rows of an image task; ``order`` sorts the names of a row."""
+    with path.open("w") as file:
+        for i, row in enumerate(rows):
+            names = list(dict.fromkeys(row["tgt_text"]))
+            file.write(json.dumps({"prediction": order(i, names), "label": [names[0]], "rel_scores": None}) + "\n")
+
+
+def test_runs_of_both_tools_are_compared_sample_by_sample(tmp_path):
+    """With the data at hand both have the same samples; without, the rankings of two models do."""
+    write_image_task(tmp_path, "ImageNet-1K")
+    write_image_task(tmp_path / "gqa", "GQA")
+    (tmp_path / "one").mkdir()
+    rankings(tmp_path / "one" / "ImageNet-1K_pred.jsonl", image_rows("ImageNet-1K"), lambda i, names: names)
+    rankings(tmp_path / "two.jsonl", image_rows("ImageNet-1K"), lambda i, names: names[:: 1 if i % 3 else -1])
+    run("ImageNet-1K", random_encoder(), tmp_path, output=tmp_path / "mine.json")
+
+    def rescore(model, path, root):
+        places = {"predictions": path, "dataset_root": root, "output": tmp_path / f"{model}.json"}
+        return eyechart.evaluate(model, "mmeb/ImageNet-1K", **places)[0]
+
+    rescore("theirs", tmp_path / "one", tmp_path)
+    found = eyechart.compare(tmp_path / "mine.json", tmp_path / "theirs.json")
+    assert [line.metric for line in found.lines] == ["mmeb_hit@1"]
+
+    first, second = rescore("first", tmp_path / "one", "none"), rescore("second", tmp_path / "two.jsonl", "none")
+    assert (first.metrics["mmeb_hit@1"], second.metrics["mmeb_hit@1"]) == (1.0, 8 / 12)
+    (line,) = eyechart.compare(tmp_path / "first.json", tmp_path / "second.json").lines
+    assert (line.paired.difference, line.paired.n) == (pytest.approx(-1 / 3), 12)
+    with pytest.raises(DataError, match="not those of the dataset"):
+        eyechart.evaluate(
+            "x", "mmeb/GQA", predictions=tmp_path / "two.jsonl", dataset_root=tmp_path / "gqa", output="x"
+        )

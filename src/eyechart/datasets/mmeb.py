@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from eyechart.datasets.arrow_files import arrow_rows
 from eyechart.datasets.catalogue import CatalogueEntry, load_catalogue
 from eyechart.datasets.image_finder import finder_of
 from eyechart.datasets.in_memory_rows import ObjectDataset, ObjectRow, ObjectRows
 from eyechart.datasets.libraries import hugging_face_splits
-from eyechart.datasets.locations import no_such_split, source_of
+from eyechart.datasets.locations import need_file, no_such_split, source_of
 from eyechart.datasets.row_dataset import Problems, RowDataset, describe, in_memory, json_objects
 from eyechart.errors import DataError, UsageError, unknown_name
 from eyechart.io.digests import files_digest
@@ -43,6 +43,13 @@ Judged = tuple[Document, Sequence[Document], Mapping[str, float]]
 """A query, its candidates, and the relevance of some of them."""
 
 
+class Ranking(NamedTuple):
+    """A query's candidates by name, best first, and the relevance of the right ones."""
+
+    ranked: tuple[str, ...]
+    relevance: Mapping[str, float]
+
+
 def not_supported(name: str, known: Iterable[str]) -> UsageError:
     """Create the error for a task of MMEB that is not in the catalogue."""
     if name in VIDEO:
@@ -55,16 +62,16 @@ def not_supported(name: str, known: Iterable[str]) -> UsageError:
 
 
 def open_mmeb(spec: DatasetSpec) -> RowDataset[Sample] | ObjectDataset:
-    """Open a task: its data under the root, or the rankings of another tool with the option ``predictions``."""
+    """Open a task: its data under the root; without them, what the rankings of another tool tell of it."""
     entry = load_catalogue().entries[spec.options["entry"]]
-    if spec.options.get("predictions"):
-        return _open_predictions(spec, Path(spec.options["predictions"]).expanduser(), entry)
     found = (path for pattern in source_of(spec)["present"] for path in sorted(Path(spec.root).glob(pattern)))
     for folder in filter(Path.is_dir, found):
         if entry.domain.startswith("visdoc") and all((folder / part).is_dir() for part in PARTS):
             return _open_documents(spec, folder)
         if entry.domain.startswith("image") and (splits := hugging_face_splits(folder)):
             return _open_images(spec, entry, _files(spec, splits))
+    if path := spec.options.get("predictions"):
+        return _open_rankings(spec, read_rankings(path, entry.name))
     advice = "See `eyechart info {name}`."
     raise DataError("{root} has no Parquet files of {name}.", advice=advice, root=spec.root, name=entry.name)
 
@@ -171,23 +178,36 @@ def _open_documents(spec: DatasetSpec, folder: Path) -> ObjectDataset:
     return ObjectDataset(describe(spec, "collection", folder, collection), ObjectRows("images", rows), token)
 
 
-def _open_predictions(spec: DatasetSpec, path: Path, entry: CatalogueEntry) -> RowDataset[Sample]:
-    """Read rankings: a list of names for each query, and the right names with their relevance."""
-    path = path / f"{entry.name.removeprefix(PREFIX)}{PREDICTIONS}" if path.is_dir() else path
-    problems = Problems(path)
+def _open_rankings(spec: DatasetSpec, rankings: Sequence[Ranking]) -> RowDataset[Sample]:
+    rows = (
+        (Document(str(i), "", image=str(i)), [Document(name, "") for name in sorted(one.ranked)], one.relevance)
+        for i, one in enumerate(rankings)
+    )
+    samples = [Sample(str(i), None) for i in range(len(rankings))]
+    return in_memory(describe(spec, "collection", spec.options["predictions"], _collection(rows)), samples)
 
-    def rows() -> Iterator[Judged]:
-        for number, row in json_objects(path, problems):
-            ranked, label, gains = row.get("prediction"), row.get("label"), row.get("rel_scores")
-            right = label if isinstance(label, list) else [label]
-            gains = [1.0] * len(right) if gains is None else gains
-            if isinstance(ranked, list) and None not in right and isinstance(gains, list) and len(gains) == len(right):
-                relevance = {str(name): float(gain) for name, gain in zip(right, gains, strict=True)}
-                yield Document(str(number - 1), ""), [Document(name, "") for name in map(str, ranked)], relevance
-            else:
-                problems.add(number, "needs prediction (a list), label, and rel_scores or null")
 
-    collection = _collection(rows())
+def ranking_files(path: str) -> tuple[Path, ...]:
+    """Return the files of rankings at a path: itself, or those of a folder."""
+    return tuple(sorted(Path(path).glob(f"*{PREDICTIONS}"))) if Path(path).is_dir() else (Path(path),)
+
+
+def read_rankings(path: str, name: str) -> list[Ranking]:
+    """Read a task's rankings from VLM2Vec's file, or from a folder of them.
+
+    Raises:
+        DataError: If the file is missing, or a line is not a ranking.
+    """
+    file = Path(path) / f"{name.removeprefix(PREFIX)}{PREDICTIONS}" if Path(path).is_dir() else Path(path)
+    problems, found = Problems(need_file(file)), []
+    for number, row in json_objects(file, problems):
+        ranked, label, gains = row.get("prediction"), row.get("label"), row.get("rel_scores")
+        right = label if isinstance(label, list) else [label]
+        gains = [1.0] * len(right) if gains is None else gains
+        if isinstance(ranked, list) and None not in right and isinstance(gains, list) and len(gains) == len(right):
+            relevance = {str(name): float(gain) for name, gain in zip(right, gains, strict=True)}
+            found.append(Ranking(tuple(dict.fromkeys(map(str, ranked))), relevance))
+        else:
+            problems.add(number, "needs prediction (a list), label, and rel_scores or null")
     problems.raise_if_any()
-    samples = [Sample(query.id, None) for query in collection.queries]
-    return in_memory(describe(spec, "collection", path, collection), samples)
+    return found

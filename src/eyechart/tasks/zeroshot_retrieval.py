@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eyechart import stats
+from eyechart.datasets.mmeb import ranking_files, read_rankings
 from eyechart.errors import DataError
-from eyechart.messages import UserMessage
 from eyechart.metrics.retrieval import METRICS
 from eyechart.metrics.vectors import Vectors, unit
 from eyechart.settings.tasks import MEAN_RECALL, MMEB_METRICS, ZeroshotRetrievalSettings
@@ -73,7 +74,8 @@ def predict_collection(context: TaskContext, settings: ZeroshotRetrievalSettings
     if collection is None:
         raise DataError("{name} is declared as a collection but has none.", name=context.info.name)
     if settings.predictions:
-        return CollectionPrediction(context.info, context.manifest.entries, (), collection)
+        ranked = _with_rankings(collection, context.info.name, settings.predictions)
+        return CollectionPrediction(context.info, context.manifest.entries, (), ranked)
     images = encode_images(context)
     usable: set[str | None] = {entry.id for entry in images.entries}
     listed = {entry.id for entry in context.manifest.entries} | {failure.id for failure in context.manifest.failures}
@@ -104,6 +106,19 @@ def predict_collection(context: TaskContext, settings: ZeroshotRetrievalSettings
         notices=(*images.notices, *about_queries, *about_documents),
         lost=sum(len(getattr(collection, part)) - len(getattr(kept, part)) for part in ("queries", "documents")),
     )
+
+
+def _with_rankings(collection: TextCollection, name: str, path: str) -> TextCollection:
+    """Return a collection whose candidates are in the order of another tool."""
+    queries, rankings = collection.queries, read_rankings(path, name)
+    known = {document.id for document in collection.documents}
+    if len(queries) != len(rankings) or any(
+        one.relevance != {name: gain for name, gain in collection.relevance.get(query.id, {}).items() if gain > 0}
+        or not known.issuperset(one.ranked)
+        for query, one in zip(queries, rankings, strict=True)
+    ):
+        raise DataError("The queries or candidates of {path} are not those of the dataset.", path=path)
+    return replace(collection, candidates={query.id: one.ranked for query, one in zip(queries, rankings, strict=True)})
 
 
 def _instructed(items: Sequence[Document], card: ModelCard) -> list[Document]:
@@ -167,8 +182,7 @@ def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetriev
 def _rank(prediction: CollectionPrediction, judged: Sequence[JudgedQuery]) -> Rankings:
     lists = ranked_queries.candidate_lists(prediction.collection, [one.query for one in judged])
     if prediction.queries is None or prediction.documents is None:
-        if lists is None:
-            raise DataError("{name} has no rankings.", name=prediction.info.name)
+        assert lists is not None  # noqa: S101 - every line has a ranking
         return ranked_queries.rank_lists(judged, lists, np.where(lists >= 0, -np.arange(lists.shape[1]), -np.inf))
     ids = {one.query.id for one in judged}
     chosen = [i for i, query in enumerate(prediction.collection.queries) if query.id in ids]
@@ -191,8 +205,8 @@ def _mmeb_outcome(outcome: Outcome, prediction: CollectionPrediction, ranking: R
         for k in MMEB_KS
     }
     if prefix:
-        text = "The predictions are rankings without scores: ties do not count against the model."
-        return replace(outcome, metrics=metrics, notices=(*outcome.notices, Notice("ties", 1, UserMessage(text))))
+        unseen = "The predictions are rankings without scores, so ties do not count against the model."
+        return replace(outcome, metrics=metrics, notices=(*outcome.notices, *counted("unseen_ties", 1, unseen)))
     asked, (measure, k) = [one.query for one in ranking.judged], MMEB_METRICS[main]
     _, relevant = ranked_queries.listed_ranks(prediction.collection, asked, ranking.top)
     values = METRICS[measure](relevant, k) if relevant else np.zeros(len(asked))
@@ -229,6 +243,10 @@ class ZeroshotRetrieval(Task):
     measures = "retrieval"
     records = "ranking"
     Settings = ZeroshotRetrievalSettings
+
+    def reads(self, output: Path, settings: ZeroshotRetrievalSettings) -> tuple[Path, ...]:  # noqa: ARG002 - others do
+        """Return the rankings to score."""
+        return ranking_files(settings.predictions) if settings.predictions else ()
 
     def predict(self, context: TaskContext, settings: ZeroshotRetrievalSettings) -> Prediction:
         """Embed images and texts."""
