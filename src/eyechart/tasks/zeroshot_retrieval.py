@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import NamedTuple, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +14,24 @@ from numpy.typing import NDArray
 from eyechart import stats
 from eyechart.datasets.mmeb import ranking_files, read_rankings
 from eyechart.errors import DataError
+from eyechart.manifest import Failure
 from eyechart.metrics.retrieval import METRICS
-from eyechart.metrics.vectors import Vectors, unit
+from eyechart.metrics.vectors import Ints, Vectors, unit
 from eyechart.settings.tasks import MEAN_RECALL, MMEB_METRICS, ZeroshotRetrievalSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import (
-    EncodedImages,
+    ROLES,
     Prediction,
     Task,
     TaskContext,
     counted,
+    drop_constant_embeddings,
     encode_images,
     encode_pairs,
     encode_texts,
     make_metric,
     need_samples,
+    prompts_of,
 )
 from eyechart.tasks.caption_search import (
     DISTINCT,
@@ -43,7 +46,17 @@ from eyechart.tasks.caption_search import (
     with_repeats,
 )
 from eyechart.tasks.ranked_queries import TIES, JudgedQuery, Rankings
-from eyechart.types import INSTRUCTED, Document, MeanOf, ModelCard, Notice, Outcome, TextCollection
+from eyechart.types import (
+    INSTRUCTED,
+    INSTRUCTION,
+    DatasetInfo,
+    Document,
+    Input,
+    MeanOf,
+    Notice,
+    Outcome,
+    TextCollection,
+)
 
 DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")
 MMEB_NAMES = {"hit_rate": "hit", "ndcg": "ndcg_linear"}
@@ -69,42 +82,45 @@ class CollectionPrediction(Prediction):
 
 
 def predict_collection(context: TaskContext, settings: ZeroshotRetrievalSettings) -> CollectionPrediction:
-    """Embed all texts and images; an item with both is the sum of its two unit vectors (as in MIEB)."""
+    """Embed all texts and images by role.
+
+    An item with both is one joint input, or the sum of its two unit vectors (as in MIEB) if the model takes none.
+    """
     collection = context.info.collection
     if collection is None:
         raise DataError("{name} is declared as a collection but has none.", name=context.info.name)
     if settings.predictions:
         ranked = _with_rankings(collection, context.info.name, settings.predictions)
         return CollectionPrediction(context.info, context.manifest.entries, (), ranked)
-    images = encode_images(context)
-    usable: set[str | None] = {entry.id for entry in images.entries}
-    listed = {entry.id for entry in context.manifest.entries} | {failure.id for failure in context.manifest.failures}
+    card = context.encoder.card
+    if card.prompting == "prefix" and "image+text" not in card.inputs and "image" in card.inputs:
+        context.encoder.images(context.listed)  # embedded while the dataset is read
+    manifest = context.manifest
+    listed = {entry.id for entry in manifest.entries} | {failure.id for failure in manifest.failures}
     for item in (*collection.queries, *collection.documents):
         if item.image is not None and item.image not in listed:  # a smaller gallery would give different numbers
             raise DataError(
                 "The image of {id} was not read.", advice="{--limit} is not supported for collections.", id=item.id
             )
-    usable.add(None)
-    documents = {item.id: item for item in collection.documents if item.image in usable}
-    kept = replace(
-        collection,
-        queries=tuple(query for query in collection.queries if query.image in usable),
-        documents=tuple(documents.values()),
-        candidates={
-            query: tuple(name for name in names if name in documents) for query, names in collection.candidates.items()
-        },
-    )
-    queries, about_queries = _vectors(kept.queries, images, context)
-    gallery, about_documents = _vectors(kept.documents, images, context)
+    sides = [
+        _encode_items(items, context, role, settings)
+        for role, items in zip(ROLES, (collection.queries, collection.documents), strict=True)
+    ]
+    lost = {failure.id: failure for side in sides for failure in side.failures}
+    kept = [[i for i, item in enumerate(side.items) if item.image not in lost] for side in sides]
+    queries, documents = (tuple(side.items[i] for i in rows) for side, rows in zip(sides, kept, strict=True))
+    known = {document.id for document in documents}
+    lists = {query: tuple(filter(known.__contains__, names)) for query, names in collection.candidates.items()}
+    usable = replace(collection, queries=queries, documents=documents, candidates=lists)
     return CollectionPrediction(
         info=context.info,
-        entries=images.entries,
-        failures=images.failures,
-        collection=kept,
-        queries=queries,
-        documents=gallery,
-        notices=(*images.notices, *about_queries, *about_documents),
-        lost=sum(len(getattr(collection, part)) - len(getattr(kept, part)) for part in ("queries", "documents")),
+        entries=tuple(entry for entry in manifest.entries if entry.id not in lost),
+        failures=tuple(lost.values()),
+        collection=usable,
+        queries=sides[0].vectors[kept[0]],
+        documents=sides[1].vectors[kept[1]],
+        notices=tuple(dict.fromkeys(notice for side in sides for notice in side.notices)),
+        lost=sum(len(getattr(collection, part)) - len(getattr(usable, part)) for part in ("queries", "documents")),
     )
 
 
@@ -121,33 +137,79 @@ def _with_rankings(collection: TextCollection, name: str, path: str) -> TextColl
     return replace(collection, candidates={query.id: one.ranked for query, one in zip(queries, rankings, strict=True)})
 
 
-def _instructed(items: Sequence[Document], card: ModelCard) -> list[Document]:
-    """Put the benchmark's instruction into texts; one alone is no text for a model without joint inputs."""
+class _Side(NamedTuple):
+    """The queries or the documents whose image was read, with their vectors: zero if the image failed."""
+
+    items: Sequence[Document]
+    vectors: Vectors
+    failures: Sequence[Failure]
+    notices: Sequence[Notice]
+
+
+def _instructed(
+    items: Sequence[Document], context: TaskContext, role: str, settings: ZeroshotRetrievalSettings
+) -> tuple[Sequence[Document], str]:
+    """Return the items as they are encoded, and their prompt.
+
+    MMEB's own instructions, unless the user gives another, are the prompt of a model that takes one as a message, else
+    part of the texts; one alone is no text for a model without joint inputs. As published, late-interaction models get
+    none for documents.
+    """
+    card, told = context.encoder.card, {item.meta.get(INSTRUCTION, "") for item in items}
+    if getattr(settings, f"{role}_prompt") is not None or settings.main_metric not in MMEB_METRICS:
+        return items, prompts_of(context, settings).get(role, "")
+    if card.multi_vector and not (context.info.collection and context.info.collection.candidates):
+        return items, ""
+    if card.prompting == "message" and len(told) == 1:
+        return items, told.pop()
     joint = "image+text" in card.inputs
     return [
         replace(item, text=item.meta[INSTRUCTED])
         if INSTRUCTED in item.meta and (item.text or item.image is None or joint)
         else item
         for item in items
-    ]
+    ], ""
 
 
-def _vectors(
-    items: Sequence[Document], images: EncodedImages, context: TaskContext
-) -> tuple[Vectors, tuple[Notice, ...]]:
-    place = {entry.id: row for row, entry in enumerate(images.entries)}
-    items = _instructed(items, context.encoder.card)
-    spoken = [i for i, item in enumerate(items) if item.text]
-    shown = [i for i, item in enumerate(items) if item.image is not None]
-    texts, notices = encode_texts(context, [items[i].text for i in spoken]) if spoken else (images.vectors, ())
-    out = np.zeros((len(items), texts.shape[1]), np.float32)
-    if spoken:
-        out[spoken] += texts
-    if shown:
-        out[shown] += images.vectors[[place[str(items[i].image)] for i in shown]]
-    both = np.intersect1d(spoken, shown).astype(np.int64)
+def _encode_items(
+    listed: Sequence[Document], context: TaskContext, role: str, settings: ZeroshotRetrievalSettings
+) -> _Side:
+    encoder = context.encoder
+    place = {entry.id: row for row, entry in enumerate(context.manifest.entries)}
+    listed = [item for item in listed if item.image is None or item.image in place]
+    items, prompt = _instructed(listed, context, role, settings)
+    joint = "image+text" in encoder.card.inputs
+    kinds = [_kind(item) for item in items]
+    read = [i for i, kind in enumerate(kinds) if kind == "text" or (kind == "image+text" and not joint)]
+    seen = [i for i, kind in enumerate(kinds) if kind == "image" or (kind == "image+text" and not joint)]
+    fused = [i for i, kind in enumerate(kinds) if kind == "image+text" and joint]
+    parts: list[tuple[Ints, Vectors]] = []
+    failures: list[Failure] = []
+    notices: list[Notice] = []
+    if read:
+        texts, about = encode_texts(context, [items[i].text for i in read], role=role, prompt=prompt)
+        parts.append((np.array(read), texts))
+        notices += about
+    for rows in filter(len, (np.array(seen, np.int64), np.array(fused, np.int64))):
+        shown = context.manifest.only(np.array([place[str(items[i].image)] for i in rows]))
+        words = [items[i].text for i in rows] if rows[0] in fused else []
+        embedded = (
+            encoder.joint(shown, words, role=role, prompt=prompt)
+            if words
+            else encoder.images(shown, role=role, prompt=prompt)
+        )
+        contents = zip(map(bytes, shown.digests), words or [""] * len(rows), strict=True)
+        vectors, about = drop_constant_embeddings(unit(embedded.vectors), "images", contents)
+        if len(vectors):
+            parts.append((rows[embedded.kept], vectors))
+        failures += embedded.failures
+        notices += about
+    out = np.zeros((len(items), max((vectors.shape[1] for _, vectors in parts), default=0)), np.float32)
+    for rows, vectors in parts:
+        out[rows] += vectors
+    both = np.intersect1d(read, seen).astype(np.int64)
     out[both] = unit(out[both])
-    return out, notices
+    return _Side(listed, out, failures, notices)
 
 
 def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetrievalSettings) -> Outcome:
@@ -240,6 +302,7 @@ class ZeroshotRetrieval(Task):
     name = "zeroshot_retrieval"
     version = 3
     kinds = frozenset({"retrieval", "collection"})
+    inputs = ("image", "text")
     measures = "retrieval"
     records = "ranking"
     Settings = ZeroshotRetrievalSettings
@@ -248,12 +311,20 @@ class ZeroshotRetrieval(Task):
         """Return the rankings to score."""
         return ranking_files(settings.predictions) if settings.predictions else ()
 
+    def inputs_of(self, info: DatasetInfo, settings: ZeroshotRetrievalSettings) -> tuple[Input, ...]:
+        """Return images and texts; for a collection, those that occur in it, and none for another tool's rankings."""
+        if info.collection is None:
+            return super().inputs_of(info, settings)
+        kinds = {_kind(item) for item in (*info.collection.queries, *info.collection.documents)}
+        return tuple(name for name in self.inputs if kinds & {name, "image+text"} and settings.uses_model)
+
     def predict(self, context: TaskContext, settings: ZeroshotRetrievalSettings) -> Prediction:
         """Embed images and texts."""
         if context.info.kind == "collection":
             return predict_collection(context, settings)
-        images = encode_images(context)
-        return RetrievalPrediction(**encode_pairs(context, images), asked=np.arange(len(images.entries)))
+        images = encode_images(context, prompt=settings.query_prompt)
+        pairs = encode_pairs(context, images, settings.document_prompt)
+        return RetrievalPrediction(**pairs, asked=np.arange(len(images.entries)))
 
     def score(self, prediction: Prediction, settings: ZeroshotRetrievalSettings) -> Outcome:
         """Rank in both directions and count hits at each k."""
