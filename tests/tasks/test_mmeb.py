@@ -1,13 +1,21 @@
 """MMEB: numbers equal the published rule, ties count against the model, other tools' rankings are rescored."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 import eyechart
+from eyechart.datasets.registry import open_dataset
+from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, UsageError
-from support.encoders import constant_encoder, random_encoder
+from eyechart.inference.embeddings import CachedEncoder
+from eyechart.manifest import read_manifest
+from eyechart.store.vector_store import EmbeddingStore
+from eyechart.tasks.base import TaskContext
+from support.encoders import constant_encoder, lazy, no_other_split, random_encoder
 from support.mmeb_data import PlainVectors, hit_at_1, image_rows, ndcg_at_5, write_documents, write_image_task
+from support.tasks import run_task
 
 IMAGE_TASKS = ["ImageNet-1K", "GQA", "MSCOCO_t2i", "WebQA", "CIRR", "RefCOCO-Matching"]
 
@@ -155,3 +163,49 @@ def test_runs_of_both_tools_are_compared_sample_by_sample(tmp_path):
         eyechart.evaluate(
             "x", "mmeb/GQA", predictions=tmp_path / "two.jsonl", dataset_root=tmp_path / "gqa", output="x"
         )
+
+
+class JointEncoder:
+    """Wraps an encoder: takes image and text at once, and notes what it was given."""
+
+    def __init__(self, encoder, prompting):
+        self.inner, self.given = encoder, []
+        self.card = replace(encoder.card, inputs=("image", "text", "image+text"), prompting=prompting)
+        self.prepare_image, self.truncated = encoder.prepare_image, encoder.truncated
+
+    def encode_images(self, batch, *, instruction=""):
+        self.given += [("image", "", instruction)] * len(batch)
+        return self.inner.encode_images(batch)
+
+    def encode_texts(self, texts, *, language="en", instruction=""):
+        self.given += [("text", text, instruction) for text in texts]
+        return self.inner.encode_texts(texts, language=language)
+
+    def encode_joint(self, batch, texts, *, instruction=""):
+        self.given += [("image+text", text, instruction) for text in texts]
+        return self.inner.encode_images(batch) + self.inner.encode_texts(list(texts))
+
+
+@pytest.mark.parametrize(
+    ("prompting", "settings", "expected"),
+    [
+        ("prefix", {}, {("image+text", "\nChange: edit 0\n", ""), ("image+text", " Represent.", "")}),
+        ("message", {}, {("image+text", "edit 0", "Change:"), ("image", "", "Represent.")}),
+        (
+            "prefix",
+            {"query_prompt": "Mine: ", "document_prompt": ""},
+            {("image+text", "Mine: edit 0", ""), ("image", "", "")},
+        ),
+        ("message", {"query_prompt": "Mine"}, {("image+text", "edit 0", "Mine"), ("image", "", "Represent.")}),
+    ],
+)
+def test_joint_inputs_carry_the_benchmarks_instruction_or_the_users(prompting, settings, expected, tmp_path):
+    write_image_task(tmp_path, "CIRR")
+    encoder = JointEncoder(random_encoder(), prompting)
+    manifest = read_manifest(open_dataset(resolve_dataset("mmeb/CIRR", str(tmp_path))))
+    cached = CachedEncoder(lazy(encoder), EmbeddingStore(tmp_path / "store"))
+    run_task(
+        "zeroshot_retrieval", TaskContext(manifest, cached, no_other_split, tmp_path), main_metric="hit@1", **settings
+    )
+    assert expected <= set(encoder.given)
+    assert {kind for kind, _, _ in encoder.given} == {kind for kind, _, _ in expected}
