@@ -158,10 +158,6 @@ class Document:
     """Id of the sample that is its image, if any."""
 
 
-INSTRUCTION, INSTRUCTED = "instruction", "instructed"
-"""Keys of an item's metadata: the benchmark's instruction, and the text that contains it."""
-
-
 @dataclass(frozen=True, slots=True)
 class TextCollection:
     """Retrieval data: documents, queries and relevance judgements."""

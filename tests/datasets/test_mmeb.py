@@ -5,10 +5,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from eyechart.datasets.catalogue import load_catalogue
+from eyechart.datasets.mmeb import INSTRUCTED, INSTRUCTION
 from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError
-from eyechart.types import INSTRUCTED, INSTRUCTION
 from support.mmeb_data import image_rows, write_documents, write_image_task
 
 

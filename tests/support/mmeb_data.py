@@ -31,7 +31,7 @@ def image_rows(task: str, rows: int = 12, candidates: int = 5) -> list[dict]:
         own = f"{task}/query{i % 9}.png"
         if task == "ImageNet-1K":
             classes = [f"class {n}" for n in order]
-            made.append(row(i, f"{IMAGE} Represent the image\n", "", own, "", classes, [""] * candidates))
+            made.append(row(i, f"{IMAGE} Represent the image \n", "", own, "", classes, [""] * candidates))
         elif task == "GQA":
             answers = [f"answer {n}" for n in order] + [f"answer {order[1]}"]  # one candidate twice
             made.append(row(i, f"{IMAGE} Answer: ", f"what is {i}?", own, "", answers, [""] * (candidates + 1)))

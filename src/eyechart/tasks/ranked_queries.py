@@ -174,24 +174,19 @@ def score_lists(lists: Ints, queries: Vectors, documents: Vectors) -> Floats:
 
 
 def score(
-    found: Rankings,
-    collection: TextCollection,
-    left_out: int,
-    ks: Sequence[int] = KS,
-    *,
-    main: str = PRIMARY,
-    by_image: bool = False,
+    found: Rankings, collection: TextCollection, left_out: int, ks: Sequence[int] = KS, main: str = PRIMARY
 ) -> Outcome:
     """Compute ndcg, map, mrr, recall, precision and hit_rate at each k, under MTEB's names: ``ndcg_at_10``.
 
     Conventions: `eyechart.metrics.retrieval`. Queries with the same relevant documents (the texts of one image) form
-    one independent unit for the intervals, or with ``by_image`` those about one image, where documents are classes.
-    ``left_out`` queries have no relevant document; ``main`` is the primary metric.
+    one independent unit for the intervals; with candidates, which may be classes, those about one image. ``left_out``
+    queries have no relevant document; ``main`` is the primary metric.
     """
     judged = found.judged
     values = {(name, k): metric(found.relevant, k) for name, metric in METRICS.items() for k in ks}
     # Queries without a document in the corpus are one unit each.
     keys: dict[object, int] = {}
+    by_image = bool(collection.candidates)
     unit_of = [(by_image and one.query.image) or tuple(sorted(one.positives)) or i for i, one in enumerate(judged)]
     units = np.array([keys.setdefault(unit, len(keys)) for unit in unit_of])
     sizes = [(one.searched, len(one.positives), len(one.positives) + len(one.absent)) for one in judged]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart import stats
-from eyechart.datasets.mmeb import ranking_files, read_rankings
+from eyechart.datasets.mmeb import INSTRUCTED, INSTRUCTION, ranking_files, read_rankings
 from eyechart.errors import DataError
 from eyechart.manifest import Failure
 from eyechart.metrics.retrieval import METRICS
@@ -46,17 +46,7 @@ from eyechart.tasks.caption_search import (
     with_repeats,
 )
 from eyechart.tasks.ranked_queries import TIES, JudgedQuery, Rankings
-from eyechart.types import (
-    INSTRUCTED,
-    INSTRUCTION,
-    DatasetInfo,
-    Document,
-    Input,
-    MeanOf,
-    Notice,
-    Outcome,
-    TextCollection,
-)
+from eyechart.types import DatasetInfo, Document, Input, MeanOf, Notice, Outcome, TextCollection
 
 DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")
 MMEB_NAMES = {"hit_rate": "hit", "ndcg": "ndcg_linear"}
@@ -222,7 +212,7 @@ def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetriev
     judged, left_out = ranked_queries.judged_queries(collection)
     ranking = _rank(prediction, judged)
     ks = sorted({*settings.recall_k, 10, *(ranked_queries.KS if settings.metrics == "full" else ())})
-    outcome = ranked_queries.score(ranking, collection, len(left_out), MMEB_KS if mmeb else ks, by_image=mmeb)
+    outcome = ranked_queries.score(ranking, collection, len(left_out), MMEB_KS if mmeb else ks)
     kinds = [_kind(document) for document in collection.documents]
     found = Counter(kinds[row[0]] for row in ranking.top)
     if mmeb:
