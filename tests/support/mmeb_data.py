@@ -38,7 +38,7 @@ def image_rows(task: str, rows: int = 12, candidates: int = 5) -> list[dict]:
         elif task == "MSCOCO_t2i":
             made.append(row(i, "Find an image:", f"caption {i}", "", f"{IMAGE} Represent.\n", [""] * candidates, paths))
         elif task == "WebQA":
-            texts = [f"page {n}" for n in order]
+            texts = [f"page {n}" + " again" * (i > 5) for n in order]  # an image is encoded with its first caption
             made.append(row(i, "Find a page:", f"question {i}", "", f"{IMAGE} Represent with: ", texts, paths))
         elif task == "CIRR":
             made.append(row(i, f"{IMAGE} Change: ", f"edit {i}", own, f"{IMAGE} Represent.", [""] * candidates, paths))

@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from eyechart.tasks.ranked_queries import MtebValues, judged_queries, rank_all, score
+from eyechart.tasks.ranked_queries import (
+    JudgedQuery,
+    MtebValues,
+    judged_queries,
+    rank_all,
+    rank_lists,
+    score,
+    score_lists,
+)
 from eyechart.types import Document, TextCollection
 
 
@@ -48,10 +56,10 @@ def test_mtebs_values_of_some_queries_keep_their_order():
 
 
 def test_a_zero_vector_is_not_right_in_a_list_where_all_others_score_below_zero():
-    judged = [ranked_queries.JudgedQuery(Document("q", ""), {0: 1.0}, (), 3)]
+    judged = [JudgedQuery(Document("q", ""), {0: 1.0}, (), 3)]
     queries, documents = np.array([[1, 0]], np.float32), np.array([[0, 0], [-1, 0], [-1, 1]], np.float32)
     lists = np.array([[0, 1, 2]])
-    scores = ranked_queries.score_lists(lists, queries, documents)
-    found = ranked_queries.rank_lists(judged, lists, scores, (queries, documents))
+    scores = score_lists(lists, queries, documents)
+    found = rank_lists(judged, lists, scores, (queries, documents))
     assert found.relevant.ranks.tolist() == [3]
     assert found.top[0].tolist() == [0, 1, 2]  # as other tools order them
