@@ -267,9 +267,9 @@ def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[
         spec, label = with_generation(config, spec, dataset.name, benchmark.max_tokens)
     if config.preset != OWN:
         settings["like"] = config.preset
-    half = config.store_precision == HALF and task.needs == "encoder"
-    if half:
-        settings[STORE_PRECISION] = HALF
+    precision = config.store_precision if task.needs == "encoder" else None
+    if precision == HALF or (precision and may_be_multi_vector(spec)):
+        settings[STORE_PRECISION] = precision
     thumbnails = THUMBNAILS if dataset.own else 0
     job = replace(benchmark, settings=settings).job(
         spec,
@@ -283,7 +283,7 @@ def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[
             usual_task=benchmark.usual,
         ),
         label=label,
-        encoding=EncodeOptions(config.batch_size, config.num_workers, config.decode_processes, half),
+        encoding=EncodeOptions(config.batch_size, config.num_workers, config.decode_processes, precision and precision == HALF),
         on_error=config.on_error,
         min_success=task.min_success if config.min_success is None else config.min_success,
         thumbnails=thumbnails if config.thumbnails is None else config.thumbnails,

@@ -15,7 +15,7 @@ from eyechart.io.progress import Bar, NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import DatasetScan, EmbeddedSamples, Failure, Manifest
 from eyechart.messages import UserMessage
-from eyechart.metrics.vectors import Vectors
+from eyechart.metrics.vectors import AnyVectors, MultiVectors
 from eyechart.models.lazy_model import LazyModel
 from eyechart.models.towers.precision import precision_notices
 from eyechart.store.vector_store import Digests, EmbeddingStore, VectorTable, text_digests
@@ -99,11 +99,12 @@ class CachedEncoder:
         cached card may be outdated: new vectors are neither stored under it nor mixed with vectors returned under it.
         """
         absent = self._table(role).missing(keys)
-        if self.options.half and absent.any():
+        if self._half and absent.any():
             full = self.store.table(self.card.fingerprint, role)
             known = np.flatnonzero(absent & ~full.missing(keys))
-            for start in range(0, len(known), FLUSH_ROWS):
-                rows = keys[known[start : start + FLUSH_ROWS]]
+            step = LOOKED_UP if self.card.multi_vector else FLUSH_ROWS
+            for start in range(0, len(known), step):
+                rows = keys[known[start : start + step]]
                 self._table(role).add(rows, full.get(rows))
             absent[known] = False
         if role == "text":
@@ -134,9 +135,16 @@ class CachedEncoder:
             self._traits |= {key.tobytes(): int(row[0]) for key, row in zip(noted, flags, strict=True)}
         return EmbeddedSamples(vectors, kept, tuple(failures))
 
-    def _read_vectors(self, role: str, keys: Digests) -> Vectors:
+    @property
+    def _half(self) -> bool:
+        """Whether vectors are stored in half precision: by choice, or by default if there are several per item."""
+        return self.card.multi_vector if self.options.half is None else self.options.half
+
+    def _read_vectors(self, role: str, keys: Digests) -> AnyVectors:
         """Read vectors, refusing a length that differs from earlier vectors."""
-        vectors = self._table(role).get(keys)
+        if not len(keys) and self.card.multi_vector:
+            return MultiVectors.of([], self.card.embedding_dim or 0)
+        vectors: AnyVectors = self._table(role).get(keys)
         if len(vectors):
             size, self._size = self._size, vectors.shape[1]
             if size not in (None, self._size):
@@ -150,7 +158,7 @@ class CachedEncoder:
         return vectors
 
     def _table(self, role: str = "image") -> VectorTable:
-        return self.store.table(self.card.fingerprint, role, half=self.options.half and role in ROUNDED)
+        return self.store.table(self.card.fingerprint, role, half=self._half and role in ROUNDED)
 
     def _embed(self, manifest: Manifest, keys: set[bytes]) -> list[Failure]:
         wanted = self._missing(keys, load=True)
@@ -191,7 +199,7 @@ class CachedEncoder:
             bar.advance(len(some) - len(wanted))
             yield from ((key, sample) for key, sample in fresh.items() if key in wanted)
 
-    def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
+    def texts(self, texts: Sequence[str], *, language: str = "en") -> AnyVectors:
         """Embed texts in the given order, each distinct one once."""
         distinct = list(dict.fromkeys(texts))
         keys = text_digests(distinct, language)
@@ -205,7 +213,8 @@ class CachedEncoder:
         position = {text: i for i, text in enumerate(distinct)}
         with self.watch.phase("store"):
             self._truncated += int(self._table("text-cut").get(keys).sum())
-            return self._read_vectors("text", keys)[[position[text] for text in texts]]
+            vectors = self._read_vectors("text", keys)
+        return vectors if len(distinct) == len(texts) else vectors[[position[text] for text in texts]]
 
     def notices(self) -> Sequence[Notice]:
         """Return the notes of the model, the number of truncated texts and of damaged parts, and batch notices."""

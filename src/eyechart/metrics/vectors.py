@@ -37,6 +37,11 @@ class MultiVectors:
             raise ValueError("an item with several vectors is an array with two axes")
         return cls(rows, _bounds([len(item) for item in items]))
 
+    @classmethod
+    def empty(cls, sizes: Ints, dim: int, dtype: Any = np.float32) -> Self:
+        """Return items of these numbers of vectors, to be set."""
+        return cls(np.empty((int(sizes.sum()), dim), dtype), _bounds(sizes))
+
     @property
     def sizes(self) -> Ints:
         """Number of vectors of each item."""
@@ -62,13 +67,23 @@ class MultiVectors:
             bounds = self.starts[first : max(first, last) + 1]
             return type(self)(self.rows[bounds[0] : bounds[-1]], bounds - bounds[0])
         places = np.arange(len(self))[chosen]
-        return type(self)(self.rows[self.row_numbers(places)], _bounds(self.sizes[places]))
+        if len(places) and np.array_equal(places, np.arange(places[0], places[0] + len(places))):
+            return self[int(places[0]) : int(places[0]) + len(places)]
+        return type(self)(self.rows[self._row_numbers(places)], _bounds(self.sizes[places]))
 
-    def row_numbers(self, places: Ints) -> Ints:
+    def __setitem__(self, places: Ints, items: MultiVectors) -> None:
+        """Set items to others with the same numbers of vectors."""
+        self.rows[self._row_numbers(places)] = items.rows
+
+    def _row_numbers(self, places: Ints) -> Ints:
         """Return the rows of the items at these positions, in their order."""
         sizes = self.sizes[places]
         skipped = self.starts[places] - (np.cumsum(sizes) - sizes)
         return np.repeat(skipped, sizes) + np.arange(sizes.sum())
+
+    def averaged(self) -> Self:
+        """Divide each vector by the number of vectors of its item: queries whose MaxSim is a mean (MeanMaxSim)."""
+        return type(self)(np.asarray(self.rows / np.repeat(self.sizes, self.sizes)[:, None], np.float32), self.starts)
 
     def without_vectors(self) -> Self:
         """Return as many items that have no vector, which are never right."""
@@ -127,12 +142,16 @@ def float_array(rows: Any) -> Vectors:
     return np.asarray(rows, np.float32)
 
 
-def unit(vectors: Vectors) -> Vectors:
+def unit(vectors: _V) -> _V:
     """Scale each row to unit length in float32, over the whole range of lengths. A zero row stays zero.
+
+    Several vectors per item keep the lengths that the model gave them.
 
     Raises:
         ModelError: If a row holds NaN or infinity, which would win or lose every comparison.
     """
+    if isinstance(vectors, MultiVectors):
+        return vectors
     vectors = np.asarray(vectors, np.float32)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         norm = np.linalg.norm(vectors, axis=-1, keepdims=True)

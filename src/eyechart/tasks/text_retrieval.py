@@ -75,6 +75,7 @@ class TextRetrieval(Task):
     measures = "text retrieval"
     kinds = frozenset({"texts"})
     records = "ranking"
+    multi_vector = True
     roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
     model_options = GIVEN_PROMPTS
     Settings = TextRetrievalSettings

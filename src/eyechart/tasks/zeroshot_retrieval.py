@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError
-from eyechart.metrics.vectors import Vectors, unit
+from eyechart.metrics.vectors import AnyVectors, MultiVectors, concatenate, unit
 from eyechart.settings.tasks import MEAN_RECALL, ZeroshotRetrievalSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import (
@@ -49,8 +49,8 @@ class CollectionPrediction(Prediction):
 
     collection: TextCollection
     """The usable part of the dataset's collection."""
-    queries: Vectors
-    documents: Vectors
+    queries: AnyVectors
+    documents: AnyVectors
     lost: int
     """Number of queries and documents whose image failed."""
 
@@ -93,7 +93,7 @@ def predict_collection(context: TaskContext) -> CollectionPrediction:
 
 def _vectors(
     items: Sequence[Document], images: EncodedImages, context: TaskContext
-) -> tuple[Vectors, tuple[Notice, ...]]:
+) -> tuple[AnyVectors, tuple[Notice, ...]]:
     place = {entry.id: row for row, entry in enumerate(images.entries)}
     spoken = [i for i, item in enumerate(items) if item.text]
     shown = [i for i, item in enumerate(items) if item.image is not None]
@@ -157,6 +157,7 @@ class ZeroshotRetrieval(Task):
     kinds = frozenset({"retrieval", "collection"})
     measures = "retrieval"
     records = "ranking"
+    multi_vector = True
     Settings = ZeroshotRetrievalSettings
 
     def predict(self, context: TaskContext, settings: ZeroshotRetrievalSettings) -> Prediction:  # noqa: ARG002

@@ -15,6 +15,7 @@ from PIL import Image
 from eyechart.errors import ModelError, unknown_name
 from eyechart.messages import UserMessage
 from eyechart.models import hub
+from eyechart.models.encoders.late_interaction import LateInteractionEncoder
 from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT
 from eyechart.models.family import MODULES, SENTENCE
 from eyechart.models.hub import source_of
@@ -212,7 +213,8 @@ class SentenceTransformersFamily(hub.DenseFamily):
     """Loads models through sentence-transformers.
 
     ``options``: pooling_mode (replaces the pooling of the plain transformer), max_seq_length, model_kwargs,
-    config_kwargs, hub, revision, trust_remote_code, and prompts: ``own`` prepends the model's default prompt to every
+    config_kwargs, hub, revision, trust_remote_code, token_pooling (for models with several vectors per input: keep about
+    one of so many vectors of a document), and prompts: ``own`` prepends the model's default prompt to every
     text, ``given`` prepends nothing because the texts contain their prompts.
     """
 
@@ -223,13 +225,14 @@ class SentenceTransformersFamily(hub.DenseFamily):
             "model_kwargs": dict,
             "config_kwargs": dict,
             "prompts": str,
+            "token_pooling": int,
             **DEVICE_OPTIONS,
         }
     )
 
     needs, extra = ("sentence_transformers",), "sentence-transformers"
     read_by = ("sentence-transformers", *LIBRARIES)
-    model = SentenceTransformersEncoder
+    model, late_interaction = SentenceTransformersEncoder, LateInteractionEncoder
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library, folder or hub, and unknown prompts."""
