@@ -32,7 +32,6 @@ from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.safe_parse import MAX_TEXT
 from eyechart.languages import canonical
 from eyechart.messages import UserMessage
-from eyechart.metrics.vectors import AnyVectors
 from eyechart.store.vector_store import Digests
 from eyechart.types import Dataset, DatasetInfo, Notice, OnError, Sample, iter_without_images
 
@@ -89,7 +88,8 @@ class Manifest:
 class EmbeddedSamples:
     """Unnormalised vectors of the encoded samples, and the samples that failed."""
 
-    vectors: AnyVectors
+    vectors: Any
+    """One row per sample, or `MultiVectors` of a model with several vectors per input."""
     kept: NDArray[np.int64]
     """Positions in the manifest, ascending, one per vector."""
     failures: tuple[Failure, ...] = ()

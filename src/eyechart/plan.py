@@ -21,7 +21,7 @@ from eyechart.datasets.resolve import OTHER_FILES, TABLES, resolve_dataset
 from eyechart.errors import DataError, LanguageError, NotHereError, UsageError, unknown_name
 from eyechart.messages import UserMessage, join
 from eyechart.models.family import Family
-from eyechart.models.registry import family_of
+from eyechart.models.registry import family_of, is_multi_vector
 from eyechart.outputs import check_outputs, place_of
 from eyechart.plan_models import list_entries, model_specs, requested_models, with_generation
 from eyechart.settings.generation import QuestionSettings
@@ -139,6 +139,8 @@ class Planner:
     def check_model(self, spec: ModelSpec, task: Task) -> None:
         """Reject a model that cannot be loaded or does not support the task."""
         family = self.check(spec, task.needs)
+        if task.needs == "encoder":
+            task.check_vectors(spec.label, several=is_multi_vector(spec))
         if task.asks_questions and getattr(family, "only_describes", False):
             raise UsageError(
                 "CoCa captions images but does not answer questions.", advice="Use another {--model_type}."
@@ -268,7 +270,7 @@ def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[
     if config.preset != OWN:
         settings["like"] = config.preset
     precision = config.store_precision if task.needs == "encoder" else None
-    if precision == HALF or (precision and may_be_multi_vector(spec)):
+    if precision == HALF or (precision and is_multi_vector(spec) is not False):
         settings[STORE_PRECISION] = precision
     thumbnails = THUMBNAILS if dataset.own else 0
     job = replace(benchmark, settings=settings).job(
@@ -283,7 +285,12 @@ def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[
             usual_task=benchmark.usual,
         ),
         label=label,
-        encoding=EncodeOptions(config.batch_size, config.num_workers, config.decode_processes, precision and precision == HALF),
+        encoding=EncodeOptions(
+            config.batch_size,
+            config.num_workers,
+            config.decode_processes,
+            None if precision is None else precision == HALF,
+        ),
         on_error=config.on_error,
         min_success=task.min_success if config.min_success is None else config.min_success,
         thumbnails=thumbnails if config.thumbnails is None else config.thumbnails,

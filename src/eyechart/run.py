@@ -16,7 +16,7 @@ from eyechart.manifest import Manifest
 from eyechart.messages import UserMessage
 from eyechart.models.access import access_of
 from eyechart.models.family import Remote
-from eyechart.models.registry import family_of
+from eyechart.models.registry import family_of, is_multi_vector
 from eyechart.results.job_results import check_complete, check_owner, is_done, make_result, with_thumbnails
 from eyechart.results.result import Result, write_result
 from eyechart.session import Session
@@ -145,14 +145,16 @@ def run_job(job: Job, session: Session) -> Result:
         if done is not None or why:
             reason = why or UserMessage("{path} already contains this result", path=job.output)
             session.progress.say(UserMessage("{reason}; overwriting it", reason=reason))
+    model = session.cached_model(job, task, watch)
+    loaded_before = model.model.loaded
+    if isinstance(model, CachedEncoder) and settings.uses_model and is_multi_vector(job.model) is not False:
+        task.check_vectors(job.model.label, several=model.card.multi_vector)
     with watch.phase("read"):
         reading = session.reading(job)
         if task.needs != "encoder" or settings.splits:  # these compare images before encoding any
             _ = reading.manifest
     if settings.groups:
         check_columns(reading.outline, settings.groups)
-    model = session.cached_model(job, task, watch)
-    loaded_before = model.model.loaded
     context = TaskContext(
         listed=reading,
         model=model,

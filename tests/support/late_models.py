@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-
 from tests.support.tiny_vlm import tiny_tokenizer
 
 TEXTS = ["a cat", "a photo of two red shirts on a table", "bag"]
@@ -15,7 +14,27 @@ def _bert(folder: Path) -> str:
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
     folder.mkdir(parents=True, exist_ok=True)
-    words = "[PAD] [UNK] [CLS] [SEP] [MASK] [unused0] [unused1] a cat photo of two red shirts on table bag . ,".split()
+    words = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "[unused0]",
+        "[unused1]",
+        "a",
+        "cat",
+        "photo",
+        "of",
+        "two",
+        "red",
+        "shirts",
+        "on",
+        "table",
+        "bag",
+        ".",
+        ",",
+    ]
     (folder / "vocab.txt").write_text("\n".join(words))
     BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=24).save_pretrained(folder)
     BertModel(BertConfig(vocab_size=len(words), **SIZES)).save_pretrained(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from eyechart.io.progress import Bar, NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import DatasetScan, EmbeddedSamples, Failure, Manifest
 from eyechart.messages import UserMessage
-from eyechart.metrics.vectors import AnyVectors, MultiVectors
+from eyechart.metrics.vectors import MultiVectors
 from eyechart.models.lazy_model import LazyModel
 from eyechart.models.towers.precision import precision_notices
 from eyechart.store.vector_store import Digests, EmbeddingStore, VectorTable, text_digests
@@ -140,11 +141,11 @@ class CachedEncoder:
         """Whether vectors are stored in half precision: by choice, or by default if there are several per item."""
         return self.card.multi_vector if self.options.half is None else self.options.half
 
-    def _read_vectors(self, role: str, keys: Digests) -> AnyVectors:
+    def _read_vectors(self, role: str, keys: Digests) -> Any:
         """Read vectors, refusing a length that differs from earlier vectors."""
         if not len(keys) and self.card.multi_vector:
             return MultiVectors.of([], self.card.embedding_dim or 0)
-        vectors: AnyVectors = self._table(role).get(keys)
+        vectors = self._table(role).get(keys)
         if len(vectors):
             size, self._size = self._size, vectors.shape[1]
             if size not in (None, self._size):
@@ -199,7 +200,7 @@ class CachedEncoder:
             bar.advance(len(some) - len(wanted))
             yield from ((key, sample) for key, sample in fresh.items() if key in wanted)
 
-    def texts(self, texts: Sequence[str], *, language: str = "en") -> AnyVectors:
+    def texts(self, texts: Sequence[str], *, language: str = "en") -> Any:
         """Embed texts in the given order, each distinct one once."""
         distinct = list(dict.fromkeys(texts))
         keys = text_digests(distinct, language)

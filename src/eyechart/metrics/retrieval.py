@@ -65,9 +65,7 @@ def rank_positives(queries: AnyVectors, gallery: AnyVectors, positives: Positive
     return _ranks(counter)
 
 
-def rank_both_ways(
-    images: AnyVectors, texts: AnyVectors, owner: Ints, text: Ints | None = None
-) -> tuple[Ranks, Ranks]:
+def rank_both_ways(images: AnyVectors, texts: AnyVectors, owner: Ints, text: Ints | None = None) -> tuple[Ranks, Ranks]:
     """Rank images for each text and texts for each image in one pass, which halves the work.
 
     MaxSim is not symmetric: with several vectors per item, each direction sums over the vectors of its own queries.

@@ -7,7 +7,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,7 +142,11 @@ def float_array(rows: Any) -> Vectors:
     return np.asarray(rows, np.float32)
 
 
-def unit(vectors: _V) -> _V:
+@overload
+def unit(vectors: MultiVectors) -> MultiVectors: ...
+@overload
+def unit(vectors: Vectors) -> Vectors: ...
+def unit(vectors: Any) -> Any:
     """Scale each row to unit length in float32, over the whole range of lengths. A zero row stays zero.
 
     Several vectors per item keep the lengths that the model gave them.

@@ -79,7 +79,7 @@ _REASONS = {
 
 
 class DenseFamily(HubFamily):
-    """Base of families whose models give one dense vector per input, or several (late interaction); others are refused."""
+    """Base of families whose models give one dense vector per input, or several (late interaction); refuses others."""
 
     late_interaction: type[Any]
     """Class of models with several vectors per input."""

@@ -126,7 +126,7 @@ def part_bytes(table: str, keys: NDArray[np.uint8], vectors: NDArray[Any] | Mult
     """Serialise a part of a table, which its checksums cover: no other table accepts the part."""
     from safetensors.numpy import save
 
-    tensors = {"keys": np.ascontiguousarray(keys)}
+    tensors: dict[str, NDArray[Any]] = {"keys": np.ascontiguousarray(keys)}
     if isinstance(vectors, MultiVectors):
         tensors[STARTS], vectors = vectors.starts, vectors.rows
     tensors["vectors"] = np.ascontiguousarray(vectors)
@@ -200,9 +200,10 @@ def checksum(tensor: NDArray[Any], *bound: str) -> str:
 
 # The embedding store: vectors by content digest, one folder per model fingerprint and role.
 #
-# A table is a set of immutable safetensors parts, each holding keys and their vectors, one or several per key. Parts are
-# written atomically (`eyechart.store.blobs`), so there are no locks, any number of processes may write at once, and a killed
-# writer leaves only a temporary file. Keys are read once and looked up in memory; vectors are read part by part.
+# A table is a set of immutable safetensors parts, each holding keys and their vectors, one or several per key. Parts
+# are written atomically (`eyechart.store.blobs`), so there are no locks, any number of processes may write at once, and
+# a killed writer leaves only a temporary file. Keys are read once and looked up in memory; vectors are read part by
+# part.
 #
 # Every part carries checksums of its table (fingerprint and role), keys and vectors, verified on first use. A damaged
 # part, or one copied from another model, is renamed and its vectors are recomputed. A missing part was most likely

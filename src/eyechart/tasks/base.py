@@ -169,6 +169,16 @@ class Task(ABC):
                 kind=info.kind,
             )
 
+    def check_vectors(self, label: str, *, several: bool | None) -> None:
+        """Reject an encoder with several vectors per input, unless the task supports it."""
+        if several and not self.multi_vector:
+            raise UsageError(
+                "{label} returns several vectors per input (late interaction), which {task} does not support.",
+                advice="Use {--task} zeroshot_retrieval or text_retrieval, or a model with one vector per input.",
+                label=label,
+                task=self.name,
+            )
+
     def reads(self, output: Path, settings: Any) -> tuple[Path, ...]:  # noqa: ARG002 - for few
         """Return the files besides the dataset that the numbers depend on; their content is part of the cache key."""
         return ()
@@ -217,7 +227,8 @@ def make_metric(value: float, interval: Interval | None, *also: str, **known: An
 class EncodedImages:
     """The samples whose image was encoded, with its vector, and those whose image failed."""
 
-    vectors: AnyVectors
+    vectors: Any
+    """One row per image, or `MultiVectors` if the task supports several vectors per input."""
     digests: NDArray[np.uint8]
     """Image digests, one row each."""
     entries: tuple[Entry, ...]
@@ -249,7 +260,7 @@ def encode_images(context: TaskContext, manifest: Manifest | None = None, *, nor
 
 def encode_texts(
     context: TaskContext, texts: Sequence[str], *, normalize: bool = True
-) -> tuple[AnyVectors, tuple[Notice, ...]]:
+) -> tuple[Any, tuple[Notice, ...]]:
     """Encode texts in the job's language, one row each; unit vectors unless ``normalize`` is false."""
     given = context.encoder.texts(texts, language=context.info.language)
     vectors = unit(given)  # also rejects NaN and infinity
@@ -276,7 +287,7 @@ def encode_pairs(context: TaskContext, images: EncodedImages) -> dict[str, Any]:
 
 def drop_constant_embeddings(
     vectors: AnyVectors, what: str, contents: Iterable[object]
-) -> tuple[AnyVectors, tuple[Notice, ...]]:
+) -> tuple[Any, tuple[Notice, ...]]:
     """Zero out vectors that are all equal for different inputs, with a notice; count zero vectors.
 
     A constant model could still predict the most frequent class or a caption that is plausible without the image. Zero

@@ -10,7 +10,7 @@ from typing import NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.errors import DataError
+from eyechart.errors import DataError, ModelError
 from eyechart.metrics.vectors import AnyVectors, MultiVectors, concatenate, unit
 from eyechart.settings.tasks import MEAN_RECALL, ZeroshotRetrievalSettings
 from eyechart.tasks import ranked_queries
@@ -98,12 +98,25 @@ def _vectors(
     spoken = [i for i, item in enumerate(items) if item.text]
     shown = [i for i, item in enumerate(items) if item.image is not None]
     texts, notices = encode_texts(context, [items[i].text for i in spoken]) if spoken else (images.vectors, ())
+    rows = [place[str(items[i].image)] for i in shown]
+    both = np.intersect1d(spoken, shown).astype(np.int64)
+    if isinstance(texts, MultiVectors):
+        if len(both):
+            raise ModelError(
+                "{id} has an image and a text, which {label} cannot encode as one input.",
+                advice="Use a model with joint inputs or with one vector per input.",
+                id=items[both[0]].id,
+                label=context.encoder.model.spec.label,
+            )
+        known = concatenate([texts, images.vectors]) if spoken and shown else texts
+        at = np.empty(len(items), np.int64)
+        at[spoken], at[shown] = np.arange(len(spoken)), np.array(rows, np.int64) + (len(texts) if spoken else 0)
+        return known[at], notices
     out = np.zeros((len(items), texts.shape[1]), np.float32)
     if spoken:
         out[spoken] += texts
     if shown:
-        out[shown] += images.vectors[[place[str(items[i].image)] for i in shown]]
-    both = np.intersect1d(spoken, shown).astype(np.int64)
+        out[shown] += images.vectors[rows]
     out[both] = unit(out[both])
     return out, notices
 

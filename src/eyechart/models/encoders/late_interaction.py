@@ -185,8 +185,9 @@ class _SentenceTransformersModel:
 
     def limit(self, role: str) -> int | None:
         """Return the maximum number of tokens."""
-        expansion = (getattr(self.model[0], "query_expansion", None) or {}) if role == "query" else {}
-        limits = getattr(self.model[0], f"{role}_length", None), self.model.max_seq_length, expansion.get("length")
+        expansion = getattr(self.model[0], "query_expansion", None) or {}
+        width = expansion.get("length") if role == "query" and expansion.get("strategy") == "fixed" else None
+        limits = getattr(self.model[0], f"{role}_length", None), self.model.max_seq_length, width
         return min((int(limit) for limit in limits if limit and limit < NO_LIMIT), default=None)
 
 
