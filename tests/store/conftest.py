@@ -1,7 +1,8 @@
 """The vectors of the store's tests: one per item, or several."""
 
 import pytest
-from tests.support.stored_vectors import make_rows
+
+from support.stored_vectors import make_rows
 
 
 @pytest.fixture(params=["one vector", "several vectors"])

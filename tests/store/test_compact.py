@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from tests.support.stored_vectors import same, values_of
 
 import eyechart.store.maintenance
 import eyechart.store.vector_store
@@ -17,8 +16,11 @@ from eyechart.metrics.vectors import concatenate
 from eyechart.store.blobs import BlobError, LocalBlobs
 from eyechart.store.maintenance import compact, compact_model, list_cache
 from eyechart.store.vector_store import VectorTable, damage_of_part, read_tensor, table_name, text_digests
+from support.stored_vectors import same, values_of
 
 NAMES = [f"text {i}" for i in range(30)]
+
+TESTS = str(Path(__file__).parent.parent)
 
 
 def keys(*names):
@@ -261,9 +263,10 @@ def test_killed_at_any_moment_nothing_is_lost_and_the_next_one_finishes(tmp_path
 
 WRITER = """
 import sys
+sys.path.insert(0, sys.argv[-1])  # for support
 from pathlib import Path
 from eyechart.store.vector_store import VectorTable, text_digests
-from tests.support.stored_vectors import filled, values_of
+from support.stored_vectors import filled, values_of
 who, table, several = sys.argv[1], VectorTable(Path(sys.argv[2])), sys.argv[4] == "several"
 for i in range(40):
     table.add(text_digests([f"{who}-{i}"], "en"), filled(int(who) * 100 + i, several=several))
@@ -286,7 +289,7 @@ while not Path(sys.argv[3]).exists():
 def test_several_merge_while_others_write_and_read(tmp_path, kind):
     table, done = tmp_path / "table", tmp_path / "done"
     codes = [(WRITER, 0), (WRITER, 1), (MERGER, 2), (MERGER, 3)]
-    words = [[sys.executable, "-c", code, str(who), str(table), str(done), kind] for code, who in codes]
+    words = [[sys.executable, "-c", code, str(who), str(table), str(done), kind, TESTS] for code, who in codes]
     processes = [subprocess.Popen(command) for command in words]
     writers = [process.wait() for process in processes[:2]]
     done.touch()

@@ -1,15 +1,18 @@
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
-from tests.support.stored_vectors import make_rows, same, values_of
 
 from eyechart.errors import ModelError
 from eyechart.store.vector_store import STARTS, EmbeddingStore, VectorTable, damage_of_part, text_digests
+from support.stored_vectors import make_rows, same, values_of
+
+TESTS = str(Path(__file__).parent.parent)
 
 
 def keys(*names):
@@ -187,9 +190,10 @@ def test_a_part_of_an_older_version_has_no_checksum_and_is_not_used(tmp_path):
 
 WRITER = """
 import sys
+sys.path.insert(0, sys.argv[-1])  # for support
 from pathlib import Path
 from eyechart.store.vector_store import VectorTable, text_digests
-from tests.support.stored_vectors import filled
+from support.stored_vectors import filled
 who, table, several = sys.argv[1], VectorTable(Path(sys.argv[2])), sys.argv[3] == "several"
 for i in range(20):
     table.add(text_digests([f"{who}-{i}"], "en"), filled(int(who) * 100 + i, several=several))
@@ -198,7 +202,9 @@ for i in range(20):
 
 @pytest.mark.parametrize("kind", ["one", "several"])
 def test_many_processes_write_at_once_and_nothing_is_lost(tmp_path, kind):
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(who), str(tmp_path), kind]) for who in range(4)]
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(who), str(tmp_path), kind, TESTS]) for who in range(4)
+    ]
     assert [writer.wait() for writer in writers] == [0] * 4
 
     found = VectorTable(tmp_path).get(keys(*(f"{who}-{i}" for who in range(4) for i in range(20))))

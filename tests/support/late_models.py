@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-from tests.support.tiny_vlm import tiny_tokenizer
+
+from support.tiny_vlm import tiny_tokenizer
 
 TEXTS = ["a cat", "a photo of two red shirts on a table", "bag"]
 SIZES = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}

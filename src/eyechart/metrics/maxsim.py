@@ -36,9 +36,11 @@ def maxsim(queries: MultiVectors, items: MultiVectors, dtype: Any = np.float32) 
         vectors = np.asarray(items.rows[bounds[0] : bounds[-1]], dtype).T
         best = np.empty((len(queries.rows), len(chosen)), dtype)
         step = max(1, CELLS // vectors.shape[1])
+        products = np.empty((min(step, len(best)), vectors.shape[1]), dtype)
         for top in range(0, len(best), step):
-            products = np.asarray(queries.rows[top : top + step], dtype) @ vectors
-            np.maximum.reduceat(products, bounds[:-1] - bounds[0], axis=1, out=best[top : top + step])
+            some = np.asarray(queries.rows[top : top + step], dtype)
+            np.matmul(some, vectors, out=products[: len(some)])
+            np.maximum.reduceat(products[: len(some)], bounds[:-1] - bounds[0], axis=1, out=best[top : top + step])
         scores[np.ix_(asked, chosen)] = np.add.reduceat(best, queries.starts[asked], axis=0)
     return scores
 

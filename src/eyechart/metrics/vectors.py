@@ -1,5 +1,4 @@
-"""Operations on vectors: normalisation, averaging, exact duplicates, collapsed rows, the k-th largest score; and items
-with several vectors each."""
+"""Operations on vectors, one or several per item: normalisation, averaging, duplicates, the k-th largest score."""
 
 from __future__ import annotations
 

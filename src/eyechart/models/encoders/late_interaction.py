@@ -1,8 +1,8 @@
 """Encoders with several vectors per input (late interaction).
 
 sentence-transformers' ``MultiVectorEncoder`` loads its own folders and those of PyLate and Stanford's ColBERT;
-transformers loads its ``...ForRetrieval`` classes (ColPali, ColQwen2, ColModernVBert, NeoMME). Queries and documents are
-processed differently, so the role of an input is part of it; a text without a role is a query, an image a document.
+transformers loads its ``...ForRetrieval`` classes (ColPali, ColQwen2, ColModernVBert, NeoMME). Queries and documents
+are processed differently, so the role is part of an input; a text without a role is a query, an image a document.
 """
 
 from __future__ import annotations

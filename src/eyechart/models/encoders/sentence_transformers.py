@@ -213,8 +213,8 @@ class SentenceTransformersFamily(hub.DenseFamily):
     """Loads models through sentence-transformers.
 
     ``options``: pooling_mode (replaces the pooling of the plain transformer), max_seq_length, model_kwargs,
-    config_kwargs, hub, revision, trust_remote_code, token_pooling (for models with several vectors per input: keep about
-    one of so many vectors of a document), and prompts: ``own`` prepends the model's default prompt to every
+    config_kwargs, hub, revision, trust_remote_code, token_pooling (for models with several vectors per input: merge
+    this many vectors of a document into one, on average), and prompts: ``own`` prepends the model's default prompt to every
     text, ``given`` prepends nothing because the texts contain their prompts.
     """
 
