@@ -46,7 +46,7 @@ def maxsim(queries: MultiVectors, items: MultiVectors, dtype: Any = np.float32) 
 
 
 def _groups(items: MultiVectors) -> Iterator[tuple[Ints, Ints]]:
-    """Yield the positions and row bounds of consecutive items with about `WIDTH` vectors; those without are left out."""
+    """Yield positions and row bounds of consecutive items with about `WIDTH` vectors, leaving out those without."""
     filled = np.flatnonzero(items.sizes)
     bounds = np.append(items.starts[filled], len(items.rows))
     first = 0

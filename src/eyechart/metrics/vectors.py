@@ -110,6 +110,20 @@ def concatenate(parts: Sequence[_V]) -> _V:
     return cast("_V", joined)
 
 
+def placed(parts: Sequence[tuple[Ints, MultiVectors]], count: int) -> MultiVectors:
+    """Put items at their positions among ``count``; the others have no vector. A single complete part is not copied."""
+    if len(parts) == 1 and np.array_equal(parts[0][0], np.arange(count)):
+        return parts[0][1]
+    sizes = np.zeros(count, np.int64)
+    for places, items in parts:
+        sizes[places] = items.sizes
+    dims, types = [items.shape[1] for _, items in parts], [items.dtype for _, items in parts]
+    out = MultiVectors.empty(sizes, max(dims, default=0), np.result_type(*types) if types else np.float32)
+    for places, items in parts:
+        out[places] = items
+    return out
+
+
 def _bounds(sizes: Sequence[int] | Ints) -> Ints:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 

@@ -18,12 +18,13 @@ from eyechart.models import hub
 from eyechart.models.encoders.late_interaction import LateInteractionEncoder
 from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT
 from eyechart.models.family import MODULES, SENTENCE
+from eyechart.models.family import sees as folder_sees
 from eyechart.models.hub import source_of
 from eyechart.models.towers.checkpoints import load_errors, read_json, whole_weights
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.sentencepieces import disagreements
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
-from eyechart.types import ModelSpec
+from eyechart.types import Input, ModelSpec
 
 if TYPE_CHECKING:
     import torch
@@ -164,11 +165,11 @@ class SentenceTransformersEncoder(TorchEncoder):
             similarity=model.similarity_fn_name,
             prompts=own_prompts(spec),
             notes=notes,
+            inputs=("image", "text") if self.sees else ("text",),
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Preprocess an image with the first module."""
-        self._require_images()
         prepared = self.pipeline.preprocess([image.convert("RGB")])
         pixels: NDArray[np.float32] = np.asarray(prepared["pixel_values"][0].cpu().numpy(), np.float32)
         return pixels
@@ -186,7 +187,6 @@ class SentenceTransformersEncoder(TorchEncoder):
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run all modules on images."""
-        self._require_images()
         return model({"pixel_values": pixels, "modality": "image"})["sentence_embedding"]
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
@@ -200,22 +200,14 @@ class SentenceTransformersEncoder(TorchEncoder):
         """Return the logit scale of an inner CLIP."""
         return super().logit_scale(getattr(model[0], "auto_model", None))
 
-    def _require_images(self) -> None:
-        if not self.sees:
-            raise ModelError(
-                "{name} encodes texts only, not images.",
-                advice="Use a CLIP-style model for tasks with images.",
-                name=self.spec.label,
-            )
-
 
 class SentenceTransformersFamily(hub.DenseFamily):
     """Loads models through sentence-transformers.
 
     ``options``: pooling_mode (replaces the pooling of the plain transformer), max_seq_length, model_kwargs,
     config_kwargs, hub, revision, trust_remote_code, token_pooling (for models with several vectors per input: merge
-    this many vectors of a document into one, on average), and prompts: ``own`` prepends the model's default prompt to every
-    text, ``given`` prepends nothing because the texts contain their prompts.
+    this many vectors of a document into one, on average), and prompts: ``own`` prepends the model's default prompt to
+    every text, ``given`` prepends nothing because the texts contain their prompts.
     """
 
     own_options = MappingProxyType(
@@ -233,6 +225,11 @@ class SentenceTransformersFamily(hub.DenseFamily):
     needs, extra = ("sentence_transformers",), "sentence-transformers"
     read_by = ("sentence-transformers", *LIBRARIES)
     model, late_interaction = SentenceTransformersEncoder, LateInteractionEncoder
+
+    def inputs(self, spec: ModelSpec) -> Sequence[Input] | None:
+        """Return texts only if the folder has no image processor; loading the model tells the rest."""
+        place = hub.place_of(self.source(spec), spec)
+        return ("text",) if place is not None and place.is_dir() and not folder_sees(place) else None
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library, folder or hub, and unknown prompts."""
