@@ -127,7 +127,7 @@ def test_text_retrieval_encodes_by_role_and_ranks_by_maxsim(here, name):
 
     result = run("--model", "model", "--dataset", "data", "--store-precision", "fp32")
 
-    assert result["job"]["task"] == "text_retrieval"
+    assert result["task"] == "text_retrieval"
     assert [record["rank"] for record in records(result)] == library_ranks(here / "model", collection())
     assert result["details"]["mteb"]["scores"]["test"][0]["main_score"] == pytest.approx(
         result["metric_values"]["ndcg_at_10"]["value"], abs=1e-4

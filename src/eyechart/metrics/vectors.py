@@ -32,8 +32,6 @@ class MultiVectors:
     def of(cls, items: Sequence[NDArray[Any]], dim: int = 0) -> Self:
         """Join one array of shape (vectors, dim) per item; ``dim`` is for no items at all."""
         rows = np.concatenate([np.asarray(item) for item in items]) if items else np.empty((0, dim), np.float32)
-        if rows.ndim != 2:
-            raise ValueError("an item with several vectors is an array with two axes")
         return cls(rows, _bounds([len(item) for item in items]))
 
     @classmethod
