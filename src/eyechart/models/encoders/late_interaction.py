@@ -1,8 +1,8 @@
 """Encoders with several vectors per input (late interaction).
 
 sentence-transformers' ``MultiVectorEncoder`` loads its own folders and those of PyLate and Stanford's ColBERT;
-transformers loads its ``...ForRetrieval`` classes (ColPali, ColQwen2, ColModernVBert, NeoMME). Queries and documents
-are processed differently, so the role is part of an input; a text without a role is a query, an image a document.
+transformers loads its ``...ForRetrieval`` classes (ColPali, ColQwen2, ColModernVBert). Queries and documents are
+processed differently, so the role is part of an input; a text without a role is a query, an image a document.
 """
 
 from __future__ import annotations
@@ -207,23 +207,22 @@ class _TransformersModel:
         with load_errors(f"transformers {source}"), whole_weights(source) as notes:
             self.model = kind.from_pretrained(source, dtype="float32", **options)
             self.processor = transformers.AutoProcessor.from_pretrained(source, **options)
+        if not hasattr(self.processor, "process_queries"):
+            raise ModelError(
+                "{kind} has no process_queries and process_images, as ColPali and ColQwen2 have.",
+                advice="Save it with sentence-transformers as a MultiVectorEncoder.",
+                kind=type(self.processor).__name__,
+            )
         self.tokenizer = self.processor.tokenizer
         self.prompts: dict[str, str] = {}
-        self.roles = not hasattr(self.processor, "process_queries")
-        """Whether a text may be a document."""
-        self.notes = [*notes, *([] if self.roles else ["This model encodes every text as a query, also a document."])]
+        self.notes = [*notes, "This model encodes every text as a query, also a document."]
         self.settings = json.dumps(self.processor.to_dict(), sort_keys=True, default=str)
 
-    def preprocess(self, inputs: list[Any], role: str) -> Any:
+    def preprocess(self, inputs: list[Any], role: str) -> Any:  # noqa: ARG002 - texts are queries, images documents
         """Convert texts or images to tensors with the prompts of the processor."""
-        name = "text" if isinstance(inputs[0], str) else "images"
-        if not self.roles:
-            prepare = self.processor.process_queries if name == "text" else self.processor.process_images
-            return prepare(**{name: inputs}, return_tensors="pt")
-        kind = name.removesuffix("s")
-        chats = [[{"role": "user", "content": [{"type": kind, kind: item}]}] for item in inputs]
-        tensors = {"tokenize": True, "return_dict": True, "return_tensors": "pt", "processor_kwargs": {"padding": True}}
-        return self.processor.apply_chat_template(chats, task=role, **tensors)
+        if isinstance(inputs[0], str):
+            return self.processor.process_queries(text=inputs, return_tensors="pt")
+        return self.processor.process_images(images=inputs, return_tensors="pt")
 
     def encode(self, inputs: list[Any], role: str) -> Any:
         """Return the vectors of each input."""
