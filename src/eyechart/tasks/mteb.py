@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,32 +12,50 @@ from typing import Any
 
 import numpy as np
 
-from eyechart.datasets.mteb import MtebDataset
-from eyechart.errors import DataError, UsageError
-from eyechart.metrics.vectors import unit
+from eyechart.datasets.mteb import ImageColumn, MtebDataset
+from eyechart.errors import DataError, EyechartError, ModelError, UsageError, first_line
+from eyechart.manifest import read_manifest
+from eyechart.metrics.vectors import Vectors, unit
 from eyechart.models.rerankers import Shortlist
 from eyechart.settings.tasks import TextSearchSettings
 from eyechart.tasks.base import Prediction, Task, TaskContext, counted
+from eyechart.tasks.mteb_records import Part, Parts, combine
 from eyechart.tasks.text_retrieval import GIVEN_PROMPTS, RERANKER, library_scores, prompts_of, reranker_of, with_prompt
-from eyechart.types import Metric, ModelSpec, Outcome
+from eyechart.types import DatasetInfo, Metric, ModelSpec, Outcome, RecordForm
 
 RETRIEVAL, RERANKING = "Retrieval", "Reranking"
 WITH_RERANKER = frozenset({RETRIEVAL, RERANKING})
 """Task types that can use a reranker."""
+FORMS: Mapping[str, RecordForm] = {
+    "ZeroShotClassification": "label",
+    "ImageClassification": "",
+    "ImageClustering": "question",
+    "Compositionality": "question",
+    "VisualSTS(eng)": "",
+    "VisualSTS(multi)": "",
+}
+"""Form of the records by type of a task with images; the other types rank documents."""
 
 
 @dataclass(frozen=True)
 class MtebPrediction(Prediction):
-    """The library's result object."""
+    """The library's result object, and the parts of a task with images."""
 
     found: Mapping[str, Any]
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Weight of each part in the metrics of the whole."""
 
 
 class Mteb(Task):
-    """The scores that the library computes, under its names; ``main_score`` is the one it reports."""
+    """The scores that the library computes, under its names; ``main_score`` is the one it reports.
+
+    For tasks with images, the primary metric is computed by our own rules: it has an interval, chance level and
+    records, and ties count as wrong. It equals the library's main score unless a tie decides.
+    """
 
     name = "mteb"
-    version = 2
+    version = 3
     kinds = frozenset({"external"})
     roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
     model_options = GIVEN_PROMPTS
@@ -52,15 +70,41 @@ class Mteb(Task):
         dataset = context.manifest.dataset
         if not isinstance(dataset, MtebDataset):
             raise UsageError("{name} is not an MTEB task.", advice="Use mteb/NAME.", name=context.info.name)
+        card = context.encoder.card
+        lacking = [name for name in dataset.inputs if name not in card.inputs]
+        if lacking:
+            raise ModelError(
+                "{model} has no {inputs} encoder, which {name} needs.",
+                advice="Tasks on images alone are those of MIEB(Img): `eyechart info mieb-img`.",
+                model=card.name,
+                inputs=" and no ".join(lacking),
+                name=context.info.name,
+            )
+        if card.multi_vector:
+            raise ModelError(
+                "{model} returns several vectors per input, which the tasks of MTEB do not support here.",
+                model=card.name,
+            )
         try:
-            found = _evaluate(context, settings, dataset)
+            task = dataset.loaded()
+            found, parts = _evaluate(context, settings, dataset, task)
+        except EyechartError:
+            raise
         except (OSError, ConnectionError) as error:
             raise DataError(
                 "MTEB cannot read the data of {name} ({reason}).",
                 advice="Its datasets come from a hub: check the network or the local copy in HF_HOME, or use "
                 "{--dataset_root}, a folder with one subfolder per task.",
                 name=context.info.name,
-                reason=error,
+                reason=first_line(error),
+            ) from error
+        except Exception as error:  # the rules and loaders of some 2,000 tasks
+            raise DataError(
+                "MTEB cannot evaluate {name} ({kind}: {reason}).",
+                advice="Check that the data have the layout of the task's repository.",
+                name=context.info.name,
+                kind=type(error).__name__,
+                reason=first_line(error),
             ) from error
         [scores] = found.task_results
         limited = "Only the first {n} queries or rows are scored: this is not the published benchmark."
@@ -69,6 +113,9 @@ class Mteb(Task):
             (),
             (),
             scores.to_dict() | {"type": dataset.task.metadata.type},
+            parts,
+            part_weights(task, parts),
+            counts=dict.fromkeys(("listed", "scored"), sum(part.samples for part in parts.values())),
             notices=(*dataset.notices, *counted("limited", dataset.limit or 0, limited)),
         )
 
@@ -76,7 +123,10 @@ class Mteb(Task):
         """Flatten the library's scores; undefined ones, such as AP with more than two classes, are left out."""
         numbers = flat_scores(prediction.found["scores"])
         undefined = [name for name, value in numbers.items() if not math.isfinite(value)]
-        if not math.isfinite(numbers.get("main_score", math.nan)):
+        own = Outcome({}, ())
+        if prediction.parts:
+            own = combine({name: part.score() for name, part in prediction.parts.items()}, prediction.weights)
+        elif not math.isfinite(numbers.get("main_score", math.nan)):
             raise DataError(
                 "MTEB's main score of {name} is undefined (NaN).",
                 advice="Check the data: a split may have too few rows or a single class.",
@@ -85,11 +135,20 @@ class Mteb(Task):
         text = "{n} metrics of MTEB are undefined (NaN) and left out, such as {first}."
         notes = counted("undefined_metrics", len(undefined), text, first=next(iter(undefined), ""))
         metrics = {
-            name: Metric(value, primary=name == "main_score")
+            name: Metric(value, primary=name == "main_score" and not own.metrics)
             for name, value in numbers.items()
             if name not in undefined
         }
-        return Outcome(metrics, records=(), details={"mteb": prediction.found}, notices=(*prediction.notices, *notes))
+        return replace(
+            own,
+            metrics={**own.metrics, **{name: metric for name, metric in metrics.items() if name not in own.metrics}},
+            details={**own.details, "mteb": prediction.found},
+            notices=(*prediction.notices, *own.notices, *notes),
+        )
+
+    def record_form(self, info: DatasetInfo) -> RecordForm:
+        """Return the form of a task type's records."""
+        return FORMS.get(info.measures, "ranking") if info.measures else ""
 
 
 def flat_scores(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, float]:
@@ -106,21 +165,46 @@ def flat_scores(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, 
     return flat
 
 
-def _evaluate(context: TaskContext, settings: TextSearchSettings, dataset: MtebDataset) -> Any:
+def part_weights(task: Any, parts: Collection[str]) -> dict[str, float]:
+    """Return the weight of each part, ``split/subset``, in the main score: equal ones, unless an aggregate's differ."""
+    if not task.is_aggregate:
+        return dict.fromkeys(parts, 1 / max(1, len(parts)))
+    from mteb.results import TaskResult
+
+    weights = {}
+    for part in parts:
+        results = []
+        for one in task.metadata.tasks:
+            scores = {
+                split: {subset: {"main_score": float(part == f"{split}/{subset}")} for subset in one.hf_subsets}
+                for split in one.eval_splits
+            }
+            results.append(TaskResult.from_task_results(one, scores, evaluation_time=0.0))
+        weights[part] = float(flat_scores(task.combine_task_results(results).to_dict()["scores"])["main_score"])
+    return weights
+
+
+def _evaluate(
+    context: TaskContext, settings: TextSearchSettings, dataset: MtebDataset, task: Any
+) -> tuple[Any, Mapping[str, Part]]:
     """Run the library's evaluation; a reranker reorders the encoder's top results."""
     import mteb
 
     run = partial(mteb.evaluate, cache=None, co2_tracker=False, show_progress_bar=False)
-    task = dataset.loaded()
     if RERANKER in context.extra_models and dataset.task.metadata.type == RERANKING:
-        return run(PairScorer(context, settings), task)
+        return run(PairScorer(context, settings), task), {}
     encoder = _encoder_class()(context, prompts_of(context, settings), normalize=settings.normalize_embeddings)
     if RERANKER not in context.extra_models:
-        return run(encoder, task)
+        parts = Parts(context.info, encoder.returned)
+        inner = task.metadata.tasks if task.is_aggregate else [task]
+        several = sum(len(one.eval_splits) * len(one.hf_subsets) for one in inner) > 1
+        for one in inner:
+            parts.watch(one, several=several)
+        return run(encoder, task), parts.found
     with TemporaryDirectory() as folder:
         run(encoder, task, prediction_folder=folder)
         second = dataset.loaded().convert_to_reranking(folder, top_k=settings.top_k)
-        return run(PairScorer(context, settings), second)
+        return run(PairScorer(context, settings), second), {}
 
 
 class PairScorer:
@@ -160,16 +244,49 @@ def _encoder_class() -> Any:
 
         def __init__(self, context: TaskContext, prompts: Mapping[str, str], *, normalize: bool) -> None:
             self.normalize = normalize
-            self.embed = partial(context.encoder.texts, language=context.info.language)
+            self.context = context
             self.prompts = prompts
+            self.returned: list[Vectors] = []
+            """The vectors of each call, for the records of tasks with images, which clear it."""
             card = context.encoder.card
             meta: dict[str, Any] = {"name": f"eyechart/{Path(card.name).name}", "revision": "local"}
             meta["similarity_fn_name"] = ScoringFunction(card.similarity)
+            meta["modalities"] = [name for name in ("text", "image") if name in card.inputs]
             self.mteb_model_meta = ModelMeta.create_empty(overwrites=meta)
 
-        def encode(self, inputs: Any, *, prompt_type: Any = None, **others: Any) -> Any:  # noqa: ARG002
-            texts = [text for batch in inputs for text in batch["text"]]
-            vectors = self.embed(with_prompt(self.prompts, getattr(prompt_type, "value", ""), texts))
-            return unit(vectors) if self.normalize else vectors
+        def encode(self, inputs: Any, *, task_metadata: Any, prompt_type: Any = None, **others: Any) -> Any:  # noqa: ARG002
+            vectors = encode_rows(self.context, inputs.dataset, self.prompts, getattr(prompt_type, "value", ""))
+            vectors = unit(vectors) if self.normalize else vectors
+            if prompt_type is None and "image" in task_metadata.modalities:  # retrieval has the library's results
+                self.returned.append(vectors)
+            return vectors
 
     return StoredEncoder
+
+
+def encode_rows(context: TaskContext, rows: Any, prompts: Mapping[str, str], role: str) -> Vectors:
+    """Encode rows with an image, a text or both; both are one joint input, or the sum of the vectors.
+
+    MTEB's wrappers of dual encoders sum the vectors as the model returns them, before any normalisation.
+    """
+    texts = [text or "" for text in rows["text"]] if "text" in rows.features else []
+    from_texts = partial(context.encoder.texts, language=context.info.language)
+    prompted = with_prompt(prompts, role, texts)
+    if "image" not in rows.features:
+        return from_texts(prompted)
+    manifest = read_manifest(ImageColumn(context.info, rows), progress=context.progress)
+    embedded = context.encoder.images(manifest)
+    if embedded.failures:
+        raise DataError(
+            "{name}: {n} images cannot be read, such as row {id} ({reason}).",
+            advice="MTEB has no rule for missing images.",
+            name=context.info.name,
+            n=len(embedded.failures),
+            id=embedded.failures[0].id,
+            reason=embedded.failures[0].reason,
+        )
+    if not texts:
+        return embedded.vectors
+    vectors = from_texts(prompted).copy()
+    vectors[[int(manifest.entries[i].id) for i in embedded.kept]] += embedded.vectors
+    return vectors

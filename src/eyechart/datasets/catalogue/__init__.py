@@ -35,7 +35,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from eyechart.benchmarks import FACTS, catalogue_facts
+from eyechart.benchmarks import FACTS, catalogue_facts, collection_name
 from eyechart.datasets.class_texts import SUBSETS
 from eyechart.errors import UsageError, nearest
 from eyechart.io.safe_parse import is_number
@@ -255,6 +255,10 @@ class Catalogue:
 
     def expand(self, name: str) -> Sequence[str]:
         """Return the members of a collection, or the name itself."""
+        if mteb := collection_name(name):
+            from eyechart.datasets.mteb import collection_tasks
+
+            return [f"mteb/{task.metadata.name}" for task in collection_tasks(mteb)]
         return self.collections.get(name, (name,)) if name in self else (name,)
 
     def spellings(self) -> list[str]:
