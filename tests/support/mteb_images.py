@@ -8,10 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from datasets import ClassLabel, Dataset, Features, Image, Value
+from datasets import ClassLabel, Dataset, Features, Image, disable_progress_bars
 from PIL import Image as Pillow
 
+disable_progress_bars()
 CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+
+
+WORDS = "red blue old small dog cat house river two seven under beside holds sees a the of near bright car".split()
+
+
+def sentence(seed: int) -> str:
+    """Eight words, different for every seed."""
+    return " ".join(np.random.default_rng(seed).choice(WORDS, 8))
 
 
 def png(seed: int, size: int = 24) -> dict[str, Any]:
@@ -73,7 +82,7 @@ def voc(folder: Path) -> Path:
 def winoground(folder: Path) -> Path:
     n = 30
     columns = {f"image_{k}": [png(5000 + 2 * i + k) for i in range(n)] for k in range(2)}
-    columns |= {f"caption_{k}": [f"thing {i} {'left of' if k else 'on'} thing {i + 1}" for i in range(n)] for k in range(2)}
+    columns |= {f"caption_{k}": [sentence(100 + 2 * i + k) for i in range(n)] for k in range(2)}
     return write_parquet(folder, {"default": {"test": table(columns)}})
 
 
@@ -81,18 +90,44 @@ def aro(folder: Path) -> Path:
     n = 30
     columns = {
         "image": [png(6000 + i) for i in range(n)],
-        "true_caption": [f"the red dog {i} and the old cat" for i in range(n)],
-        "false_caption": [f"the old dog {i} and the red cat" for i in range(n)],
+        "true_caption": [sentence(300 + i) for i in range(n)],
+        "false_caption": [sentence(400 + i) for i in range(n)],
     }
     return write_parquet(folder, {"default": {"test": table(columns)}})
 
 
 def imagecode(folder: Path) -> Path:
+    """ImageCoDe: a pool of images, and ten of them for each text."""
     n = 20
-    names = ["correct_image", *(f"false_image_{k}" for k in range(1, 10))]
-    columns: dict[str, Any] = {name: [png(7000 + 10 * i + k) for i in range(n)] for k, name in enumerate(names)}
-    columns["correct_text"] = [f"a scene with {i} birds" for i in range(n)]
-    columns["text"] = columns["correct_text"]
+    names = [f"i{i}" for i in range(3 * n)]
+    queries = [f"q{i}" for i in range(n)]
+    pairs = [(f"q{i}", f"i{(3 * i + 7 * k) % (3 * n)}", int(k == 0)) for i in range(n) for k in range(10)]
+    return write_parquet(
+        folder,
+        {
+            "corpus": {"corpus": table({"id": names, "image": [png(7000 + i) for i in range(3 * n)]})},
+            "query": {"test": table({"id": queries, "text": [sentence(500 + i) for i in range(n)]})},
+            "qrels": {"test": _qrels(pairs)},
+        },
+    )
+
+
+def cv_bench(folder: Path) -> Path:
+    """CVBenchCount: questions with choices about an image."""
+    n = 24
+    rng = np.random.default_rng(9)
+    unused = ("type", "filename", "source", "source_dataset", "source_filename", "target_class", "prompt")
+    columns: dict[str, Any] = {
+        "idx": list(range(n)),
+        "image": [png(12000 + i) for i in range(n)],
+        "question": [sentence(600 + i) for i in range(n)],
+        "choices": [[str(number) for number in rng.permutation(9)[:4]] for _ in range(n)],
+        "answer": [f"({'ABCD'[i % 4]})" for i in range(n)],
+        "task": ["Count"] * n,
+        "target_size": [[1, 1]] * n,
+        "bbox": [[[0.0, 1.0]]] * n,
+        **{name: [""] * n for name in unused},
+    }
     return write_parquet(folder, {"default": {"test": table(columns)}})
 
 
@@ -126,7 +161,7 @@ def pages(folder: Path) -> Path:
     n = 25
     ids = list(range(n))
     parts = {
-        "queries": table({"query-id": ids, "query": [f"what is on page {i}?" for i in ids]}),
+        "queries": table({"query-id": ids, "query": [sentence(700 + i) for i in ids]}),
         "corpus": table({"corpus-id": ids, "image": [png(11000 + i) for i in ids]}),
         "qrels": table({"query-id": ids, "corpus-id": ids, "score": [1] * n}),
     }

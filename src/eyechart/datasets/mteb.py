@@ -19,7 +19,7 @@ from eyechart.datasets.row_dataset import describe, located
 from eyechart.datasets.text_collection import CORPUS, read_collection
 from eyechart.errors import DataError, EyechartError, UnknownNameError, UsageError, first_line, import_extra, unknown_name
 from eyechart.io.digests import file_digest
-from eyechart.io.files import cache_root
+from eyechart.io.files import cache_root, cached_snapshot
 from eyechart.io.progress import Progress
 from eyechart.messages import UserMessage
 from eyechart.types import DatasetInfo, DatasetSpec, Input, Notice, Sample, Shard, digest_json
@@ -48,7 +48,7 @@ def mteb_content(folder: Path) -> list[list[str]]:
 
 @contextmanager
 def _cache_of(folder: Path) -> Iterator[None]:
-    """Key the cache of the library ``datasets`` by the content of a folder.
+    """Key the cache of the library ``datasets`` by the content of a folder, and hide its progress bars.
 
     Its default key is the folder's name and README, so different data of the same name would be mixed up.
     """
@@ -231,8 +231,7 @@ class MtebDataset:
         """Return a copy of the task with its data, cut to the limit; the library modifies tasks that it evaluates."""
         task = copy(self.task)
         if task.is_aggregate:
-            parts = [replace(self, task=part, options=_with_folder(part, self.options)) for part in task.metadata.tasks]
-            loaded = [part.loaded() for part in parts]
+            loaded = [part.loaded() for part in self.parts()]
             task.metadata = task.metadata.model_copy(update={"tasks": loaded})
             task.tasks = loaded
             return task
@@ -247,6 +246,30 @@ class MtebDataset:
                 task.convert_v1_dataset_format_to_v2(num_proc=None)
             task.dataset = _undecoded(task.dataset)
         return task
+
+    def parts(self) -> list[MtebDataset]:
+        """Return the tasks of an aggregate, or itself."""
+        if not self.task.is_aggregate:
+            return [self]
+        return [replace(self, task=one, options=_with_folder(one, self.options)) for one in self.task.metadata.tasks]
+
+    def size(self) -> int | None:
+        """Return the number of samples, queries and documents together, as MTEB publishes it; None if it does not."""
+        splits, found = self.task.metadata.eval_splits, 0
+        for part in self.parts():
+            known = part.task.metadata.descriptive_stats or {}
+            for split in (split for split in part.task.eval_splits if split in splits):
+                by_subset = known.get(split, {}).get("hf_subset_descriptive_stats")
+                counted = [by_subset[name] for name in part.task.hf_subsets] if by_subset else [known.get(split, {})]
+                if any("num_samples" not in one for one in counted):
+                    return None
+                found += sum(one["num_samples"] for one in counted)
+        return found
+
+    def missing(self) -> list[str]:
+        """List the repositories that the library would download."""
+        paths = [part.task.metadata.dataset["path"] for part in self.parts() if part.folder is None]
+        return [path for path in paths if not Path(path).exists() and cached_snapshot("datasets", path) is None]
 
     @property
     def inputs(self) -> tuple[Input, ...]:

@@ -113,10 +113,11 @@ class Mteb(Task):
             (),
             (),
             scores.to_dict() | {"type": dataset.task.metadata.type},
-            parts,
-            part_weights(task, parts),
-            counts=dict.fromkeys(("listed", "scored"), sum(part.samples for part in parts.values())),
-            notices=(*dataset.notices, *counted("limited", dataset.limit or 0, limited)),
+            parts.found,
+            part_weights(task, parts.found),
+            counts=dict.fromkeys(("listed", "scored"), sum(part.samples for part in parts.found.values()))
+            | {"encoded": parts.encoded},
+            notices=(*dataset.notices, *dict.fromkeys(parts.notices), *counted("limited", dataset.limit or 0, limited)),
         )
 
     def score(self, prediction: MtebPrediction, settings: TextSearchSettings) -> Outcome:  # noqa: ARG002 - none
@@ -186,25 +187,25 @@ def part_weights(task: Any, parts: Collection[str]) -> dict[str, float]:
 
 def _evaluate(
     context: TaskContext, settings: TextSearchSettings, dataset: MtebDataset, task: Any
-) -> tuple[Any, Mapping[str, Part]]:
+) -> tuple[Any, Parts]:
     """Run the library's evaluation; a reranker reorders the encoder's top results."""
     import mteb
 
     run = partial(mteb.evaluate, cache=None, co2_tracker=False, show_progress_bar=False)
+    parts = Parts(context.info)
     if RERANKER in context.extra_models and dataset.task.metadata.type == RERANKING:
-        return run(PairScorer(context, settings), task), {}
-    encoder = _encoder_class()(context, prompts_of(context, settings), normalize=settings.normalize_embeddings)
+        return run(PairScorer(context, settings), task), parts
+    encoder = _encoder_class()(context, prompts_of(context, settings), parts, normalize=settings.normalize_embeddings)
     if RERANKER not in context.extra_models:
-        parts = Parts(context.info, encoder.returned)
         inner = task.metadata.tasks if task.is_aggregate else [task]
         several = sum(len(one.eval_splits) * len(one.hf_subsets) for one in inner) > 1
         for one in inner:
             parts.watch(one, several=several)
-        return run(encoder, task), parts.found
+        return run(encoder, task), parts
     with TemporaryDirectory() as folder:
         run(encoder, task, prediction_folder=folder)
         second = dataset.loaded().convert_to_reranking(folder, top_k=settings.top_k)
-        return run(PairScorer(context, settings), second), {}
+        return run(PairScorer(context, settings), second), parts
 
 
 class PairScorer:
@@ -242,12 +243,13 @@ def _encoder_class() -> Any:
     class StoredEncoder(AbsEncoder):  # type: ignore[misc]  # the library has no types
         """One of our encoders with its embedding cache."""
 
-        def __init__(self, context: TaskContext, prompts: Mapping[str, str], *, normalize: bool) -> None:
+        def __init__(
+            self, context: TaskContext, prompts: Mapping[str, str], parts: Parts, *, normalize: bool
+        ) -> None:
             self.normalize = normalize
             self.context = context
             self.prompts = prompts
-            self.returned: list[Vectors] = []
-            """The vectors of each call, for the records of tasks with images, which clear it."""
+            self.parts = parts
             card = context.encoder.card
             meta: dict[str, Any] = {"name": f"eyechart/{Path(card.name).name}", "revision": "local"}
             meta["similarity_fn_name"] = ScoringFunction(card.similarity)
@@ -257,8 +259,9 @@ def _encoder_class() -> Any:
         def encode(self, inputs: Any, *, task_metadata: Any, prompt_type: Any = None, **others: Any) -> Any:  # noqa: ARG002
             vectors = encode_rows(self.context, inputs.dataset, self.prompts, getattr(prompt_type, "value", ""))
             vectors = unit(vectors) if self.normalize else vectors
-            if prompt_type is None and "image" in task_metadata.modalities:  # retrieval has the library's results
-                self.returned.append(vectors)
+            if "image" in task_metadata.modalities:
+                vectors = self.parts.take(vectors, getattr(prompt_type, "value", ""))
+            self.parts.encoded += len(vectors)
             return vectors
 
     return StoredEncoder

@@ -78,9 +78,21 @@ class Parts:
     """Collects the parts of a task while the library evaluates it."""
 
     info: DatasetInfo
-    vectors: list[Vectors]
-    """Where the encoder puts its vectors."""
+    vectors: list[Vectors] = field(default_factory=list)
+    """Vectors by call of the encoder, until the subset is evaluated."""
+    encoded: int = 0
+    """Inputs of the encoder so far."""
+    notices: tuple[Notice, ...] = ()
     found: dict[str, Part] = field(default_factory=dict)
+
+    def take(self, vectors: Vectors, role: str) -> Vectors:
+        """Keep the vectors of a call, or zero out those of queries or documents that are all alike: then all tie."""
+        if not role:
+            self.vectors.append(vectors)
+            return vectors
+        usable, notices = _usable(vectors, "queries" if role == "query" else "documents")
+        self.notices += notices
+        return vectors if usable.any() else usable
 
     def watch(self, task: Any, *, several: bool) -> None:
         """Keep what the library computes for each subset of a task."""
@@ -267,7 +279,10 @@ def _read_similarity(part: Evaluated) -> Part:
     cosines = np.array(found["cosine_scores"], np.float64)
     truth = np.array(part.data["score"], np.float64)
     ids = [entry.id for entry in part.entries({} for _ in truth)]
-    return Part(len(ids), partial(similarity_outcome, part.info, ids, cosines, truth, prefix="cosine_"))
+    usable, notices = _usable(np.concatenate(part.vectors), "images")
+    if not usable.any():
+        cosines = np.zeros_like(cosines)
+    return Part(len(ids), partial(similarity_outcome, part.info, ids, cosines, truth, notices, "cosine_"))
 
 
 def _read_ranking(part: Evaluated) -> Part:

@@ -235,6 +235,8 @@ class Catalogue:
 
     def __contains__(self, name: str) -> bool:
         """True if the name is that of a dataset or collection; the built-in files are not parsed if they lack it."""
+        if collection_name(name):
+            return True
         if not self.files and name.lower().replace("vtab_", "vtab/") not in _built_in_text():
             return False
         return name in self.collections or name.lower() in _parse(self.files).aliases
