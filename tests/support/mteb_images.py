@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from datasets import ClassLabel, Dataset, Features, Image, disable_progress_bars
 from PIL import Image as Pillow
+
+from datasets import ClassLabel, Dataset, Features, Image, disable_progress_bars
 
 disable_progress_bars()
 CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 
 
-WORDS = "red blue old small dog cat house river two seven under beside holds sees a the of near bright car".split()
+WORDS = (
+    "red", "blue", "old", "small", "dog", "cat", "house", "river", "two", "seven", "under", "holds", "car",
+)  # fmt: skip
 
 
 def sentence(seed: int) -> str:
@@ -50,7 +53,11 @@ def table(columns: Mapping[str, Sequence[Any]], **features: Any) -> Dataset:
     """A table whose columns of dicts with bytes are images."""
     kinds = {
         name: features.get(name)
-        or (Image() if isinstance(values[0], dict) and "bytes" in values[0] else Dataset.from_dict({"x": values}).features["x"])
+        or (
+            Image()
+            if isinstance(values[0], dict) and "bytes" in values[0]
+            else Dataset.from_dict({"x": values}).features["x"]
+        )
         for name, values in columns.items()
     }
     return Dataset.from_dict(dict(columns), features=Features(kinds))

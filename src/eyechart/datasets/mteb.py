@@ -17,7 +17,15 @@ from eyechart.datasets.remote.hubs import HubFiles
 from eyechart.datasets.remote.remote_sources import open_files
 from eyechart.datasets.row_dataset import describe, located
 from eyechart.datasets.text_collection import CORPUS, read_collection
-from eyechart.errors import DataError, EyechartError, UnknownNameError, UsageError, first_line, import_extra, unknown_name
+from eyechart.errors import (
+    DataError,
+    EyechartError,
+    UnknownNameError,
+    UsageError,
+    first_line,
+    import_extra,
+    unknown_name,
+)
 from eyechart.io.digests import file_digest
 from eyechart.io.files import cache_root, cached_snapshot
 from eyechart.io.progress import Progress
@@ -48,7 +56,7 @@ def mteb_content(folder: Path) -> list[list[str]]:
 
 @contextmanager
 def _cache_of(folder: Path) -> Iterator[None]:
-    """Key the cache of the library ``datasets`` by the content of a folder, and hide its progress bars.
+    """Key the cache of the library ``datasets`` by the content of a folder.
 
     Its default key is the folder's name and README, so different data of the same name would be mixed up.
     """
@@ -60,6 +68,20 @@ def _cache_of(folder: Path) -> Iterator[None]:
         yield
     finally:
         config.HF_DATASETS_CACHE = before
+
+
+@contextmanager
+def without_progress_bars() -> Iterator[None]:
+    """Hide the progress bars of the library ``datasets``."""
+    import datasets
+
+    hidden = datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not hidden:
+            datasets.enable_progress_bars()
 
 
 def _load_folder(task: Any, folder: Path) -> None:

@@ -82,7 +82,7 @@ def _mean(table: ResultTable, name: str, size: int, members: Sequence[int]) -> C
     rows = {b: [table.values(Column(b, metric)) for metric in table.primary[b]] for b in members}
     models = range(len(table.models))
     scores = [
-        {b: fmean(known) for b in members if (known := [row[m] for row in rows[b] if row[m] is not None])}
+        {b: fmean(known) for b in members if (known := [value for row in rows[b] if (value := row[m]) is not None])}
         for m in models
     ]
     complete = [len(own) == size for own in scores]
@@ -95,8 +95,7 @@ def _mean(table: ResultTable, name: str, size: int, members: Sequence[int]) -> C
     }
     by_group = RULES.get(name) == "groups"
     values = tuple(
-        None if not complete[m] else fmean(_known(groups, m)) if by_group else fmean(scores[m].values())
-        for m in models
+        None if not complete[m] else fmean(_known(groups, m)) if by_group else fmean(scores[m].values()) for m in models
     )
     return CollectionMean(name, size, tuple(map(len, scores)), values, groups)
 

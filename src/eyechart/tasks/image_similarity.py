@@ -150,7 +150,7 @@ class VisualSts(Task):
 def similarity_outcome(
     info: DatasetInfo,
     ids: Sequence[str],
-    cosines: Vectors,
+    cosines: Vectors | Floats,
     truth: Floats,
     notices: Sequence[Notice] = (),
     prefix: str = "",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from eyechart.datasets.mteb import ImageColumn, MtebDataset
+from eyechart.datasets.mteb import ImageColumn, MtebDataset, without_progress_bars
 from eyechart.errors import DataError, EyechartError, ModelError, UsageError, first_line
 from eyechart.manifest import read_manifest
 from eyechart.metrics.vectors import Vectors, unit
@@ -86,8 +86,9 @@ class Mteb(Task):
                 model=card.name,
             )
         try:
-            task = dataset.loaded()
-            found, parts = _evaluate(context, settings, dataset, task)
+            with without_progress_bars():
+                task = dataset.loaded()
+                found, parts = _evaluate(context, settings, dataset, task)
         except EyechartError:
             raise
         except (OSError, ConnectionError) as error:
@@ -185,9 +186,7 @@ def part_weights(task: Any, parts: Collection[str]) -> dict[str, float]:
     return weights
 
 
-def _evaluate(
-    context: TaskContext, settings: TextSearchSettings, dataset: MtebDataset, task: Any
-) -> tuple[Any, Parts]:
+def _evaluate(context: TaskContext, settings: TextSearchSettings, dataset: MtebDataset, task: Any) -> tuple[Any, Parts]:
     """Run the library's evaluation; a reranker reorders the encoder's top results."""
     import mteb
 
@@ -243,9 +242,7 @@ def _encoder_class() -> Any:
     class StoredEncoder(AbsEncoder):  # type: ignore[misc]  # the library has no types
         """One of our encoders with its embedding cache."""
 
-        def __init__(
-            self, context: TaskContext, prompts: Mapping[str, str], parts: Parts, *, normalize: bool
-        ) -> None:
+        def __init__(self, context: TaskContext, prompts: Mapping[str, str], parts: Parts, *, normalize: bool) -> None:
             self.normalize = normalize
             self.context = context
             self.prompts = prompts

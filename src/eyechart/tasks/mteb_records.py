@@ -99,7 +99,7 @@ class Parts:
         reader = reader_of(task)
         if reader is None:
             return
-        evaluate, kept = task._evaluate_subset, []  # noqa: SLF001 - the library's extension point of its task types
+        evaluate, kept = task._evaluate_subset, []
 
         def keep(predictions: Any, *_: Any, **__: Any) -> None:
             kept.append(predictions)
@@ -116,10 +116,10 @@ class Parts:
             self.vectors.clear()
             return found
 
-        task._save_task_predictions = keep  # noqa: SLF001
-        task._evaluate_subset = evaluate_subset  # noqa: SLF001
+        task._save_task_predictions = keep
+        task._evaluate_subset = evaluate_subset
         if reader.read is _read_multilabel:
-            calculate = task._calculate_scores  # noqa: SLF001
+            calculate = task._calculate_scores
 
             def with_probabilities(truth: Any, predicted: Any, vectors: Any, classifier: Any) -> Any:
                 probabilities = classifier.predict_proba(vectors) if hasattr(classifier, "estimators_") else None
@@ -127,7 +127,7 @@ class Parts:
                 kept.append((truth, rows))
                 return calculate(truth, predicted, vectors, classifier)
 
-            task._calculate_scores = with_probabilities  # noqa: SLF001
+            task._calculate_scores = with_probabilities
 
 
 def reader_of(task: Any) -> PartReader | None:
@@ -144,8 +144,8 @@ def _usable(vectors: Vectors, what: str) -> tuple[Vectors, tuple[Notice, ...]]:
 def _read_zero_shot(part: Evaluated) -> Part:
     task, names = part.task, part.task.get_candidate_labels()
     given = list(part.data[task.label_column_name])
-    labels = np.array(task._normalize_labels(given, names), np.int64)  # noqa: SLF001
-    if len(labels) and not (0 <= labels.min() and labels.max() < len(names)):
+    labels = np.array(task._normalize_labels(given, names), np.int64)
+    if len(labels) and not (labels.min() >= 0 and labels.max() < len(names)):
         raise DataError(
             "{name}: the labels are {low} to {high}, but there are {n} candidate texts.",
             name=part.info.name,
