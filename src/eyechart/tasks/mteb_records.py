@@ -269,7 +269,9 @@ def _read_selection(part: Evaluated) -> Part:
 
     def score() -> Outcome:
         outcome = ImageCaptionSelection().score(prediction, NoSettings())
-        return replace(outcome, metrics={"acc": outcome.metrics["acc"]}, facts={})  # the others are MTEB's names
+        # The other names are those of MTEB's values.
+        notices = [notice for notice in outcome.notices if notice.kind != "nothing_to_choose"]
+        return replace(outcome, metrics={"acc": outcome.metrics["acc"]}, facts={}, notices=notices)
 
     return Part(questions, score)
 
