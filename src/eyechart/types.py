@@ -100,6 +100,8 @@ class DatasetInfo:
     """What the benchmark measures, such as its task type in MTEB; by default, what the task measures."""
     collections: Mapping[str, int] = field(default_factory=dict)
     """Published collections that it is part of, with the number of benchmarks in each."""
+    inputs: tuple[Input, ...] = ()
+    """What it asks an encoder to encode, where the task alone does not tell."""
 
 
 @runtime_checkable
@@ -319,6 +321,17 @@ class Encoder(Protocol):
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Return for each text whether it exceeds the model's context length."""
+
+
+@runtime_checkable
+class JointEncoder(Encoder, Protocol):
+    """An encoder whose card lists ``image+text`` among its inputs.
+
+    If ``card.prompting`` is not ``prefix``, all three methods take a keyword ``instruction``: a prompt or a role.
+    """
+
+    def encode_joint(self, batch: Sequence[Any], texts: Sequence[str], *, instruction: str = "") -> Vectors:
+        """Encode pairs of a prepared image and a text to one float32 vector each (n, dim)."""
 
 
 MessageRole = Literal["system", "user", "assistant"]

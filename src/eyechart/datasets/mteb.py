@@ -293,11 +293,6 @@ class MtebDataset:
         paths = [part.task.metadata.dataset["path"] for part in self.parts() if part.folder is None]
         return [path for path in paths if not Path(path).exists() and cached_snapshot("datasets", path) is None]
 
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        """What the task encodes."""
-        return tuple(name for name in ("image", "text") if name in self.task.metadata.modalities)
-
 
 def _undecoded(data: Any) -> Any:
     """Return datasets whose image columns contain files instead of decoded images."""
@@ -384,7 +379,8 @@ def open_mteb(spec: DatasetSpec) -> MtebDataset:
         )
     known = ("folder", "data_root", "hub", "cache_dir", "offline")
     options = {key: spec.options[key] for key in known if spec.options.get(key)}
-    info = describe(spec, "external", "mteb")
+    inputs: tuple[Input, ...] = tuple(name for name in ("image", "text") if name in task.metadata.modalities)
+    info = replace(describe(spec, "external", "mteb"), inputs=inputs)
     if "image" in task.metadata.modalities:
         info = replace(info, measures=task.metadata.type, collections=collections_of(task.metadata.name))
     return MtebDataset(info, task, spec.limit, options if folder else _with_folder(task, options))

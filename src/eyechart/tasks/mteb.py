@@ -18,10 +18,10 @@ from eyechart.manifest import read_manifest
 from eyechart.metrics.vectors import Vectors, unit
 from eyechart.models.rerankers import Shortlist
 from eyechart.settings.tasks import TextSearchSettings
-from eyechart.tasks.base import Prediction, Task, TaskContext, counted
+from eyechart.tasks.base import Prediction, Task, TaskContext, counted, prompts_of
 from eyechart.tasks.mteb_records import Part, Parts, combine
-from eyechart.tasks.text_retrieval import GIVEN_PROMPTS, RERANKER, library_scores, prompts_of, reranker_of, with_prompt
-from eyechart.types import DatasetInfo, Metric, ModelSpec, Outcome, RecordForm
+from eyechart.tasks.text_retrieval import GIVEN_PROMPTS, RERANKER, library_scores, reranker_of
+from eyechart.types import DatasetInfo, Input, Metric, ModelSpec, Outcome, RecordForm
 
 RETRIEVAL, RERANKING = "Retrieval", "Reranking"
 WITH_RERANKER = frozenset({RETRIEVAL, RERANKING})
@@ -71,15 +71,6 @@ class Mteb(Task):
         if not isinstance(dataset, MtebDataset):
             raise UsageError("{name} is not an MTEB task.", advice="Use mteb/NAME.", name=context.info.name)
         card = context.encoder.card
-        lacking = [name for name in dataset.inputs if name not in card.inputs]
-        if lacking:
-            raise ModelError(
-                "{model} has no {inputs} encoder, which {name} needs.",
-                advice="Tasks on images alone are those of MIEB(Img): `eyechart info mieb-img`.",
-                model=card.name,
-                inputs=" and no ".join(lacking),
-                name=context.info.name,
-            )
         if card.multi_vector:
             raise ModelError(
                 "{model} returns several vectors per input, which the tasks of MTEB do not support here.",
@@ -147,6 +138,10 @@ class Mteb(Task):
             details={**own.details, "mteb": prediction.found},
             notices=(*prediction.notices, *own.notices, *notes),
         )
+
+    def inputs_of(self, info: DatasetInfo, settings: TextSearchSettings) -> tuple[Input, ...]:  # noqa: ARG002
+        """Return what the task encodes."""
+        return info.inputs
 
     def record_form(self, info: DatasetInfo) -> RecordForm:
         """Return the form of a task type's records."""
@@ -254,28 +249,32 @@ def _encoder_class() -> Any:
             self.mteb_model_meta = ModelMeta.create_empty(overwrites=meta)
 
         def encode(self, inputs: Any, *, task_metadata: Any, prompt_type: Any = None, **others: Any) -> Any:  # noqa: ARG002
-            vectors = encode_rows(self.context, inputs.dataset, self.prompts, getattr(prompt_type, "value", ""))
+            role = getattr(prompt_type, "value", "")
+            vectors = encode_rows(self.context, inputs.dataset, role, self.prompts.get(role, ""))
             vectors = unit(vectors) if self.normalize else vectors
             if "image" in task_metadata.modalities:
-                vectors = self.parts.take(vectors, getattr(prompt_type, "value", ""))
+                vectors = self.parts.take(vectors, role)
             self.parts.encoded += len(vectors)
             return vectors
 
     return StoredEncoder
 
 
-def encode_rows(context: TaskContext, rows: Any, prompts: Mapping[str, str], role: str) -> Vectors:
+def encode_rows(context: TaskContext, rows: Any, role: str, prompt: str) -> Vectors:
     """Encode rows with an image, a text or both; both are one joint input, or the sum of the vectors.
 
     MTEB's wrappers of dual encoders sum the vectors as the model returns them, before any normalisation.
     """
+    encoder, told = context.encoder, {"role": role, "prompt": prompt}
     texts = [text or "" for text in rows["text"]] if "text" in rows.features else []
-    from_texts = partial(context.encoder.texts, language=context.info.language)
-    prompted = with_prompt(prompts, role, texts)
     if "image" not in rows.features:
-        return from_texts(prompted)
+        return encoder.texts(texts, language=context.info.language, **told)
     manifest = read_manifest(ImageColumn(context.info, rows), progress=context.progress)
-    embedded = context.encoder.images(manifest)
+    with_image = [int(entry.id) for entry in manifest.entries]
+    joint = bool(texts) and "image+text" in encoder.card.inputs
+    embedded = (
+        encoder.joint(manifest, [texts[i] for i in with_image], **told) if joint else encoder.images(manifest, **told)
+    )
     if embedded.failures:
         raise DataError(
             "{name}: {n} images cannot be read, such as row {id} ({reason}).",
@@ -285,8 +284,8 @@ def encode_rows(context: TaskContext, rows: Any, prompts: Mapping[str, str], rol
             id=embedded.failures[0].id,
             reason=embedded.failures[0].reason,
         )
-    if not texts:
+    if not texts or (joint and len(with_image) == len(texts)):
         return embedded.vectors
-    vectors = from_texts(prompted).copy()
-    vectors[[int(manifest.entries[i].id) for i in embedded.kept]] += embedded.vectors
+    vectors = encoder.texts(texts, language=context.info.language, **told).copy()
+    vectors[with_image] = embedded.vectors if joint else vectors[with_image] + embedded.vectors
     return vectors

@@ -22,7 +22,7 @@ from eyechart.metrics.classification import rank_labels
 from eyechart.metrics.retrieval import RelevantRanks
 from eyechart.metrics.vectors import Floats, Ints, Vectors, unit
 from eyechart.settings.shared import MetricSettings
-from eyechart.settings.tasks import ClusteringSettings, NoSettings
+from eyechart.settings.tasks import ClusteringSettings, PromptedSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import Prediction, drop_constant_embeddings, make_metric
 from eyechart.tasks.image_caption_selection import ImageCaptionSelection, SelectionPrediction
@@ -268,7 +268,7 @@ def _read_selection(part: Evaluated) -> Part:
     )
 
     def score() -> Outcome:
-        outcome = ImageCaptionSelection().score(prediction, NoSettings())
+        outcome = ImageCaptionSelection().score(prediction, PromptedSettings())
         # The other names are those of MTEB's values.
         notices = [notice for notice in outcome.notices if notice.kind != "nothing_to_choose"]
         return replace(outcome, metrics={"acc": outcome.metrics["acc"]}, facts={}, notices=notices)
