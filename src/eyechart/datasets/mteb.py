@@ -254,6 +254,8 @@ class MtebDataset:
         task = copy(self.task)
         if task.is_aggregate:
             loaded = [part.loaded() for part in self.parts()]
+            for part in loaded:
+                part.filter_eval_splits(task.metadata.eval_splits)
             task.metadata = task.metadata.model_copy(update={"tasks": loaded})
             task.tasks = loaded
             return task

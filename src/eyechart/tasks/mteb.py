@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -43,8 +43,6 @@ class MtebPrediction(Prediction):
 
     found: Mapping[str, Any]
     parts: Mapping[str, Part] = field(default_factory=dict)
-    weights: Mapping[str, float] = field(default_factory=dict)
-    """Weight of each part in the metrics of the whole."""
 
 
 class Mteb(Task):
@@ -106,7 +104,6 @@ class Mteb(Task):
             (),
             scores.to_dict() | {"type": dataset.task.metadata.type},
             parts.found,
-            part_weights(task, parts.found),
             counts=dict.fromkeys(("listed", "scored"), sum(part.samples for part in parts.found.values()))
             | {"encoded": parts.encoded},
             notices=(*dataset.notices, *dict.fromkeys(parts.notices), *counted("limited", dataset.limit or 0, limited)),
@@ -118,7 +115,7 @@ class Mteb(Task):
         undefined = [name for name, value in numbers.items() if not math.isfinite(value)]
         own = Outcome({}, ())
         if prediction.parts:
-            own = combine({name: part.score() for name, part in prediction.parts.items()}, prediction.weights)
+            own = combine({name: part.score() for name, part in prediction.parts.items()})
         elif not math.isfinite(numbers.get("main_score", math.nan)):
             raise DataError(
                 "MTEB's main score of {name} is undefined (NaN).",
@@ -160,25 +157,6 @@ def flat_scores(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, 
         means = [float(entry["main_score"]) for _, entry in parts]
         flat["main_score"] = sum(means) / len(means)
     return flat
-
-
-def part_weights(task: Any, parts: Collection[str]) -> dict[str, float]:
-    """Return the weight of each part, ``split/subset``, in the main score: equal ones, unless an aggregate's differ."""
-    if not task.is_aggregate:
-        return dict.fromkeys(parts, 1 / max(1, len(parts)))
-    from mteb.results import TaskResult
-
-    weights = {}
-    for part in parts:
-        results = []
-        for one in task.metadata.tasks:
-            scores = {
-                split: {subset: {"main_score": float(part == f"{split}/{subset}")} for subset in one.hf_subsets}
-                for split in one.eval_splits
-            }
-            results.append(TaskResult.from_task_results(one, scores, evaluation_time=0.0))
-        weights[part] = float(flat_scores(task.combine_task_results(results).to_dict()["scores"])["main_score"])
-    return weights
 
 
 def _evaluate(context: TaskContext, settings: TextSearchSettings, dataset: MtebDataset, task: Any) -> tuple[Any, Parts]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -365,42 +364,31 @@ READERS = {
 """By the library's class of a task."""
 
 
-def combine(outcomes: Mapping[str, Outcome], weights: Mapping[str, float]) -> Outcome:
+def combine(outcomes: Mapping[str, Outcome]) -> Outcome:
     """Average the metrics of several parts, which may share images: the ends of their intervals are averaged, too."""
     [first, *rest] = outcomes.values()
     if not rest:
         return first
-    equal = len(set(weights.values())) == 1
     metrics: dict[str, Metric] = {}
-    for name in (name for name in first.metrics if all(name in other.metrics for other in rest)):
-        found = {part: outcome.metrics[name] for part, outcome in outcomes.items()}
-
-        def mean(values: Mapping[str, float | None]) -> float | None:
-            known = [weights[part] * value for part, value in values.items() if value is not None]
-            return sum(known) if len(known) == len(values) else None
-
-        own = next(iter(found.values()))
-        low, high, chance = (
-            mean({part: getattr(metric, end) for part, metric in found.items()}) for end in ("low", "high", "chance")
-        )
-        macro = own.mean_of is not None and not own.mean_of.balance and equal
-        metrics[name] = replace(
-            own,
-            value=sum(weights[part] * metric.value for part, metric in found.items()),
-            low=None if high is None else low,
-            high=None if low is None else high,
-            chance=chance,
-            n=sum(metric.n or 0 for metric in found.values()),
-            mean_of=replace(own.mean_of, balance=PART) if macro and own.mean_of else None,
-            function="",
-        )
+    for name, own in first.metrics.items():
+        found = [outcome.metrics[name] for outcome in outcomes.values() if name in outcome.metrics]
+        if len(found) == len(outcomes):
+            ends = {key: [getattr(one, key) for one in found] for key in ("value", "low", "high", "chance")}
+            mean: dict[str, Any] = {
+                key: None if None in values else float(np.mean(values)) for key, values in ends.items()
+            }
+            macro = own.mean_of if own.mean_of and not own.mean_of.balance else None
+            metrics[name] = replace(
+                own,
+                **mean,
+                n=sum(one.n or 0 for one in found),
+                mean_of=macro and replace(macro, balance=PART),
+                function="",
+            )
+    primary = next(name for name, metric in first.metrics.items() if metric.primary)
     return Outcome(
         metrics,
         [{**record, PART: part} for part, outcome in outcomes.items() for record in outcome.records],
         tuple(notice for outcome in outcomes.values() for notice in outcome.notices),
-        {"parts": {part: _primary(outcome) for part, outcome in outcomes.items()}},
+        {"parts": {part: outcome.metrics[primary].value for part, outcome in outcomes.items()}},
     )
-
-
-def _primary(outcome: Outcome) -> dict[str, float]:
-    return {name: metric.value for name, metric in islice(outcome.metrics.items(), 100) if metric.primary}
