@@ -192,8 +192,8 @@ def run_job(job: Job, session: Session) -> Result:
         ),
         failures=[asdict(failure) for failure in (*manifest.failures, *prediction.failures)],
         profile=seconds | {"total": round(time.perf_counter() - start, 4)},
-        measures=task.measures or task.name.replace("_", " "),
-        records=task.record_form(manifest.info.kind),
+        measures=manifest.info.measures or task.measures or task.name.replace("_", " "),
+        records=task.record_form(manifest.info),
         identity=session.identity(job, task),  # now: a hub model's identity is known once it is loaded
         known=facts,
     )

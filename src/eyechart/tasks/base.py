@@ -159,9 +159,9 @@ class Task(ABC):
         """Return the extra models by role."""
         return {}
 
-    def record_form(self, kind: Kind) -> RecordForm:
+    def record_form(self, info: DatasetInfo) -> RecordForm:
         """Return the form of the records for this kind of dataset."""
-        return self.records if isinstance(self.records, str) else self.records[kind]
+        return self.records if isinstance(self.records, str) else self.records[info.kind]
 
     def check(self, info: DatasetInfo, settings: Any) -> None:  # noqa: ARG002 - settings may matter
         """Reject an unsupported dataset before anything expensive happens."""
