@@ -78,6 +78,11 @@ class MultiVectors:
         skipped = self.starts[places] - (np.cumsum(sizes) - sizes)
         return np.repeat(skipped, sizes) + np.arange(sizes.sum())
 
+    @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """The vectors of each item, without a copy."""
+        return np.split(self.rows, self.starts[1:-1]) if len(self) else []
+
     def averaged(self) -> Self:
         """Divide each vector by the number of vectors of its item: queries whose MaxSim is a mean (MeanMaxSim)."""
         return type(self)(np.asarray(self.rows / np.repeat(self.sizes, self.sizes)[:, None], np.float32), self.starts)
