@@ -89,9 +89,9 @@ def test_another_dimension_than_asked_for():
 
 def test_a_dimension_that_is_given_costs_no_request_and_makes_no_other_model():
     with OpenAIServer(dimension=8) as server:
-        given = load(spec_of(server, dimension=8))
+        given = load(spec_of(server, dimension=8, image_form="infinity"))
         assert not server.paid
-        found = load(spec_of(server))
+        found = load(spec_of(server, image_form="infinity"))
 
     assert given.card == found.card
 

@@ -129,7 +129,7 @@ class VisionModel(ModelEntry):
     """Extension, for captions: further fields of the request."""
     max_edge: int | None = Field(default=None, ge=16)
     """Extension, for captions: longer images are scaled down."""
-    image_form: Literal["vllm", "infinity", "jina"] | None = None
+    image_form: str | None = None
     """Extension: the request form of a server that embeds images; without it, a model behind an API generates text."""
 
 
