@@ -33,9 +33,9 @@ from eyechart.types import Input
 Vectors = NDArray[np.float32]
 Content = tuple[str | EncodedImage, ...]
 """One input, which gets one vector: a text, an image, or a text and an image."""
-IMAGES_PER_REQUEST = 16
+DTYPES = {"float": "float", "int8": "int8", "binary": "ubinary"}
+"""Dtypes, and what servers call them. ``binary`` is requested as bytes of eight bits."""
 _FLOAT = {"encoding_format": "float"}
-_QUANTIZED = {"float": "float", "int8": "int8", "binary": "ubinary"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,39 +54,44 @@ class Asked:
 class EmbeddingForm:
     """The request form of an embedding server; the inputs of one request are of the same kind."""
 
-    build: Callable[[EmbeddingForm, Asked, Sequence[Content]], Json]
-    """Returns the body of a request."""
-    rows: Callable[[Json, str], list[tuple[Any, Any]]]
-    """Returns the index of each vector in a response, and the vector; given the server's name of the dtype."""
+    build: Callable[[Json, Sequence[Content]], Json]
+    """Makes the body of a request from its options and its inputs."""
     path: str = "embeddings"
+    answer: tuple[str, str] = ("data", "embedding")
+    """Names of the list in a response, and of the vector in a row of it; empty if a row is the vector."""
+    inputs: tuple[Input, ...] = ("image", "text")
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The server's names of the options role, dimension and dtype, as far as it has them."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """Values of the role; prefixes of texts if the server has no option for it."""
+    dtypes: Mapping[str, Any] = field(default_factory=lambda: {"float": None})
+    """Values of the dtype; None if it is the default."""
     addresses: tuple[str, ...] = ()
     """Addresses, without the scheme, that imply the form."""
-    inputs: tuple[Input, ...] = ("image", "text")
-    roles: Mapping[str, str] = field(default_factory=dict)
-    """The server's names of the roles, or prefixes; empty if it has none."""
-    dtypes: Mapping[str, str] = field(default_factory=lambda: {"float": "float"})
-    """The server's names of the supported dtypes. ``binary`` is requested as bytes of eight bits."""
-    has_dimension: bool = True
-    """Whether the dimension is sent; otherwise it is only the expected length of the vectors."""
     lists_models: bool = True
     """Whether GET /models lists the names of the models."""
     key_header: str = ""
     """Header that holds the key; empty for the Bearer scheme."""
     most_texts: int = 2048
-    most_images: int = IMAGES_PER_REQUEST
+    most_images: int = 16
+
+    def body(self, asked: Asked, inputs: Sequence[Content]) -> Json:
+        """Make the body of a request."""
+        role = self.roles.get(asked.role)
+        values = {"role": role, "dimension": asked.dimension, "dtype": self.dtypes[asked.dtype]}
+        options = {name: values[key] for key, name in self.names.items() if values[key] is not None}
+        if role and "role" not in self.names:
+            inputs = [tuple(role + part if isinstance(part, str) else part for part in one) for one in inputs]
+        return self.build({"model": asked.model, **options}, inputs)
 
 
 def find_form(name: str | None, address: str, model: str) -> EmbeddingForm:
-    """Return the form of a name, or the one that the address implies, or else OpenAI's.
-
-    Voyage and Gemini have other forms for models that take only texts.
-    """
+    """Return the form of a name, or the one that the address implies, or else OpenAI's; some depend on the model."""
     parts = urlsplit(address)
     place = f"{parts.hostname}{parts.path}"
     name = name or next((name for name, form in FORMS.items() if place in form.addresses), "")
-    if name in _TEXT_FORMS and re.search(_TEXT_FORMS[name][0], model):
-        return _TEXT_FORMS[name][1]
-    return FORMS.get(name, OPENAI)
+    pattern, variant = _VARIANTS.get(name, ("(?!)", OPENAI))
+    return variant if re.search(pattern, model) else FORMS.get(name, OPENAI)
 
 
 def embed(
@@ -111,8 +116,7 @@ def embed(
     def request(start: int) -> Request[Vectors]:
         batch = inputs[start : start + size]
         parse = partial(parse_embeddings, count=len(batch), dimension=dimension, form=form, dtype=asked.dtype)
-        path = form.path.format(model=asked.model)
-        return Request(str(start), path, partial(form.build, form, asked, batch), parse)
+        return Request(str(start), form.path.format(model=asked.model), partial(form.body, asked, batch), parse)
 
     parts = {int(reply.id): reply.result() for reply in client.map(map(request, range(0, len(inputs), size)))}
     sizes = sorted({part.shape[1] for part in parts.values()})
@@ -121,105 +125,19 @@ def embed(
     return np.concatenate([parts[start] for start in sorted(parts)])
 
 
-# ------------------------------------------------------------------------------------------------ requests
-
-
-def _has_image(inputs: Sequence[Content]) -> bool:
-    return any(isinstance(part, EncodedImage) for part in inputs[0])
-
-
-def _given(**fields: object) -> Json:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _parts(content: Content, image: Callable[[EncodedImage], Json]) -> list[Json]:
-    return [{"type": "text", "text": part} if isinstance(part, str) else image(part) for part in content]
-
-
-def _openai(form: EmbeddingForm, asked: Asked, inputs: Sequence[Content]) -> Json:  # noqa: ARG001
-    return {"model": asked.model, "input": [text for (text,) in inputs], **_FLOAT}
-
-
-def _infinity(form: EmbeddingForm, asked: Asked, inputs: Sequence[Content]) -> Json:
-    if not _has_image(inputs):
-        return _openai(form, asked, inputs)
-    urls = [part.data_url for (part,) in inputs if isinstance(part, EncodedImage)]
-    return {"model": asked.model, "input": urls, "modality": "image", **_FLOAT}
-
-
-def _vllm(form: EmbeddingForm, asked: Asked, inputs: Sequence[Content]) -> Json:
-    more = _given(dimensions=asked.dimension)
-    if not _has_image(inputs):
-        return _openai(form, asked, inputs) | more
-    [content] = inputs  # a conversation is one input; images come first, as in vLLM's examples
-    messages = [{"role": "user", "content": _parts(content[::-1], image_part)}]
-    return {"model": asked.model, "messages": messages, **_FLOAT, **more}
-
-
-def _vllm_pooling(form: EmbeddingForm, asked: Asked, inputs: Sequence[Content]) -> Json:
-    return {**_vllm(form, asked, inputs), "task": "embed"}
-
-
-def _jina(form: EmbeddingForm, asked: Asked, inputs: Sequence[Content]) -> Json:
-    # jina-clip has a task for queries only.
-    task = None if "clip" in asked.model and asked.role != "query" else form.roles.get(asked.role)
-    dtype = form.dtypes[asked.dtype] if asked.dtype != "float" else None
-    rows = [part if isinstance(part, str) else {"image": part.base64} for (part,) in inputs]
-    more = _given(task=task, dimensions=asked.dimension, embedding_type=dtype)
-    return {"model": asked.model, "input": rows, **more}
-
-
-def _cohere(form: EmbeddingForm, asked: Asked, inputs: Sequence[Content]) -> Json:
-    body = {"model": asked.model, "input_type": form.roles[asked.role], "embedding_types": [form.dtypes[asked.dtype]]}
-    rows = {"inputs": [{"content": _parts(content, image_part)} for content in inputs]}
-    texts = {"texts": [text for (text,) in inputs]} if not _has_image(inputs) else rows
-    return {**body, **texts, **_given(output_dimension=asked.dimension)}
-
-
-def _voyage(form: EmbeddingForm, asked: Asked, inputs: Sequence[Content]) -> Json:
-    dtype = form.dtypes[asked.dtype] if asked.dtype != "float" else None
-    more = _given(input_type=form.roles.get(asked.role), output_dimension=asked.dimension, output_dtype=dtype)
-    if "image" not in form.inputs:
-        return {"model": asked.model, "input": [text for (text,) in inputs], **more}
-    rows = [{"content": _parts(content, _voyage_image)} for content in inputs]
-    return {"model": asked.model, "inputs": rows, **more}
-
-
-def _voyage_image(image: EncodedImage) -> Json:
-    return {"type": "image_base64", "image_base64": image.data_url}
-
-
-def _gemini(form: EmbeddingForm, asked: Asked, inputs: Sequence[Content]) -> Json:
-    # gemini-embedding-2 takes the task as a prefix of the text; its predecessor has a field.
-    prefix = form.roles.get(asked.role, "") if "image" in form.inputs else ""
-    task = form.roles.get(asked.role) if "image" not in form.inputs else None
-    one = {"model": f"models/{asked.model}", **_given(taskType=task, outputDimensionality=asked.dimension)}
-    rows = [
-        [
-            {"text": prefix + part}
-            if isinstance(part, str)
-            else {"inlineData": {"mimeType": part.mime, "data": part.base64}}
-            for part in content
-        ]
-        for content in inputs
-    ]
-    return {"requests": [{**one, "content": {"parts": row}} for row in rows]}
-
-
-# ----------------------------------------------------------------------------------------------- responses
-
-
 def parse_embeddings(
     body: Json, count: int, dimension: int | None = None, form: EmbeddingForm | None = None, dtype: str = "float"
 ) -> Vectors:
     """Read `count` vectors in the order of their `index`, or as they come if a server omits it."""
-    form = form or OPENAI
-    rows = form.rows(body, form.dtypes[dtype])
+    (listed, name), what = (form or OPENAI).answer, "list of embeddings"
+    inner = body.get(listed)  # Cohere has a list for each dtype
+    rows = list_of(inner, DTYPES[dtype], what) if isinstance(inner, dict) else list_of(body, listed, what)
     if len(rows) != count:
         raise BadAnswerError("Expected {count} embeddings, the server returned {n}.", count=count, n=len(rows))
     ordered: list[Any] = [None] * count
-    for index, vector in rows:
-        if not isinstance(index, int):
+    for place, row in enumerate(rows):
+        entry = row if isinstance(row, Mapping) else {"index": None} if name else {"": row}
+        if not isinstance(index := entry.get("index", place), int):
             raise BadAnswerError("The response is not a list of embeddings: {body}", body=excerpt(body))
         if not 0 <= index < count or ordered[index] is not None:
             raise BadAnswerError(
@@ -227,25 +145,8 @@ def parse_embeddings(
                 count=count,
                 index=index,
             )
-        ordered[index] = vector
+        ordered[index] = entry.get(name)
     return _matrix(ordered, dimension, dtype)
-
-
-def _openai_rows(body: Json, dtype: str, name: str = "embedding") -> list[tuple[Any, Any]]:  # noqa: ARG001
-    rows = list_of(body, "data", "list of embeddings")
-    return [
-        (row.get("index", i), row.get(name)) if isinstance(row, Mapping) else (None, None) for i, row in enumerate(rows)
-    ]
-
-
-def _cohere_rows(body: Json, dtype: str) -> list[tuple[Any, Any]]:
-    found = body.get("embeddings")
-    return list(enumerate(list_of(found if isinstance(found, dict) else body, dtype, "list of embeddings")))
-
-
-def _gemini_rows(body: Json, dtype: str) -> list[tuple[Any, Any]]:  # noqa: ARG001
-    rows = list_of(body, "embeddings", "list of embeddings")
-    return [(i, row.get("values")) if isinstance(row, Mapping) else (None, None) for i, row in enumerate(rows)]
 
 
 def _matrix(rows: list[Any], dimension: int | None, dtype: str) -> Vectors:
@@ -278,54 +179,115 @@ def _matrix(rows: list[Any], dimension: int | None, dtype: str) -> Vectors:
     return vectors
 
 
-# -------------------------------------------------------------------------------------------------- forms
+# Request bodies, and the table of forms.
+
+
+def _has_image(inputs: Sequence[Content]) -> bool:
+    return any(isinstance(part, EncodedImage) for part in inputs[0])
+
+
+def _openai(options: Json, inputs: Sequence[Content]) -> Json:
+    return {**options, "input": [text for (text,) in inputs], **_FLOAT}
+
+
+def _infinity(options: Json, inputs: Sequence[Content]) -> Json:
+    if not _has_image(inputs):
+        return _openai(options, inputs)
+    urls = [part.data_url for (part,) in inputs if isinstance(part, EncodedImage)]
+    return {**options, "input": urls, "modality": "image", **_FLOAT}
+
+
+def _vllm(options: Json, inputs: Sequence[Content]) -> Json:
+    if not _has_image(inputs):
+        return _openai(options, inputs)
+    [content] = inputs  # a conversation is one input; the image comes first, as in vLLM's examples
+    return {**options, "messages": [{"role": "user", "content": _parts(content[::-1])}], **_FLOAT}
+
+
+def _vllm_pooling(options: Json, inputs: Sequence[Content]) -> Json:
+    return {**_vllm(options, inputs), "task": "embed"}
+
+
+def _jina(options: Json, inputs: Sequence[Content]) -> Json:
+    return {**options, "input": [part if isinstance(part, str) else {"image": part.base64} for (part,) in inputs]}
+
+
+def _cohere(options: Json, inputs: Sequence[Content]) -> Json:
+    if not _has_image(inputs):
+        return {**options, "texts": [text for (text,) in inputs]}
+    return {**options, "inputs": [{"content": _parts(content)} for content in inputs]}
+
+
+def _voyage(options: Json, inputs: Sequence[Content]) -> Json:
+    return {**options, "inputs": [{"content": _parts(content, _voyage_image)} for content in inputs]}
+
+
+def _voyage_image(image: EncodedImage) -> Json:
+    return {"type": "image_base64", "image_base64": image.data_url}
+
+
+def _parts(content: Content, image: Callable[[EncodedImage], Json] = image_part) -> list[Json]:
+    return [{"type": "text", "text": part} if isinstance(part, str) else image(part) for part in content]
+
+
+def _gemini(options: Json, inputs: Sequence[Content]) -> Json:
+    one = {**options, "model": f"models/{options['model']}"}
+    return {"requests": [{**one, "content": {"parts": [*map(_gemini_part, content)]}} for content in inputs]}
+
+
+def _gemini_part(part: str | EncodedImage) -> Json:
+    if isinstance(part, str):
+        return {"text": part}
+    return {"inlineData": {"mimeType": part.mime, "data": part.base64}}
 
 
 _JOINT: tuple[Input, ...] = ("image", "text", "image+text")
-OPENAI = EmbeddingForm(_openai, _openai_rows, has_dimension=False)
+OPENAI = EmbeddingForm(_openai)
 FORMS = {
-    "vllm": EmbeddingForm(_vllm, _openai_rows, inputs=_JOINT, most_images=1),
-    "infinity": EmbeddingForm(_infinity, _openai_rows, has_dimension=False),
+    "vllm": EmbeddingForm(_vllm, inputs=_JOINT, names={"dimension": "dimensions"}, most_images=1),
+    "infinity": EmbeddingForm(_infinity),
     "jina": EmbeddingForm(
         _jina,
-        _openai_rows,
-        addresses=("api.jina.ai/v1",),
+        names={"role": "task", "dimension": "dimensions", "dtype": "embedding_type"},
         roles={"query": "retrieval.query", "document": "retrieval.passage"},
-        dtypes={"float": "float", "binary": "ubinary"},
+        dtypes={"float": None, "binary": "ubinary"},
+        addresses=("api.jina.ai/v1",),
     ),
     "vllm_pooling": EmbeddingForm(
-        _vllm_pooling, partial(_openai_rows, name="data"), "pooling", inputs=_JOINT, most_images=1
+        _vllm_pooling, "pooling", ("data", "data"), _JOINT, names={"dimension": "dimensions"}, most_images=1
     ),
     "cohere": EmbeddingForm(
         _cohere,
-        _cohere_rows,
         "embed",
-        ("api.cohere.com/v2",),
+        ("embeddings", ""),
         _JOINT,
+        {"role": "input_type", "dimension": "output_dimension", "dtype": "embedding_types"},
         # The field is required.
         roles={"": "search_document", "query": "search_query", "document": "search_document"},
-        dtypes=_QUANTIZED,
+        dtypes={ours: [theirs] for ours, theirs in DTYPES.items()},
+        addresses=("api.cohere.com/v2",),
         lists_models=False,
         most_texts=96,
     ),
     "voyage": EmbeddingForm(
         _voyage,
-        _openai_rows,
         "multimodalembeddings",
-        ("api.voyageai.com/v1", "ai.mongodb.com/v1"),
-        _JOINT,
+        inputs=_JOINT,
+        names={"role": "input_type", "dimension": "output_dimension", "dtype": "output_dtype"},
         roles={"query": "query", "document": "document"},
-        dtypes=_QUANTIZED,
+        dtypes={**DTYPES, "float": None},
+        addresses=("api.voyageai.com/v1", "ai.mongodb.com/v1"),
         lists_models=False,
         most_texts=1000,
     ),
     "gemini": EmbeddingForm(
         _gemini,
-        _gemini_rows,
         "models/{model}:batchEmbedContents",
-        ("generativelanguage.googleapis.com/v1beta",),
+        ("embeddings", "values"),
         _JOINT,
+        {"dimension": "outputDimensionality"},
         roles={"query": "task: search result | query: ", "document": "title: none | text: "},
+        addresses=("generativelanguage.googleapis.com/v1beta",),
         lists_models=False,
         key_header="x-goog-api-key",
         most_texts=100,
@@ -333,15 +295,18 @@ FORMS = {
     ),
 }
 """By the option ``image_form``."""
-_TEXT_FORMS = {
-    "voyage": (r"^(?!.*multimodal)", replace(FORMS["voyage"], path="embeddings", inputs=("text",))),
+_VARIANTS = {
+    "jina": ("clip", replace(FORMS["jina"], roles={"query": "retrieval.query"})),
+    # Models for texts only.
+    "voyage": ("^(?!.*multimodal)", replace(FORMS["voyage"], build=_jina, path="embeddings", inputs=("text",))),
     "gemini": (
         r"embedding-00\d",
         replace(
             FORMS["gemini"],
             inputs=("text",),
+            names={"role": "taskType", "dimension": "outputDimensionality"},
             roles={"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"},
         ),
     ),
 }
-"""By form: pattern of the names of models that take texts only, and their form."""
+"""By form: a pattern of model names that have another one."""

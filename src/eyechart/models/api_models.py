@@ -51,14 +51,9 @@ class ApiEncoder(ServedModel, BaseEncoder):
         if self.form.lists_models:
             self.client.check(spec.name)
         self.dimension, served = int(spec.options.get("dimension") or 0), spec.name
-        self.asked = Asked(
-            spec.name,
-            dimension=self.dimension or None if self.form.has_dimension else None,
-            dtype=spec.options.get("dtype", "float"),
-        )
+        self.asked = Asked(spec.name, dimension=self.dimension or None, dtype=spec.options.get("dtype", "float"))
         if not self.dimension:
-            body = self.form.build(self.form, self.asked, [("a",)])
-            path = self.form.path.format(model=spec.name)
+            path, body = self.form.path.format(model=spec.name), self.form.body(self.asked, [("a",)])
             reply = self.client.call(api.Request("probe", path, body, lambda reply: reply))
             found = api.parse_embeddings(reply, 1, form=self.form, dtype=self.asked.dtype)
             self.dimension = int(found.shape[1])
@@ -158,16 +153,10 @@ def _form_of(spec: ModelSpec) -> EmbeddingForm:
 
 def _request_options(spec: ModelSpec) -> dict[str, Any]:
     """Return the options that change what is sent."""
-    form = _form_of(spec)
-    sent = {"image_form": spec.options.get("image_form"), "payload": PIPELINE["payload"]}
-    more = {
-        "dimension": spec.options.get("dimension") if form.has_dimension else None,
-        "dtype": spec.options.get("dtype"),
-    }
-    found = {"path": form.path, "roles": dict(form.roles)} if form.roles else {}
-    return {**sent, "max_edge": spec.options.get("max_edge", EMBEDDING_MAX_EDGE), **found} | {
-        name: value for name, value in more.items() if value is not None
-    }
+    form, options = _form_of(spec), spec.options
+    sent = {"image_form": options.get("image_form"), "payload": PIPELINE["payload"]}
+    asked = {name: options[name] for name in ("dimension", "dtype") if name in options and name in form.names}
+    return {**sent, "max_edge": options.get("max_edge", EMBEDDING_MAX_EDGE), "roles": dict(form.roles), **asked}
 
 
 # The ``api`` family: a chat model behind an OpenAI-compatible server.
