@@ -236,7 +236,7 @@ def test_a_refusal_of_the_service_is_an_error_with_its_reason():
         ("https://api.voyageai.com/v1", "voyage-multimodal-3", FORMS["voyage"]),
         ("https://ai.mongodb.com/v1", "voyage-multimodal-3.5", FORMS["voyage"]),
         ("https://generativelanguage.googleapis.com/v1beta", "gemini-embedding-2", FORMS["gemini"]),
-        ("https://api.jina.ai/v1", "jina-clip-v2", FORMS["jina"]),
+        ("https://api.jina.ai/v1", "jina-embeddings-v4", FORMS["jina"]),
         ("https://generativelanguage.googleapis.com/v1beta/openai", "gemini-embedding-2", OPENAI),
         ("https://api.openai.com/v1", "text-embedding-3-large", OPENAI),
     ],

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.api.client import ApiClient
-from eyechart.api.endpoints import image_part
+from eyechart.api.endpoints import content_parts
 from eyechart.api.errors import BadAnswerError
 from eyechart.api.image_payloads import EncodedImage
 from eyechart.api.requests import Json, Request, excerpt, list_of
@@ -201,7 +201,7 @@ def _vllm(options: Json, inputs: Sequence[Content]) -> Json:
     if not _has_image(inputs):
         return _openai(options, inputs)
     [content] = inputs  # a conversation is one input; the image comes first, as in vLLM's examples
-    return {**options, "messages": [{"role": "user", "content": _parts(content[::-1])}], **_FLOAT}
+    return {**options, "messages": [{"role": "user", "content": content_parts(content[::-1])}], **_FLOAT}
 
 
 def _vllm_pooling(options: Json, inputs: Sequence[Content]) -> Json:
@@ -215,19 +215,15 @@ def _jina(options: Json, inputs: Sequence[Content]) -> Json:
 def _cohere(options: Json, inputs: Sequence[Content]) -> Json:
     if not _has_image(inputs):
         return {**options, "texts": [text for (text,) in inputs]}
-    return {**options, "inputs": [{"content": _parts(content)} for content in inputs]}
+    return {**options, "inputs": [{"content": content_parts(content)} for content in inputs]}
 
 
 def _voyage(options: Json, inputs: Sequence[Content]) -> Json:
-    return {**options, "inputs": [{"content": _parts(content, _voyage_image)} for content in inputs]}
+    return {**options, "inputs": [{"content": content_parts(content, _voyage_image)} for content in inputs]}
 
 
 def _voyage_image(image: EncodedImage) -> Json:
     return {"type": "image_base64", "image_base64": image.data_url}
-
-
-def _parts(content: Content, image: Callable[[EncodedImage], Json] = image_part) -> list[Json]:
-    return [{"type": "text", "text": part} if isinstance(part, str) else image(part) for part in content]
 
 
 def _gemini(options: Json, inputs: Sequence[Content]) -> Json:

@@ -1,12 +1,12 @@
 """Endpoints of OpenAI-compatible servers: request bodies and response parsers.
 
-POST /chat/completions takes messages with images; POST /rerank has two forms. `eyechart.api.embedding_forms` has the
+POST /chat/completions takes messages with images; POST /rerank has three forms. `eyechart.api.embedding_forms` has the
 embeddings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -19,9 +19,8 @@ from eyechart.io.images import ImageRef
 from eyechart.io.safe_parse import is_number
 from eyechart.types import Answer, Message, Part
 
-RerankForm = Literal["jina", "tei"]
-_DOCUMENTS: dict[RerankForm, str] = {"jina": "documents", "tei": "texts"}
-"""Field name of the documents: Cohere and Jina (followed by vLLM and others), and Text Embeddings Inference."""
+RerankForm = Literal["jina", "tei", "vllm"]
+"""Cohere's and Jina's form (followed by vLLM and others), Text Embeddings Inference, and vLLM's form for images."""
 _OURS = frozenset({"messages", "model", "n", "stream"})
 """Chat options that are set by Eyechart."""
 
@@ -65,12 +64,16 @@ def chat_body(
             # Plain text as a string: servers of text-only models do not accept parts.
             content: object = "\n".join(str(part) for part in message.parts)
         else:
-            content = [
-                {"type": "text", "text": part} if isinstance(part, str) else image_part(encode(part))
-                for part in message.parts
-            ]
+            content = content_parts([part if isinstance(part, str) else encode(part) for part in message.parts])
         turns.append({"role": message.role, "content": content})
     return {"model": model, "messages": turns, **(options or {})}
+
+
+def content_parts(
+    parts: Iterable[str | EncodedImage], image: Callable[[EncodedImage], Json] | None = None
+) -> list[Json]:
+    """Return texts and images as the content of a chat message."""
+    return [{"type": "text", "text": part} if isinstance(part, str) else (image or image_part)(part) for part in parts]
 
 
 def image_part(image: EncodedImage) -> Json:
@@ -131,16 +134,35 @@ def _text(value: object) -> str:
 
 
 def rerank_request(
-    request_id: str, model: str, query: str, documents: Sequence[str], form: RerankForm = "jina"
+    request_id: str,
+    model: str,
+    query: str | tuple[Part, ...],
+    documents: Sequence[str | tuple[Part, ...]],
+    form: RerankForm = "jina",
+    max_edge: int | None = None,
 ) -> Request[list[float]]:
     """Request the scores of all documents, in the order of the documents.
 
     TEI serves a single model and does not take its name; it is asked for raw scores because good scores tie between 0
-    and 1.
+    and 1. Images follow jina-reranker-m0 (``{"image": ..., "text": ...}``) or vLLM 0.18 (``{"content": [...]}``).
     """
-    others = {"raw_scores": True} if form == "tei" else {"model": model}
-    body = {**others, "query": query, _DOCUMENTS[form]: list(documents)}
+
+    def body() -> Json:
+        if form == "tei":
+            return {"raw_scores": True, "query": query, "texts": list(documents)}
+        items = [_ranked_item(item, form, max_edge) for item in (query, *documents)]
+        return {"model": model, "query": items[0], "documents": items[1:]}
+
     return Request(request_id, "rerank", body, partial(parse_rerank, count=len(documents)))
+
+
+def _ranked_item(item: str | tuple[Part, ...], form: RerankForm, max_edge: int | None) -> str | Json:
+    if isinstance(item, str):
+        return item
+    encoded = [part if isinstance(part, str) else encode_ref(part, max_edge) for part in item]
+    if form == "vllm":
+        return {"content": content_parts(encoded)}
+    return dict(("text", part) if isinstance(part, str) else ("image", part.base64) for part in encoded)
 
 
 def parse_rerank(body: Json, count: int) -> list[float]:

@@ -326,14 +326,16 @@ class ApiReranker(ServedModel):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         self.form: RerankForm = spec.options.get("rerank_form") or "jina"
+        self.max_edge: int | None = spec.options.get("max_edge")
         self.card = ModelCard(
             family="rerank-api",
             name=spec.name,
             weights_digest=ApiRerankerFamily().identity(spec),
             transform="rerank",
             precision="unknown",
-            notes=(UNVERIFIED,),
+            notes=(UNVERIFIED, *_downscaling(self.max_edge)),
             role="reranker",
+            inputs=("text",) if self.form == "tei" else ("image", "text", "image+text"),
         )
 
     def score(self, shortlists: Iterable[Shortlist], keep: KeepScores) -> Iterator[tuple[str, list[float]]]:
@@ -356,16 +358,16 @@ class ApiReranker(ServedModel):
         for start in starts:
             documents = shortlist.documents[start : start + size]
             name = json.dumps([shortlist.id, start, len(starts)])
-            request = api.rerank_request(name, self.spec.name, shortlist.query, documents, self.form)
+            request = api.rerank_request(name, self.spec.name, shortlist.query, documents, self.form, self.max_edge)
             yield replace(request, keep=partial(keep, shortlist.id)) if len(starts) == 1 else request
 
 
 class ApiRerankerFamily(ServedFamily):
-    """Rerankers by address and model name; ``options``: api_base, rerank_form (``jina`` or ``tei``)."""
+    """Rerankers by address and model name; ``options``: api_base, rerank_form (jina, tei, vllm), max_edge."""
 
     model = ApiReranker
 
     def identity(self, spec: ModelSpec) -> str:
         """Identify address and model: the weights behind an API are unknown."""
-        form = spec.options.get("rerank_form")
-        return digest_json([address_of(spec), spec.name, *([form] if form else [])])
+        sent = [spec.options[name] for name in ("rerank_form", "max_edge") if spec.options.get(name)]
+        return digest_json([address_of(spec), spec.name, *sent])

@@ -241,7 +241,7 @@ def evaluate(
         min_success: minimum share of samples that must succeed, else exit code 1.
         recall_k: k of retrieval recall@k (default: 5).
         metrics: full adds less common metrics (default: default).
-        reranker: text retrieval: cross-encoder that reranks the retrieved documents.
+        reranker: text retrieval and collections: cross-encoder that reranks the retrieved documents.
         batch_size: images or texts per forward pass (default: 64).
         seed: random seed.
         custom_classname_file: JSON keyed by dataset, or one class name per line.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError
-from eyechart.metrics.vectors import Vectors, unit
+from eyechart.metrics.retrieval import top_items
+from eyechart.metrics.vectors import Floats, Ints, Vectors, unit
 from eyechart.settings.tasks import MEAN_RECALL, ZeroshotRetrievalSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import (
@@ -38,7 +39,8 @@ from eyechart.tasks.caption_search import (
     with_repeats,
 )
 from eyechart.tasks.ranked_queries import TIES
-from eyechart.types import Document, Notice, Outcome, TextCollection
+from eyechart.tasks.text_retrieval import DEPTH, RERANKER, check_reranker, rerank, reranker_of
+from eyechart.types import Document, ModelCard, ModelSpec, Notice, Outcome, TextCollection
 
 DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")
 
@@ -53,6 +55,8 @@ class CollectionPrediction(Prediction):
     documents: Vectors
     lost: int
     """Number of queries and documents whose image failed."""
+    reranked: tuple[Ints, Floats, ModelCard] | None = None
+    """The shortlist of each query, the scores of its documents, and the reranker."""
 
     def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
         """Raise: queries and documents share images, so image metadata cannot group queries."""
@@ -118,7 +122,14 @@ def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetriev
     judged, left_out = ranked_queries.judged_queries(collection)
     ids = {one.query.id for one in judged}
     chosen = [i for i, query in enumerate(collection.queries) if query.id in ids]
-    ranking = ranked_queries.rank_all(judged, prediction.queries[chosen], prediction.documents)
+    notices, details = list(prediction.notices), {}
+    if prediction.reranked is None:
+        ranking = ranked_queries.rank_all(judged, prediction.queries[chosen], prediction.documents)
+    else:
+        lists, scores, card = prediction.reranked
+        ranking = ranked_queries.rank_lists(judged, lists[chosen], scores[chosen])
+        details = {RERANKER: asdict(card) | {"fingerprint": card.fingerprint}}
+        notices += counted("reranked_depth", settings.top_k, DEPTH)
     ks = sorted({*settings.recall_k, 10, *(ranked_queries.KS if settings.metrics == "full" else ())})
     outcome = ranked_queries.score(ranking, collection, len(left_out), ks)
     kinds = [_kind(document) for document in collection.documents]
@@ -132,8 +143,8 @@ def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetriev
         outcome,
         metrics=metrics,
         records=[{**record, "query": _kind(one.query)} for record, one in zip(outcome.records, judged, strict=True)],
-        notices=(*prediction.notices, *outcome.notices, *counted("unusable_items", prediction.lost, unusable)),
-        details={**outcome.details, "gallery": dict(Counter(kinds)), "found_first": dict(found)},
+        notices=(*notices, *outcome.notices, *counted("unusable_items", prediction.lost, unusable)),
+        details={**outcome.details, **details, "gallery": dict(Counter(kinds)), "found_first": dict(found)},
     )
 
 
@@ -157,12 +168,25 @@ class ZeroshotRetrieval(Task):
     kinds = frozenset({"retrieval", "collection"})
     measures = "retrieval"
     records = "ranking"
+    roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
     Settings = ZeroshotRetrievalSettings
 
-    def predict(self, context: TaskContext, settings: ZeroshotRetrievalSettings) -> Prediction:  # noqa: ARG002
-        """Embed images and texts."""
+    def extra_models(self, settings: ZeroshotRetrievalSettings) -> dict[str, ModelSpec]:
+        """Return the reranker."""
+        return reranker_of(settings)
+
+    def predict(self, context: TaskContext, settings: ZeroshotRetrievalSettings) -> Prediction:
+        """Embed images and texts, and rerank the top documents of a collection."""
+        check_reranker(context)
         if context.info.kind == "collection":
-            return predict_collection(context)
+            found = predict_collection(context)
+            if RERANKER not in context.extra_models:
+                return found
+            items, asked = found.collection.documents, found.collection.queries
+            lists = ranked_queries.candidate_lists(found.collection, asked)
+            if lists is None:
+                lists = top_items(found.queries, found.documents, settings.top_k)
+            return replace(found, reranked=(lists, *rerank(context, settings, items, asked, lists)))
         images = encode_images(context)
         return RetrievalPrediction(**encode_pairs(context, images), asked=np.arange(len(images.entries)))
 

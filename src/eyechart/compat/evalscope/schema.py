@@ -149,7 +149,7 @@ class TextModel(ModelEntry):
     config_kwargs: dict[str, Any] = {}
     encode_kwargs: dict[str, Any] = {}
     dimensions: int | None = Field(default=None, ge=1)
-    rerank_form: Literal["jina", "tei"] | None = None
+    rerank_form: Literal["jina", "tei", "vllm"] | None = None
     """Extension, for rerankers behind an API: the request form; ``tei`` is Text Embeddings Inference."""
     precision: Literal["auto", "fp32", "fp16", "bf16"] = ours("precision")
 
