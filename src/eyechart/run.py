@@ -15,12 +15,12 @@ from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Manifest
 from eyechart.messages import UserMessage
 from eyechart.models.access import access_of
-from eyechart.models.family import Remote
-from eyechart.models.registry import family_of
+from eyechart.models.family import Remote, need_inputs
+from eyechart.models.registry import family_of, inputs_of
 from eyechart.results.job_results import check_complete, check_owner, is_done, make_result, with_thumbnails
 from eyechart.results.result import Result, write_result
 from eyechart.session import Session
-from eyechart.tasks.base import Prediction, TaskContext
+from eyechart.tasks.base import Prediction, Task, TaskContext
 from eyechart.tasks.image_caption import USER, ImageCaption, data_folder, is_whole, prompts
 from eyechart.tasks.label_metrics import check_columns, score_with_groups
 from eyechart.tasks.registry import load_task
@@ -145,13 +145,15 @@ def run_job(job: Job, session: Session) -> Result:
         if done is not None or why:
             reason = why or UserMessage("{path} already contains this result", path=job.output)
             session.progress.say(UserMessage("{reason}; overwriting it", reason=reason))
+    model = session.cached_model(job, task, watch)
+    if isinstance(model, CachedEncoder):
+        _check_inputs(job, task, model, session)
     with watch.phase("read"):
         reading = session.reading(job)
         if task.needs != "encoder" or settings.splits:  # these compare images before encoding any
             _ = reading.manifest
     if settings.groups:
         check_columns(reading.outline, settings.groups)
-    model = session.cached_model(job, task, watch)
     loaded_before = model.model.loaded
     context = TaskContext(
         listed=reading,
@@ -195,6 +197,14 @@ def run_job(job: Job, session: Session) -> Result:
     )
     records = with_thumbnails(outcome.records, manifest.samples(), job.thumbnails)
     return write_result(result, records, job.output, place=job.place if job.append else None)
+
+
+def _check_inputs(job: Job, task: Task, encoder: CachedEncoder, session: Session) -> None:
+    """Refuse an encoder that lacks an input the task needs, before data are read; loads it if its files do not tell."""
+    wanted = task.inputs_of(session.datasets.open(job.dataset).info, task.settings_of(job))
+    known = inputs_of(encoder.model.family, job.model) if wanted else ()
+    if wanted:
+        need_inputs(job.model.label, encoder.card.inputs if known is None else known, wanted)
 
 
 def _counts(manifest: Manifest, prediction: Prediction) -> dict[str, int]:
