@@ -1,10 +1,12 @@
 """Embedding services, each a real server that accepts exactly the documented requests."""
 
 import base64
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from eyechart import evaluate
 from eyechart.api import errors as api_errors
 from eyechart.api import parse_embeddings
 from eyechart.api.embedding_forms import FORMS, OPENAI, find_form
@@ -12,7 +14,9 @@ from eyechart.errors import ModelError, UnknownNameError
 from eyechart.models.access import Access
 from eyechart.models.api_models import ApiFamily
 from eyechart.types import ModelSpec
+from support.data import noise_image
 from support.embedding_servers import EmbeddingServer
+from support.mteb_tasks import write_lines
 from support.openai_server import Status, first_attempts
 from support.zoo import load, photos
 
@@ -253,3 +257,42 @@ def test_whatever_is_asked_of_the_service_is_part_of_the_identity():
         keys = [ApiFamily().identity(spec) for spec in specs]
 
     assert len(set(cards)) == len(set(keys)) == len(options)
+
+
+def test_a_collection_is_embedded_by_role_and_an_image_with_its_text_in_one_request(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "g/images").mkdir(parents=True)
+    for seed in range(3):
+        noise_image(seed).save(tmp_path / f"g/images/{seed}.png")
+    write_lines(Path("g/corpus.jsonl"), [
+        {"_id": "i", "image": "0.png"}, {"_id": "t", "text": "a text"}, {"_id": "b", "text": "both", "image": "1.png"},
+    ])  # fmt: skip
+    write_lines(Path("g/queries.jsonl"), [{"_id": "q", "text": "a query"}, {"_id": "p", "image": "2.png"}])
+    rows = [{"query-id": "q", "corpus-id": "b", "score": 1}, {"query-id": "p", "corpus-id": "i", "score": 1}]
+    write_lines(Path("g/qrels.jsonl"), rows)
+    with EmbeddingServer("cohere") as server:
+        [result] = evaluate(
+            model=[MODELS["cohere"]],
+            model_type="api",
+            pretrained=[server.api_base],
+            model_options={"image_form": "cohere", "dimension": 256},
+            dataset=["collection/g"],
+            dataset_root="g",
+            output="out.json",
+        )
+        bodies = [request.body for request in server.requests if request.body]
+
+    assert {request.outcome for request in server.requests if request.body} == {"200"}
+    sent = [
+        (body["input_type"], [part["type"] for part in row["content"]] if isinstance(row, dict) else row)
+        for body in bodies
+        for row in body.get("texts", body.get("inputs"))
+    ]
+    assert sorted(sent, key=str) == [
+        ("search_document", "a text"),
+        ("search_document", ["image_url"]),
+        ("search_document", ["text", "image_url"]),
+        ("search_query", "a query"),
+        ("search_query", ["image_url"]),
+    ]
+    assert result.counts["failed"] == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Self
 
@@ -16,7 +16,7 @@ from eyechart.messages import UserMessage
 from eyechart.metrics.retrieval import top_items
 from eyechart.metrics.vectors import Floats, Ints
 from eyechart.models.rerankers import SIGMOID, RankedItem, Shortlist
-from eyechart.settings.tasks import RerankingSettings, TextRetrievalSettings, TextSearchSettings
+from eyechart.settings.tasks import RerankingSettings, TextRetrievalSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import ROLES, Prediction, Task, TaskContext, counted, encode_texts, prompts_of
 from eyechart.tasks.ranked_queries import MtebValues, Rankings, mteb_scores, of_lists, of_vectors
