@@ -247,7 +247,7 @@ def evaluate(
         recall_k: k of retrieval recall@k (default: 5).
         predictions: MMEB: score VLM2Vec's NAME_pred.jsonl, or a folder of them, without a model.
         metrics: full adds less common metrics (default: default).
-        reranker: text retrieval: cross-encoder that reranks the retrieved documents.
+        reranker: text retrieval and collections: cross-encoder that reranks the retrieved documents.
         batch_size: images or texts per forward pass (default: 64).
         seed: random seed.
         custom_classname_file: JSON keyed by dataset, or one class name per line.
