@@ -77,7 +77,9 @@ def estimate(config: Config, say: Callable[[str], object]) -> list[str]:
         dims = [int(one.model_card["embedding_dim"]) for one in same_model if one.model_card.get("embedding_dim")]
         seconds = [max(rates) * samples] if samples is not None and rates else []
         timed += seconds
-        vectors += [max(dims) * BYTES[config.store_precision] * samples] if samples is not None and dims else []
+        vectors += (
+            [max(dims) * BYTES[config.store_precision or "fp32"] * samples] if samples is not None and dims else []
+        )
         lines += _job_lines(job, samples, seconds, skip_existing=config.skip_existing)
     where = ", ".join(config.language)
     for name, spec, _ in later:

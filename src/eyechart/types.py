@@ -472,8 +472,8 @@ class EncodeOptions:
     """Threads that decode and transform images."""
     decode_processes: int | None = None
     """Worker processes that decode for a GPU; 0 for none, None for auto."""
-    half: bool = False
-    """Store, and therefore score, vectors in half precision."""
+    half: bool | None = None
+    """Store, and therefore score, vectors in half precision; None: if the model gives several vectors per item."""
 
 
 DEFAULT_ENCODING = EncodeOptions()
