@@ -178,8 +178,9 @@ class Blind:
         return np.full((len(texts), 8), self.value, np.float32)
 
 
-@pytest.mark.parametrize("name", PRIMARY)
-@pytest.mark.parametrize("value", [1.0, 0.0])
+@pytest.mark.parametrize(
+    ("name", "value"), [*((name, 1.0) for name in PRIMARY), ("AROVisualAttribution", 0.0), ("CIRRIT2IRetrieval", 0.0)]
+)
 def test_a_model_that_does_not_look_gets_chance_or_less(name, value, run):
     result = run(name, Blind(value))
 
