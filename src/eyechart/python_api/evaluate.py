@@ -238,7 +238,8 @@ def evaluate(
         like: alias of preset.
         group_by: metadata columns to group by: metrics per group and for the worst group.
         num_workers: reader and decoder threads (default: 4).
-        store_precision: precision of cached vectors, also used for scoring; fp16 halves disk usage (default: fp32).
+        store_precision: precision of cached vectors, also used for scoring; fp16 halves disk usage (default: fp32; fp16
+            for models with several vectors per item).
         decode_processes: loader processes that decode images for a GPU, 0: threads (default: processes with 8 or more
             cores).
         on_error: what to do with unreadable images (default: fail).

@@ -11,16 +11,19 @@ import numpy as np
 from eyechart import stats
 from eyechart.errors import DataError, ModelError
 from eyechart.metrics.classification import abstention_gain
+from eyechart.metrics.maxsim import LOWEST
 from eyechart.metrics.retrieval import METRICS, NOT_FOUND, RelevantRanks, rank_in_lists, rank_relevant, top_items
 from eyechart.metrics.retrieval_chance import mean_chance
-from eyechart.metrics.search import LOWEST, Positives, dots
-from eyechart.metrics.vectors import Floats, Ints, Vectors, zero_rows
+from eyechart.metrics.search import Positives, dots
+from eyechart.metrics.vectors import AnyVectors, Floats, Ints, Vectors, zero_rows
 from eyechart.tasks.base import counted, make_metric
 from eyechart.types import Document, MeanOf, Outcome, TextCollection
 
 PRIMARY, PRIMARY_OF_CANDIDATES = "ndcg_at_10", "map_at_1000"
 """MTEB's main scores for retrieval and for reranking given candidates."""
 KS = (1, 3, 5, 10, 20, 100, 1000)
+MEAN_MAXSIM = "meanmaxsim"
+"""MaxSim divided by the number of a query's vectors, a similarity of sentence-transformers."""
 SHOWN = 5
 """Number of retrieved documents listed in a record."""
 TIES = "{n} queries tie with a wrong answer; ties count against the right one."
@@ -84,22 +87,22 @@ def judged_queries(
 
 
 def is_cosine(similarity: str) -> bool:
-    """Whether a model compares vectors by cosine (and needs unit vectors) rather than by dot product.
+    """Whether a model compares vectors by cosine (and needs unit vectors) rather than by dot product or MaxSim.
 
     Raises:
         ModelError: If it uses another similarity.
     """
-    if similarity not in ("cosine", "dot"):
+    if similarity not in ("cosine", "dot", "maxsim", MEAN_MAXSIM):
         raise ModelError(
             "The model uses the similarity {similarity}, which is not supported.",
-            advice="Supported similarities: cosine and dot product.",
+            advice="Supported similarities: cosine, dot product and MaxSim.",
             similarity=similarity,
         )
     return similarity == "cosine"
 
 
-def rank_all(judged: Sequence[JudgedQuery], queries: Vectors, documents: Vectors) -> Rankings:
-    """Rank the whole corpus by dot product, including a document with the query's own id.
+def rank_all(judged: Sequence[JudgedQuery], queries: AnyVectors, documents: AnyVectors) -> Rankings:
+    """Rank the whole corpus by dot product or MaxSim, including a document with the query's own id.
 
     Args:
         judged: The queries.
@@ -113,7 +116,7 @@ def rank_all(judged: Sequence[JudgedQuery], queries: Vectors, documents: Vectors
 
 
 def rank_lists(
-    judged: Sequence[JudgedQuery], items: Ints, scores: Floats, vectors: tuple[Vectors, Vectors] | None = None
+    judged: Sequence[JudgedQuery], items: Ints, scores: Floats, vectors: tuple[AnyVectors, AnyVectors] | None = None
 ) -> Rankings:
     """Rank shortlists by scores, those of a reranker or of vectors; other documents count as not retrieved.
 
@@ -165,8 +168,8 @@ def candidate_lists(collection: TextCollection, queries: Sequence[Document]) -> 
     return lists
 
 
-def score_lists(lists: Ints, queries: Vectors, documents: Vectors) -> Floats:
-    """Score listed documents by dot product in float64; empty slots get minus infinity."""
+def score_lists(lists: Ints, queries: AnyVectors, documents: AnyVectors) -> Floats:
+    """Score listed documents by dot product or MaxSim in float64; empty slots get minus infinity."""
     row, column = np.nonzero(lists >= 0)
     scores = np.full(lists.shape, -np.inf)
     scores[row, column] = dots(queries, documents, row, lists[row, column])
@@ -273,9 +276,9 @@ class MtebValues:
 
 
 def of_vectors(
-    collection: TextCollection, asked: Sequence[Document], queries: Vectors, documents: Vectors
+    collection: TextCollection, asked: Sequence[Document], queries: AnyVectors, documents: AnyVectors
 ) -> MtebValues:
-    """Rank the whole collection by dot product, a block of queries at a time."""
+    """Rank the whole collection by dot product or MaxSim, a block of queries at a time."""
     blocks = []
     for start in range(0, len(asked), BLOCK):
         part = slice(start, start + BLOCK)

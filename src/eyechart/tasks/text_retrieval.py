@@ -63,6 +63,7 @@ class TextRetrieval(Task):
     kinds = frozenset({"texts"})
     inputs = ("text",)
     records = "ranking"
+    multi_vector = True
     roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
     model_options = GIVEN_PROMPTS
     Settings = TextRetrievalSettings
@@ -102,6 +103,8 @@ class TextRetrieval(Task):
             )
             for role, items in zip(ROLES, (asked, collection.documents), strict=True)
         )
+        if context.encoder.card.similarity == ranked_queries.MEAN_MAXSIM:
+            queries = queries.averaged()
         scored = {one.query.id for one in judged}
         mine = np.array([i for i, query in enumerate(asked) if query.id in scored])
         card: ModelCard | None = None

@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eyechart import stats
 from eyechart.datasets.mmeb import INSTRUCTED, INSTRUCTION, ranking_files, read_rankings
-from eyechart.errors import DataError
+from eyechart.errors import DataError, ModelError
 from eyechart.manifest import Failure
 from eyechart.metrics.retrieval import METRICS
-from eyechart.metrics.vectors import Ints, Vectors, unit
+from eyechart.metrics.vectors import AnyVectors, Ints, placed, unit
 from eyechart.settings.tasks import MEAN_RECALL, MMEB_METRICS, ZeroshotRetrievalSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import (
@@ -60,9 +60,9 @@ class CollectionPrediction(Prediction):
 
     collection: TextCollection
     """The usable part of the dataset's collection."""
-    queries: Vectors | None = None
+    queries: AnyVectors | None = None
     """None for the rankings of another tool: the candidates of each query are in their order."""
-    documents: Vectors | None = None
+    documents: AnyVectors | None = None
     lost: int = 0
     """Number of queries and documents whose image failed."""
 
@@ -131,7 +131,7 @@ class _Side(NamedTuple):
     """The queries or the documents whose image was read, with their vectors: zero if the image failed."""
 
     items: Sequence[Document]
-    vectors: Vectors
+    vectors: AnyVectors
     failures: Sequence[Failure]
     notices: Sequence[Notice]
 
@@ -173,7 +173,7 @@ def _encode_items(
     read = [i for i, kind in enumerate(kinds) if kind == "text" or (kind == "image+text" and not joint)]
     seen = [i for i, kind in enumerate(kinds) if kind == "image" or (kind == "image+text" and not joint)]
     fused = [i for i, kind in enumerate(kinds) if kind == "image+text" and joint]
-    parts: list[tuple[Ints, Vectors]] = []
+    parts: list[tuple[Ints, Any]] = []
     failures: list[Failure] = []
     notices: list[Notice] = []
     if read:
@@ -194,6 +194,16 @@ def _encode_items(
             parts.append((rows[embedded.kept], vectors))
         failures += embedded.failures
         notices += about
+    if encoder.card.multi_vector:
+        double = np.intersect1d(read, seen)
+        if len(double):
+            raise ModelError(
+                "{id} has an image and a text, which {label} cannot encode as one input.",
+                advice="Use a model with joint inputs or with one vector per input.",
+                id=items[double[0]].id,
+                label=encoder.model.spec.label,
+            )
+        return _Side(listed, placed(parts, len(items)), failures, notices)
     out = np.zeros((len(items), max((vectors.shape[1] for _, vectors in parts), default=0)), np.float32)
     for rows, vectors in parts:
         out[rows] += vectors
@@ -295,6 +305,7 @@ class ZeroshotRetrieval(Task):
     inputs = ("image", "text")
     measures = "retrieval"
     records = "ranking"
+    multi_vector = True
     Settings = ZeroshotRetrievalSettings
 
     def reads(self, output: Path, settings: ZeroshotRetrievalSettings) -> tuple[Path, ...]:  # noqa: ARG002 - others do
