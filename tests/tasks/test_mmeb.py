@@ -2,15 +2,20 @@
 
 import json
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
 import eyechart
+from eyechart.datasets.catalogue import load_catalogue
 from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, UsageError
 from eyechart.inference.embeddings import CachedEncoder
 from eyechart.manifest import read_manifest
+from eyechart.report.collection_means import collection_means
+from eyechart.report.loader import load_results
+from eyechart.report.result_table import make_table
 from eyechart.store.vector_store import EmbeddingStore
 from eyechart.tasks.base import TaskContext
 from support.encoders import constant_encoder, lazy, no_other_split, random_encoder
@@ -128,6 +133,29 @@ def test_a_candidate_whose_image_is_broken_counts_as_not_found(tmp_path):
     assert len(lost) == 2
     assert lost["rank"].isna().all()
     assert not lost["hit_rate_at_1"].any()
+
+
+def test_means_are_by_collection_and_by_group_as_published(tmp_path):
+    """All 60 tasks, each with a share of right rankings of its own, from files that VLM2Vec would leave."""
+    (tmp_path / "theirs").mkdir()
+    catalogue, shares = load_catalogue(), {}
+    for number, name in enumerate(catalogue.collections["mmeb-v2"]):
+        right = number % 7
+        lines = [{"prediction": [str(i >= right), "x"], "label": ["False"], "rel_scores": None} for i in range(6)]
+        path = tmp_path / "theirs" / f"{name.removeprefix('mmeb/')}_pred.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        shares.setdefault(catalogue.entries[name].domain, []).append(min(right, 6) / 6)
+    output = str(tmp_path / "results" / "{dataset}.json")
+    eyechart.evaluate("m", "mmeb-v2", predictions=tmp_path / "theirs", dataset_root="none", output=output)
+    means = {one.name: one for one in collection_means(make_table(load_results([str(tmp_path / "results")]).found))}
+
+    image, visdoc = (
+        [value for name in shares if name.startswith(kind) for value in shares[name]] for kind in ("i", "v")
+    )
+    expected = {"mmeb-v2": fmean(image + visdoc), "mmeb-image": fmean(image), "mmeb-visdoc": fmean(visdoc)}
+    assert {name: one.values for name, one in means.items()} == {k: (pytest.approx(v),) for k, v in expected.items()}
+    assert means["mmeb-v2"].groups == {name: (pytest.approx(fmean(own)),) for name, own in shares.items()}
+    assert means["mmeb-v2"].size == 60
 
 
 def rankings(path, rows, order):
