@@ -207,7 +207,8 @@ def plan_jobs(
         return model_specs(config, role, guesses[role].append, given, requested)
 
     resolve = cache(partial(dataset_spec, config, given=given))
-    if not config.skip_existing and _encodes(config.task[0], partial(resolve, names[0], config.language[0])):
+    first = partial(resolve, names[0], config.language[0])
+    if not (config.skip_existing or config.predictions) and _encodes(config.task[0], first):
         for spec in models("encoder"):  # before opening a dataset, which may download it
             planner.check(spec, "encoder")
     benchmarks, left_out = _benchmarks(config, planner, names, resolve, absent)
@@ -351,6 +352,7 @@ def dataset_spec(
         "annotation_file": config.annotation_file,
         "caption_cleaning": None if cleaning == "none" else cleaning,
         "encoding": config.encoding,
+        "predictions": config.predictions,
         "skip_missing": config.on_error == "skip",
         "cache_dir": config.wds_cache_dir,
         "offline": config.offline,
@@ -365,6 +367,8 @@ def dataset_spec(
         spec = resolve_dataset(
             name, config.dataset_root, split=config.split, language=language, limit=config.limit, options=wanted
         )
+    if config.predictions and spec.reader != "mmeb":
+        raise UsageError("{--predictions} applies to mmeb/NAME, not to {name}.", name=name)
     return read_by(spec, task)
 
 

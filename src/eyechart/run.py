@@ -187,7 +187,9 @@ def run_job(job: Job, session: Session) -> Result:
         card=model.model.known_card,
         outcome=outcome,
         counts=_counts(manifest, prediction),
-        notices=dict.fromkeys((*job.notes, *manifest.notices, *model.notices(), *outcome.notices)),
+        notices=dict.fromkeys(
+            (*job.notes, *manifest.notices, *(model.notices() if settings.uses_model else ()), *outcome.notices)
+        ),
         failures=[asdict(failure) for failure in (*manifest.failures, *prediction.failures)],
         profile=seconds | {"total": round(time.perf_counter() - start, 4)},
         measures=task.measures or task.name.replace("_", " "),

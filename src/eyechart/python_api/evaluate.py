@@ -116,6 +116,7 @@ def evaluate(
     on_error: Literal["fail", "skip"] | None = None,
     min_success: float | None = None,
     recall_k: int | Sequence[int] | None = None,
+    predictions: str | Path | None = None,
     metrics: Literal["default", "full"] | None = None,
     reranker: str | None = None,
     batch_size: int | None = None,
@@ -244,6 +245,7 @@ def evaluate(
         on_error: what to do with unreadable images (default: fail).
         min_success: minimum share of samples that must succeed, else exit code 1.
         recall_k: k of retrieval recall@k (default: 5).
+        predictions: MMEB: score VLM2Vec's NAME_pred.jsonl, or a folder of them, without a model.
         metrics: full adds less common metrics (default: default).
         reranker: text retrieval: cross-encoder that reranks the retrieved documents.
         batch_size: images or texts per forward pass (default: 64).

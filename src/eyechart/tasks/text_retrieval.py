@@ -118,7 +118,8 @@ class TextRetrieval(Task):
             found = ranked_queries.rank_all(judged, queries[mine], documents)
             mteb = of_vectors(collection, asked, queries, documents)
         else:
-            found = ranked_queries.rank_lists(judged, lists[mine], scores[mine])
+            vectors = None if RERANKER in context.extra_models else (queries[mine], documents)
+            found = ranked_queries.rank_lists(judged, lists[mine], scores[mine], vectors)
             mteb = of_lists(collection, asked, lists, library_scores(scores, card))
         gains = (gain for query in asked for gain in collection.relevance[query.id].values())
         return TextPrediction(
@@ -135,7 +136,8 @@ class TextRetrieval(Task):
 
     def score(self, prediction: TextPrediction, settings: TextRetrievalSettings) -> Outcome:
         """Score the rankings."""
-        outcome = ranked_queries.score(prediction.found, prediction.collection, len(prediction.left_out))
+        main = ranked_queries.PRIMARY_OF_CANDIDATES if prediction.collection.candidates else ranked_queries.PRIMARY
+        outcome = ranked_queries.score(prediction.found, prediction.collection, len(prediction.left_out), main=main)
         details = {**outcome.details, **{key: value for key in CAPTION_FACTS if (value := getattr(settings, key))}}
         metrics = dict(outcome.metrics)
         if prediction.mteb is not None:
