@@ -97,20 +97,12 @@ AnyVectors = Vectors | MultiVectors
 _V = TypeVar("_V", bound=NDArray[Any] | MultiVectors)
 
 
-def concatenate(parts: Sequence[_V]) -> _V:
-    """Join vectors of the same kind.
-
-    Raises:
-        ValueError: If their kinds or lengths differ.
-    """
-    joined: Any
-    if any(isinstance(part, MultiVectors) for part in parts):
-        items: Any = parts
-        rows = np.concatenate([part.rows for part in items]) if len(parts) > 1 else items[0].rows
-        joined = MultiVectors(rows, _bounds(np.concatenate([part.sizes for part in items])))
-    else:
-        joined = parts[0] if len(parts) == 1 else np.concatenate(parts)  # type: ignore[arg-type]
-    return cast("_V", joined)
+def concatenate(parts: Sequence[Any]) -> Any:
+    """Join vectors of the same kind, one or several per item; a single part is not copied."""
+    if not isinstance(parts[0], MultiVectors):
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    rows = parts[0].rows if len(parts) == 1 else np.concatenate([part.rows for part in parts])
+    return MultiVectors(rows, _bounds(np.concatenate([part.sizes for part in parts])))
 
 
 def placed(parts: Sequence[tuple[Ints, MultiVectors]], count: int) -> MultiVectors:

@@ -86,6 +86,14 @@ def predict_collection(context: TaskContext, settings: ZeroshotRetrievalSettings
         ranked = _with_rankings(collection, context.info.name, settings.predictions)
         return CollectionPrediction(context.info, context.manifest.entries, (), ranked)
     card = context.encoder.card
+    pair = next((one for one in (*collection.queries, *collection.documents) if _kind(one) == "image+text"), None)
+    if pair is not None and card.multi_vector and "image+text" not in card.inputs:
+        raise ModelError(
+            "{id} has an image and a text, which {label} cannot encode as one input.",
+            advice="Use a model with joint inputs or with one vector per input.",
+            id=pair.id,
+            label=context.encoder.model.spec.label,
+        )
     if card.prompting == "prefix" and "image+text" not in card.inputs and "image" in card.inputs:
         context.encoder.images(context.listed)  # embedded while the dataset is read
     manifest = context.manifest
@@ -198,14 +206,6 @@ def _encode_items(
         failures += embedded.failures
         notices += about
     if encoder.card.multi_vector:
-        double = np.intersect1d(read, seen)
-        if len(double):
-            raise ModelError(
-                "{id} has an image and a text, which {label} cannot encode as one input.",
-                advice="Use a model with joint inputs or with one vector per input.",
-                id=items[double[0]].id,
-                label=encoder.model.spec.label,
-            )
         return _Side(listed, placed(parts, len(items)), failures, notices)
     out = np.zeros((len(items), max((vectors.shape[1] for _, vectors in parts), default=0)), np.float32)
     for rows, vectors in parts:

@@ -15,7 +15,7 @@ from PIL import Image
 from eyechart.errors import ModelError, unknown_name
 from eyechart.messages import UserMessage
 from eyechart.models import hub
-from eyechart.models.encoders.late_interaction import LateInteractionEncoder
+from eyechart.models.encoders.late_interaction import POOLER, LateInteractionEncoder
 from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT
 from eyechart.models.family import MODULES, SENTENCE
 from eyechart.models.family import sees as folder_sees
@@ -36,8 +36,6 @@ PROMPT = "prompt_length"
 """Number of prompt tokens: some models exclude them from the mean."""
 DOCUMENT = ("document", "passage")
 """Common names of the document prompt; the first non-empty one is used."""
-POOLER = "pooler."
-"""BERT's pooler. sentence-transformers pools tokens itself, and many models are saved without these weights."""
 
 
 def own_prompts(spec: ModelSpec) -> dict[str, str]:
