@@ -21,7 +21,7 @@ from eyechart.datasets.resolve import OTHER_FILES, TABLES, resolve_dataset
 from eyechart.errors import DataError, LanguageError, NotHereError, UsageError, unknown_name
 from eyechart.messages import UserMessage, join
 from eyechart.models.family import Family
-from eyechart.models.registry import family_of
+from eyechart.models.registry import family_of, open_model
 from eyechart.outputs import check_outputs, place_of
 from eyechart.plan_models import list_entries, model_specs, requested_models, with_generation
 from eyechart.settings.generation import QuestionSettings
@@ -35,7 +35,9 @@ from eyechart.types import (
     HALF,
     IN_MEMORY,
     NO_OBJECTS,
+    QUANTIZE,
     STORE_PRECISION,
+    TRUNCATE_DIM,
     DatasetInfo,
     DatasetSpec,
     EncodeOptions,
@@ -136,9 +138,11 @@ class Planner:
         length = info.benchmark.max_tokens if isinstance(info, QuestionInfo) else None
         return PlannedBenchmark(spec, task, task_name, record, others, usual, blind, length)
 
-    def check_model(self, spec: ModelSpec, task: Task) -> None:
-        """Reject a model that cannot be loaded or does not support the task."""
+    def check_model(self, spec: ModelSpec, task: Task, widest: int = 0) -> None:
+        """Reject a model that cannot be loaded, does not support the task, or is known to have fewer dimensions."""
         family = self.check(spec, task.needs)
+        if widest:
+            open_model(spec, task.needs).check_dim(widest)
         if task.asks_questions and getattr(family, "only_describes", False):
             raise UsageError(
                 "CoCa captions images but does not answer questions.", advice="Use another {--model_type}."
@@ -214,7 +218,7 @@ def plan_jobs(
         # Checking a model may import its library, which is wasted if all its results exist.
         # If a result turns out to be outdated, loading the model checks it again.
         if task.settings_of(job).uses_model and not (config.skip_existing and job.output.exists()):
-            planner.check_model(job.model, task)
+            planner.check_model(job.model, task, max(job.settings.get(TRUNCATE_DIM, [0])))
     skipped = [
         UserMessage("Skipped: {reason} {hint}", reason=missing.message, hint=missing.advice)
         for missing in left_out.values()
@@ -270,6 +274,7 @@ def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[
     half = config.store_precision == HALF and task.needs == "encoder"
     if half:
         settings[STORE_PRECISION] = HALF
+    settings |= _compression(config, benchmark)
     thumbnails = THUMBNAILS if dataset.own else 0
     job = replace(benchmark, settings=settings).job(
         spec,
@@ -301,6 +306,27 @@ def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[
         min_success=0.0,  # a model that is shown no image may rightly decline to answer
     )
     return [job, control]
+
+
+def _compression(config: Config, benchmark: PlannedBenchmark) -> dict[str, list[Any]]:
+    """Return the dimensions and precisions to which stored vectors are compressed; reject jobs without such."""
+    found: dict[str, list[Any]] = {
+        TRUNCATE_DIM: sorted({*config.truncate_dim}),
+        QUANTIZE: [*dict.fromkeys(config.quantize)],
+    }
+    found = {name: values for name, values in found.items() if values}
+    why = ""
+    if benchmark.task.needs != "encoder":
+        why = "{task} does not compare vectors"
+    elif benchmark.extra_models:
+        why = "a reranker would read other documents"
+    elif benchmark.settings.get("load_clfs"):
+        why = "{--load_clfs} has the vectors of one dimension only"
+    if found and why:
+        raise UsageError(
+            "{--truncate_dim} and {--quantize}: {reason}.", reason=UserMessage(why, task=benchmark.task.name)
+        )
+    return found
 
 
 def dataset_names(config: Config, given: Mapping[str, InMemoryObject] = NO_OBJECTS) -> list[str]:

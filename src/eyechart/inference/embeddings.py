@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +18,7 @@ from eyechart.io.progress import Bar, NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import DatasetScan, EmbeddedSamples, Failure, Manifest
 from eyechart.messages import UserMessage
+from eyechart.metrics.compression import Compression
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.lazy_model import LazyModel
 from eyechart.models.towers.precision import precision_notices
@@ -49,17 +53,29 @@ class CachedEncoder:
         self.progress = progress or NoProgress()
         self.watch = watch or Stopwatch()
         self.pipeline = Pipeline(model, options, on_error, self.watch)
+        self.compression = Compression("float16" if options.half else "float32")
         self._truncated = 0
         self._traits: dict[bytes, int] = {}
         self._given: str | None = None
         """Fingerprint of the model whose vectors were returned; vectors of two models are never mixed."""
-        self._size: int | None = None
-        """Length of the vectors returned so far."""
+        self.size: int | None = None
+        """Dimensions of the stored vectors read so far."""
 
     @property
     def card(self) -> ModelCard:
-        """Card of the model; loads the model only if no card is cached."""
-        return self.model.card
+        """Card of the model; loads the model only if no card is cached. Binary codes are compared by dot product."""
+        card = self.model.card
+        return replace(card, similarity="dot") if self.compression.precision == "binary" else card
+
+    def compressed(self, compression: Compression) -> Self:
+        """Return a copy that compresses the vectors it returns; the store keeps them as they are."""
+        other = copy.copy(self)
+        other.compression = compression
+        return other
+
+    def unit(self, vectors: Vectors) -> Vectors:
+        """Scale rows to unit length, and binary codes to one length."""
+        return self.compression.unit(vectors)
 
     def missing_samples(self, manifest: Manifest) -> list[KeyedSample]:
         """List the distinct images without a vector, in order, for another process to embed.
@@ -135,19 +151,20 @@ class CachedEncoder:
         return EmbeddedSamples(vectors, kept, tuple(failures))
 
     def _read_vectors(self, role: str, keys: Digests) -> Vectors:
-        """Read vectors, refusing a length that differs from earlier vectors."""
+        """Read and compress vectors, refusing a length that differs from earlier vectors."""
         vectors = self._table(role).get(keys)
         if len(vectors):
-            size, self._size = self._size, vectors.shape[1]
-            if size not in (None, self._size):
+            size, self.size = self.size, vectors.shape[1]
+            self.model.check_dim(self.compression.widest, self.size)
+            if size not in (None, self.size):
                 raise ModelError(
                     "{label} returned vectors of {size} and of {other} dimensions.",
                     advice="Images and texts need vectors of the same length.",
                     label=self.model.spec.label,
                     size=size,
-                    other=self._size,
+                    other=self.size,
                 )
-        return vectors
+        return self.compression.apply(vectors)
 
     def _table(self, role: str = "image") -> VectorTable:
         return self.store.table(self.card.fingerprint, role, half=self.options.half and role in ROUNDED)

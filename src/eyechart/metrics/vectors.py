@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -88,16 +88,17 @@ def all_alike(vectors: Vectors) -> bool:
     return all(bool((np.abs(vectors[part] - vectors[0]) <= room).all()) for part in parts)
 
 
-def mean_of_units(units: Vectors, starts: Ints) -> Vectors:
+def mean_of_units(units: Vectors, starts: Ints, normalize: Callable[[Vectors], Vectors] = unit) -> Vectors:
     """Average unit vectors over consecutive groups and renormalise: CLIP's prompt ensembling.
 
     Args:
         units: Unit vectors, group after group.
         starts: First row of each group; groups are not empty.
+        normalize: How the means are normalised.
     """
     sizes = np.diff(np.append(starts, len(units)))
     sums = np.add.reduceat(units, starts, axis=0)
-    return unit(np.asarray(sums / sizes[:, None], np.float32))
+    return normalize(np.asarray(sums / sizes[:, None], np.float32))
 
 
 def distinct_rows(vectors: Vectors) -> tuple[Ints, Ints, Ints]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eyechart.errors import ModelError
+from eyechart.errors import ModelError, UsageError
 from eyechart.io.files import cache_root, write_cached
 from eyechart.models.family import Family, Remote
 from eyechart.types import ModelCard, ModelSpec, digest_json
@@ -101,6 +101,19 @@ class LazyModel:
         if self._card is None and self.identity is not None:
             self._card = read_card(self.spec, self.identity)
         return self._card
+
+    def check_dim(self, wanted: int, size: int | None = None) -> None:
+        """Reject ``--truncate_dim`` beyond the dimensions of the vectors, by default those on the card, if known."""
+        card = self.known_card
+        size = card.embedding_dim if size is None and card else size
+        if size and wanted > size:
+            raise UsageError(
+                "{--truncate_dim={wanted}}: {label} has {size} dimensions.",
+                advice="Choose smaller dimensions.",
+                wanted=wanted,
+                label=self.spec.label,
+                size=size,
+            )
 
     @cached_property
     def identity(self) -> str | None:

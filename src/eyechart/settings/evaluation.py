@@ -138,6 +138,12 @@ class RunSettings(RecallSettings, MetricSettings, RerankerSettings, BatchSetting
     store_precision: Literal["fp32", "fp16"] = setting(
         "fp32", "precision of cached vectors, also used for scoring; fp16 halves disk usage"
     )
+    truncate_dim: list[int] = setting(
+        [], "also score the stored vectors cut to these numbers of dimensions", metavar="DIM"
+    )
+    quantize: list[Literal["int8", "binary"]] = setting(
+        [], UserMessage("also score the stored vectors in these precisions, in each {--truncate_dim}")
+    )
     decode_processes: int | None = setting(
         None,
         "loader processes that decode images for a GPU, 0: threads (default: processes with 8 or more cores)",
@@ -147,6 +153,10 @@ class RunSettings(RecallSettings, MetricSettings, RerankerSettings, BatchSetting
     min_success: float | None = setting(
         None, "minimum share of samples that must succeed, else exit code 1", ge=0, le=1
     )
+
+    def check(self) -> None:
+        """Reject dimensions below 1."""
+        self.check_positive("truncate_dim")
 
 
 class PromptSettings(ClassifierFileSettings):

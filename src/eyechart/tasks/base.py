@@ -17,7 +17,7 @@ from eyechart.inference.embeddings import CachedEncoder
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.manifest import DatasetScan, Entry, Failure, Manifest
 from eyechart.messages import UserMessage
-from eyechart.metrics.vectors import Vectors, all_alike, unit, zero_rows
+from eyechart.metrics.vectors import Vectors, all_alike, zero_rows
 from eyechart.settings.tasks import OpenSettings, TaskSettings
 from eyechart.stats import Interval
 from eyechart.types import DatasetInfo, Job, Kind, Metric, ModelSpec, Notice, OnError, Outcome, RecordForm, Role
@@ -240,7 +240,7 @@ def encode_images(context: TaskContext, manifest: Manifest | None = None, *, nor
     embedded = context.encoder.images(context.listed if manifest is None else manifest)
     manifest = context.manifest if manifest is None else manifest
     digests = manifest.digests[embedded.kept]
-    vectors = unit(embedded.vectors) if normalize else embedded.vectors
+    vectors = context.encoder.unit(embedded.vectors) if normalize else embedded.vectors
     vectors, notices = drop_constant_embeddings(vectors, "images", map(bytes, digests))
     return EncodedImages(vectors, digests, manifest.take(embedded.kept), embedded.failures, notices)
 
@@ -250,7 +250,7 @@ def encode_texts(
 ) -> tuple[Vectors, tuple[Notice, ...]]:
     """Encode texts in the job's language, one row each; unit vectors unless ``normalize`` is false."""
     given = context.encoder.texts(texts, language=context.info.language)
-    vectors = unit(given)  # also rejects NaN and infinity
+    vectors = context.encoder.unit(given)  # also rejects NaN and infinity
     usable, notices = drop_constant_embeddings(vectors, "texts", texts)
     return usable if normalize or usable is not vectors else given, notices
 

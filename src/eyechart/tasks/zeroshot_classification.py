@@ -160,7 +160,7 @@ class ZeroshotClassification(Task):
             return classes, None, notices
         texts = class_texts(info)
         vectors, notices = encode_texts(context, [text for group in texts for text in group])
-        classes = class_vectors(vectors, texts)
+        classes = class_vectors(vectors, texts, context.encoder.unit)
         if settings.save_clf:
             save_classifier(classes, Path(settings.save_clf), fingerprint, info.classnames)
         mode, n_classes, n_templates = settings.prompt_sensitivity, len(info.classnames), len(info.templates)

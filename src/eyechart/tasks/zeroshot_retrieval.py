@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError
-from eyechart.metrics.vectors import Vectors, unit
+from eyechart.metrics.vectors import Vectors
 from eyechart.settings.tasks import MEAN_RECALL, ZeroshotRetrievalSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import (
@@ -104,7 +104,7 @@ def _vectors(
     if shown:
         out[shown] += images.vectors[[place[str(items[i].image)] for i in shown]]
     both = np.intersect1d(spoken, shown).astype(np.int64)
-    out[both] = unit(out[both])
+    out[both] = context.encoder.unit(out[both])
     return out, notices
 
 
