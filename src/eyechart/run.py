@@ -245,7 +245,7 @@ def _score_compressed(
     settings = settings.replaced(**{name: NO_DETAILS[name] for name in NO_DETAILS.keys() & settings.fields().keys()})
     curve = CompressionCurve(outcome, with_quoted_metric(job, outcome.metrics), task.record_form(context.info.kind))
     curve.add(outcome, encoder.compression, size)
-    dims = [dim for dim in job.settings.get(TRUNCATE_DIM, ()) if dim < size]
+    dims = [dim for dim in reversed(job.settings.get(TRUNCATE_DIM, ())) if dim < size]
     for compression in compressions(encoder.compression, dims, job.settings.get(QUANTIZE, ())):
         compressed = replace(context, model=encoder.compressed(compression))
         curve.add(task.score(task.predict(compressed, settings), settings), compression, size)

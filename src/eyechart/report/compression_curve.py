@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
+from eyechart.io.terminal import translate, wrap
+from eyechart.io.text_tables import columns_of, lay_out
+from eyechart.messages import UserMessage
 from eyechart.metrics.compression import Compression
+from eyechart.report.compare_text import p_text
 from eyechart.report.paired_records import compare_records
 from eyechart.report.record_columns import as_columns
+from eyechart.results import Result
+from eyechart.results.views import is_fraction, level
 from eyechart.stats import holm
 from eyechart.types import Metric, Outcome, RecordForm
 
@@ -57,3 +64,38 @@ class CompressionCurve:
         for test, p_value in zip(tested, holm([test["p_value"] for test in tested]), strict=True):
             test["p_holm"] = p_value
         return self.points
+
+
+COLUMNS = columns_of(
+    *("dimensions", "precision", "bytes", "value", "change", "95 % interval", "p (Holm)"),
+    right=("dimensions", "bytes", "value", "change", "95 % interval", "p (Holm)"),
+    below=("95 % interval", "p (Holm)"),
+)
+
+
+def curve_lines(result: Result, width: int | None = None) -> list[str]:
+    """Lay out the primary metrics of the compressed vectors; nothing if a result has none."""
+    points = result.details.get("compression", ())
+    lines = []
+    for name in points[0]["metrics"] if points else ():
+        metric = result.values[name]
+        text = "{metric} of compressed vectors; change: to the full vectors on the same samples"
+        lines += wrap(translate(UserMessage(text, metric=name)), width)
+        rows = [_cells(point, metric, point["metrics"][name]) for point in points]
+        lines += chain.from_iterable(lay_out(COLUMNS, rows, width))
+    return lines
+
+
+def _cells(point: Mapping[str, Any], metric: Metric, own: Mapping[str, Any]) -> list[str]:
+    paired = own.get("paired", {})
+    scale, digits = (100, 2) if is_fraction(metric) else (1, 4)
+    change, (low, high) = paired.get("difference"), (paired.get(key) for key in ("low", "high"))
+    return [
+        str(point["dim"]),
+        point["precision"],
+        str(point["bytes"]),
+        level(metric, own["value"]),
+        "" if change is None else f"{scale * change:+.{digits}f}",
+        "" if low is None or high is None else f"[{scale * low:+.{digits}f}, {scale * high:+.{digits}f}]",
+        "" if paired.get("p_holm") is None else p_text(paired["p_holm"]),
+    ]
