@@ -35,9 +35,7 @@ from eyechart.types import (
     HALF,
     IN_MEMORY,
     NO_OBJECTS,
-    QUANTIZE,
     STORE_PRECISION,
-    TRUNCATE_DIM,
     DatasetInfo,
     DatasetSpec,
     EncodeOptions,
@@ -218,7 +216,7 @@ def plan_jobs(
         # Checking a model may import its library, which is wasted if all its results exist.
         # If a result turns out to be outdated, loading the model checks it again.
         if task.settings_of(job).uses_model and not (config.skip_existing and job.output.exists()):
-            planner.check_model(job.model, task, max(job.settings.get(TRUNCATE_DIM, [0])))
+            planner.check_model(job.model, task, max(job.settings.get("truncate_dim", [0])))
     skipped = [
         UserMessage("Skipped: {reason} {hint}", reason=missing.message, hint=missing.advice)
         for missing in left_out.values()
@@ -309,23 +307,18 @@ def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[
 
 
 def _compression(config: Config, benchmark: PlannedBenchmark) -> dict[str, list[Any]]:
-    """Return the dimensions and precisions to which stored vectors are compressed; reject jobs without such."""
-    found: dict[str, list[Any]] = {
-        TRUNCATE_DIM: sorted({*config.truncate_dim}),
-        QUANTIZE: [*dict.fromkeys(config.quantize)],
+    """Return the dimensions and precisions to which vectors are compressed; reject jobs that do not support any."""
+    config.check_positive("truncate_dim")
+    names = "truncate_dim", "quantize"  # full vectors first
+    found = {name: sorted({*values}, reverse=True) for name in names if (values := getattr(config, name))}
+    reasons = {
+        "{task} does not compare vectors": benchmark.task.needs != "encoder",
+        "a reranker would read other documents": benchmark.extra_models,
+        "{--load_clfs} loads full vectors": benchmark.settings.get("load_clfs"),
     }
-    found = {name: values for name, values in found.items() if values}
-    why = ""
-    if benchmark.task.needs != "encoder":
-        why = "{task} does not compare vectors"
-    elif benchmark.extra_models:
-        why = "a reranker would read other documents"
-    elif benchmark.settings.get("load_clfs"):
-        why = "{--load_clfs} has the vectors of one dimension only"
-    if found and why:
-        raise UsageError(
-            "{--truncate_dim} and {--quantize}: {reason}.", reason=UserMessage(why, task=benchmark.task.name)
-        )
+    for reason in (text for text, applies in reasons.items() if found and applies):
+        why = UserMessage(reason, task=benchmark.task.name)
+        raise UsageError("{--truncate_dim} and {--quantize} are not supported here: {reason}.", reason=why)
     return found
 
 

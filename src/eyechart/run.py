@@ -6,26 +6,20 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
-from eyechart.errors import EyechartError, ResultError, UsageError
+from eyechart.errors import EyechartError, ResultError
 from eyechart.inference.answers import CachedGenerator
 from eyechart.inference.embeddings import CachedEncoder
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Manifest
 from eyechart.messages import UserMessage
-from eyechart.metrics.compression import Compression, compressions
 from eyechart.models.access import access_of
 from eyechart.models.family import Remote
 from eyechart.models.registry import family_of
-from eyechart.results.job_results import (
-    check_complete,
-    check_owner,
-    is_done,
-    make_result,
-    with_quoted_metric,
-    with_thumbnails,
-)
+from eyechart.report.compression_curve import compare_compressions
+from eyechart.results.job_results import check_complete, check_owner, is_done, make_result, with_thumbnails
 from eyechart.results.result import Result, write_result
 from eyechart.session import Session
 from eyechart.settings.tasks import TaskSettings
@@ -33,7 +27,7 @@ from eyechart.tasks.base import Prediction, Task, TaskContext
 from eyechart.tasks.image_caption import USER, ImageCaption, data_folder, is_whole, prompts
 from eyechart.tasks.label_metrics import check_columns, score_with_groups
 from eyechart.tasks.registry import load_task
-from eyechart.types import QUANTIZE, TRUNCATE_DIM, Job, ModelSpec, Outcome, Role, digest_json
+from eyechart.types import Job, ModelSpec, Outcome, Role, digest_json
 
 
 @dataclass(frozen=True)
@@ -151,8 +145,9 @@ def run_job(job: Job, session: Session) -> Result:
     check_owner(job)
     model = session.cached_model(job, task, watch)
     loaded_before = model.model.loaded
-    if isinstance(model, CachedEncoder):
-        model = _with_compression(job, model)
+    compressions: tuple[list[int], list[str]] = job.settings.get("truncate_dim", []), job.settings.get("quantize", [])
+    if isinstance(model, CachedEncoder) and any(compressions):
+        model.prepare_compression(*compressions)
     if job.output.exists():
         done, why = find_done(job, session)
         if done is not None or why:
@@ -181,9 +176,11 @@ def run_job(job: Job, session: Session) -> Result:
         outcome = score_with_groups(task, prediction, settings)
     counts = _counts(manifest, prediction)
     failures = [asdict(failure) for failure in (*manifest.failures, *prediction.failures)]
-    del prediction  # the compressed vectors need its memory
-    if isinstance(model, CachedEncoder) and (job.settings.get(TRUNCATE_DIM) or job.settings.get(QUANTIZE)):
-        curve = _score_compressed(job, task, context, settings, outcome)
+    del prediction  # compressed vectors need its memory
+    if isinstance(model, CachedEncoder) and any(compressions):
+        points = chain([(model.describe_vectors(), outcome)], _score_compressed(task, context, settings, compressions))
+        quoted = job.dataset.options.get("metric", "")
+        curve = compare_compressions(outcome, points, quoted, task.record_form(manifest.info.kind))
         outcome = replace(outcome, details={**outcome.details, "compression": curve})
     if model.model.loaded and not loaded_before:
         watch.add("load", model.model.load_seconds)
@@ -214,42 +211,15 @@ def run_job(job: Job, session: Session) -> Result:
     return write_result(result, records, job.output, place=job.place if job.append else None)
 
 
-NO_DETAILS = {"save_clf": None, "prompt_sensitivity": "no"}
-"""Settings of tasks while compressed vectors are scored."""
-
-
-def _with_compression(job: Job, encoder: CachedEncoder) -> CachedEncoder:
-    """Prepare an encoder whose vectors will be compressed; reject one that has too few dimensions."""
-    dims, precisions = job.settings.get(TRUNCATE_DIM, ()), job.settings.get(QUANTIZE, ())
-    if not dims and not precisions:
-        return encoder
-    card, widest = encoder.card, max(dims, default=0)  # the card loads the model unless it is cached
-    if card.multi_vector:
-        raise UsageError(
-            "{label} returns several vectors per item, which {--truncate_dim} and {--quantize} do not support.",
-            label=encoder.model.spec.label,
-        )
-    encoder.model.check_dim(widest)
-    full = Compression(encoder.compression.precision, by_cosine=card.similarity != "dot", widest=widest)
-    return encoder.compressed(replace(full, calibrates="int8" in precisions))
-
-
 def _score_compressed(
-    job: Job, task: Task, context: TaskContext, settings: TaskSettings, outcome: Outcome
-) -> list[dict[str, Any]]:
+    task: Task, context: TaskContext, settings: TaskSettings, compressions: tuple[list[int], list[str]]
+) -> Iterator[tuple[dict[str, Any], Outcome]]:
     """Score the stored vectors in every requested dimension and precision; nothing is encoded again."""
-    from eyechart.report.compression_curve import CompressionCurve
-
-    encoder = context.encoder
-    size = encoder.size or 0
-    settings = settings.replaced(**{name: NO_DETAILS[name] for name in NO_DETAILS.keys() & settings.fields().keys()})
-    curve = CompressionCurve(outcome, with_quoted_metric(job, outcome.metrics), task.record_form(context.info.kind))
-    curve.add(outcome, encoder.compression, size)
-    dims = [dim for dim in reversed(job.settings.get(TRUNCATE_DIM, ())) if dim < size]
-    for compression in compressions(encoder.compression, dims, job.settings.get(QUANTIZE, ())):
-        compressed = replace(context, model=encoder.compressed(compression))
-        curve.add(task.score(task.predict(compressed, settings), settings), compression, size)
-    return curve.details()
+    unneeded = {"save_clf": None, "prompt_sensitivity": "no"}
+    settings = settings.replaced(**{name: unneeded[name] for name in unneeded.keys() & settings.fields().keys()})
+    for encoder in context.encoder.compressed(*compressions):
+        prediction = task.predict(replace(context, model=encoder), settings)
+        yield encoder.describe_vectors(), task.score(prediction, settings)
 
 
 def _counts(manifest: Manifest, prediction: Prediction) -> dict[str, int]:

@@ -443,8 +443,6 @@ WHERE_OPTIONS = frozenset({"cache_dir", "offline"})
 HALF = "fp16"
 STORE_PRECISION = "store_precision"
 """Job setting with the precision of stored vectors; absent for full precision."""
-TRUNCATE_DIM, QUANTIZE = "truncate_dim", "quantize"
-"""Job settings with the dimensions and precisions that are scored as well; absent for none."""
 
 
 @dataclass(frozen=True, slots=True)

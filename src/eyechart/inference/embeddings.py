@@ -6,19 +6,19 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.errors import DataError, ModelError
+from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.inference.image_batches import KeyedSample, bytes_held, trait_notices
 from eyechart.inference.pipeline import FLUSH_ROWS, Pipeline
 from eyechart.io.progress import Bar, NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import DatasetScan, EmbeddedSamples, Failure, Manifest
 from eyechart.messages import UserMessage
-from eyechart.metrics.compression import Compression
+from eyechart.metrics.compression import BITS, Compression
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.lazy_model import LazyModel
 from eyechart.models.towers.precision import precision_notices
@@ -54,6 +54,7 @@ class CachedEncoder:
         self.watch = watch or Stopwatch()
         self.pipeline = Pipeline(model, options, on_error, self.watch)
         self.compression = Compression("float16" if options.half else "float32")
+        self._widest = 0
         self._truncated = 0
         self._traits: dict[bytes, int] = {}
         self._given: str | None = None
@@ -67,11 +68,26 @@ class CachedEncoder:
         card = self.model.card
         return replace(card, similarity="dot") if self.compression.precision == "binary" else card
 
-    def compressed(self, compression: Compression) -> Self:
-        """Return a copy that compresses the vectors it returns; the store keeps them as they are."""
-        other = copy.copy(self)
-        other.compression = compression
-        return other
+    def prepare_compression(self, dims: Sequence[int], precisions: Sequence[str]) -> None:
+        """Reject a model whose vectors cannot be compressed this way; call it before vectors are read."""
+        self._widest = max(dims, default=0)
+        if self.card.multi_vector:  # the card loads the model unless it is cached
+            text = "{label} returns several vectors per item, which {--truncate_dim} and {--quantize} do not support."
+            raise UsageError(text, label=self.model.spec.label)
+        self.model.check_dim(self._widest)
+        self.compression.calibrates = "int8" in precisions
+
+    def compressed(self, dims: Sequence[int], precisions: Sequence[str]) -> Iterator[Self]:
+        """Yield copies that compress the vectors they return; the store keeps them as they are."""
+        for compression in self.compression.variants([dim for dim in dims if dim < (self.size or 0)], precisions):
+            other = copy.copy(self)
+            other.compression = compression
+            yield other
+
+    def describe_vectors(self) -> dict[str, Any]:
+        """Return dimension, precision and bytes of a vector."""
+        dim, precision = self.compression.dim or self.size or 0, self.compression.precision
+        return {"dim": dim, "precision": precision, "bytes": -(-dim * BITS[precision] // 8)}
 
     def unit(self, vectors: Vectors) -> Vectors:
         """Scale rows to unit length, and binary codes to one length."""
@@ -155,7 +171,7 @@ class CachedEncoder:
         vectors = self._table(role).get(keys)
         if len(vectors):
             size, self.size = self.size, vectors.shape[1]
-            self.model.check_dim(self.compression.widest, self.size)
+            self.model.check_dim(self._widest, self.size)
             if size not in (None, self.size):
                 raise ModelError(
                     "{label} returned vectors of {size} and of {other} dimensions.",

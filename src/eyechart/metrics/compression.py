@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,72 +19,69 @@ ROWS = 16_384
 
 @dataclass
 class Compression:
-    """How the vectors of a store are compressed before they are compared; by default not at all.
+    """How stored vectors are compressed before they are compared; by default not at all.
 
-    Each vector keeps its length, so that unit vectors stay unit vectors and dot products keep their scale.
+    Directions are compressed; except for binary codes, a vector keeps its length, as a dot product needs it.
     """
 
     precision: str = "float32"
     """``float32`` or ``float16`` (that of the store), ``int8`` or ``binary``."""
     dim: int | None = None
     """Number of leading dimensions that are kept; None for all."""
-    by_cosine: bool = True
-    """Whether directions are quantised; otherwise the vectors themselves, for models compared by dot product."""
+    calibrates: bool = False
+    """Whether `ranges` are extended to every vector that passes."""
     ranges: Vectors | None = None
     """Minimum and maximum of each dimension, for int8 codes."""
-    calibrates: bool = False
-    """Whether `ranges` grow to cover every vector that passes."""
-    widest: int = 0
-    """The largest dimension of a run; a model with fewer is an error."""
-
-    def size_in_bytes(self, dim: int) -> int:
-        """Return the bytes of one stored vector of a model with ``dim`` dimensions."""
-        return -(-(self.dim or dim) * BITS[self.precision] // 8)
 
     def apply(self, vectors: Vectors) -> Vectors:
         """Return the vectors as they are compared: codes are decoded."""
-        whole = self.dim is None and self.precision in ("float32", "float16")
+        whole = self.dim is None and BITS[self.precision] > 8
         if whole and not self.calibrates:
             return vectors
         out = vectors if whole else np.empty((len(vectors), self.dim or vectors.shape[1]), np.float32)
         for start in range(0, len(vectors), ROWS):
             part = slice(start, start + ROWS)
             rows = unit(vectors[part, : self.dim])
-            if self.precision == "binary":
-                out[part] = binary_codes(rows)
-                continue
-            length = np.linalg.norm(vectors[part].astype(np.float64), axis=1, keepdims=True)
-            rows = rows if self.by_cosine else np.asarray(rows * length, np.float32)
+            length = np.linalg.norm(vectors[part].astype(np.float64), axis=1, keepdims=True).astype(np.float32)
             if self.calibrates:
-                seen = [rows] if self.ranges is None else [rows, self.ranges]
+                seen = [rows, *([] if self.ranges is None else [self.ranges])]
                 self.ranges = np.stack([np.min([r.min(0) for r in seen], 0), np.max([r.max(0) for r in seen], 0)])
             if self.precision == "int8" and self.ranges is not None:
-                empty = zero_rows(rows)
-                rows = decode_int8(int8_codes(rows, self.ranges), self.ranges)
-                rows[empty] = 0
-            if not whole:
-                out[part] = rows * length if self.by_cosine else rows
+                codes = int8_codes(rows, self.ranges)
+                rows = np.where(zero_rows(rows)[:, None], 0, decode_int8(codes, self.ranges))
+            if self.precision == "binary":
+                out[part] = binary_codes(rows)
+            elif not whole:
+                out[part] = rows * length
         return out
 
     def unit(self, vectors: Vectors) -> Vectors:
         """Scale rows to unit length; binary codes to one length of at most 1 that keeps their products exact."""
         return binary_codes(unit(vectors)) if self.precision == "binary" else unit(vectors)
 
+    def variants(self, dims: Sequence[int], precisions: Sequence[str]) -> Iterator[Compression]:
+        """Yield each dimension in each precision, but for the full vectors.
+
+        Floating-point vectors come first: int8 codes are calibrated on those of the same dimension.
+        """
+        for dim in (None, *dims):
+            floats = self if dim is None else replace(self, dim=dim, ranges=None)
+            if dim is not None:
+                yield floats
+            for precision in precisions:
+                yield replace(floats, precision=precision, calibrates=False)
+
 
 def int8_codes(rows: Vectors, ranges: Vectors) -> NDArray[np.int8]:
-    """Quantise each dimension to 256 levels between its minimum and maximum, like sentence-transformers."""
-    steps = _steps(ranges)
+    """Quantise each dimension to 256 levels between its minimum and maximum, as sentence-transformers does."""
+    steps = (ranges[1] - ranges[0]) / np.float32(255)
     levels = np.floor((rows - ranges[0]) / np.where(steps == 0, 1, steps))
     return np.asarray(np.clip(levels, 0, 255) - 128, np.int8)
 
 
 def decode_int8(codes: NDArray[np.int8], ranges: Vectors) -> Vectors:
     """Return the middle of each code's level; the value itself if a dimension is constant."""
-    return np.asarray((codes + np.float32(128.5)) * _steps(ranges) + ranges[0], np.float32)
-
-
-def _steps(ranges: Vectors) -> Vectors:
-    return np.asarray((ranges[1] - ranges[0]) / 255, np.float32)
+    return np.asarray((codes + np.float32(128.5)) * (ranges[1] - ranges[0]) / 255 + ranges[0], np.float32)
 
 
 def binary_codes(rows: Vectors) -> Vectors:
@@ -93,19 +90,4 @@ def binary_codes(rows: Vectors) -> Vectors:
     Dot products of these are exact in float32, so that codes of equal Hamming distance tie.
     """
     value = np.float32(2.0 ** -math.ceil(math.log2(max(1, rows.shape[1])) / 2))
-    codes = np.where(rows > 0, value, -value)
-    codes[zero_rows(rows)] = 0
-    return codes
-
-
-def compressions(full: Compression, dims: Sequence[int], precisions: Sequence[str]) -> Iterator[Compression]:
-    """Yield each dimension in each precision, but for the full vectors.
-
-    The int8 codes of a dimension are calibrated on the floating-point vectors of that dimension, which come first.
-    """
-    for dim in (None, *dims):
-        floats = full if dim is None else Compression(full.precision, dim, full.by_cosine, None, full.calibrates)
-        if dim is not None:
-            yield floats
-        for precision in precisions:
-            yield Compression(precision, dim, full.by_cosine, floats.ranges)
+    return np.where(zero_rows(rows)[:, None], np.float32(0), np.where(rows > 0, value, -value))

@@ -103,17 +103,12 @@ class LazyModel:
         return self._card
 
     def check_dim(self, wanted: int, size: int | None = None) -> None:
-        """Reject ``--truncate_dim`` beyond the dimensions of the vectors, by default those on the card, if known."""
+        """Reject more dimensions than ``size``, by default that of the card, if known."""
         card = self.known_card
-        size = card.embedding_dim if size is None and card else size
+        size = size or (card.embedding_dim if card else None)
         if size and wanted > size:
-            raise UsageError(
-                "{--truncate_dim={wanted}}: {label} has {size} dimensions.",
-                advice="Choose smaller dimensions.",
-                wanted=wanted,
-                label=self.spec.label,
-                size=size,
-            )
+            text = "{label} has {size} dimensions, fewer than {--truncate_dim={wanted}}."
+            raise UsageError(text, label=self.spec.label, size=size, wanted=wanted)
 
     @cached_property
     def identity(self) -> str | None:

@@ -354,16 +354,14 @@ def in_common(lists: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], list[I
 def compare_records(
     one: tuple[Metric, RecordColumns], other: tuple[Metric, RecordColumns]
 ) -> tuple[tuple[float, float], PairedOutcome, int] | None:
-    """Test the difference of a metric between two sets of records.
+    """Test a metric of two sets of records; None if they have no common samples or do not determine the metric.
 
-    Returns:
-        Both values on the common samples, the test, and how many samples only one of them has; None if there are no
-            common samples, or the metric is not a function of records.
+    Returns both values on the common samples, the test, and how many samples only one of them has.
     """
-    (metric, a), (second_metric, b) = one, other
+    (metric, a), (own, b) = one, other
     function = FUNCTIONS.get(metric.function)
-    if metric.mean_of and second_metric.mean_of:
-        aligned = align([rows_of(a, metric.mean_of), rows_of(b, second_metric.mean_of)])
+    if metric.mean_of and own.mean_of:
+        aligned = align([rows_of(a, metric.mean_of), rows_of(b, own.mean_of)])
         if aligned is None:
             return None
         first, second = aligned.values if aligned.draws is None else aligned.draws
@@ -371,10 +369,8 @@ def compare_records(
         if aligned.draws is None:
             return values, paired_test(first, second, aligned.units), aligned.left_out
         return values, paired_test_over_draws(first, second), aligned.left_out
-    if not function or second_metric.function != metric.function:
-        return None
     ids, (of_a, of_b), left_out = in_common([a.ids, b.ids])
-    if not ids:
+    if not function or own.function != metric.function or not ids:
         return None
     first, second, present = a.scores[of_a], b.scores[of_b], a.present[of_a]
     values = function.value(first, present), function.value(second, present)

@@ -20,7 +20,7 @@ from eyechart.provenance import provenance
 from eyechart.results.fields import key_of
 from eyechart.results.files import read_documents, records_file
 from eyechart.results.result import Result, find_result, read_result
-from eyechart.types import DatasetInfo, Job, Metric, ModelCard, Notice, Outcome, RecordForm, Sample, digest_json
+from eyechart.types import DatasetInfo, Job, ModelCard, Notice, Outcome, RecordForm, Sample, digest_json
 
 Record = Mapping[str, Any]
 
@@ -286,14 +286,6 @@ def check_complete(result: Result, min_success: float) -> IncompleteError | None
 # Construction of the result of a finished job.
 
 
-def with_quoted_metric(job: Job, metrics: Mapping[str, Metric]) -> Mapping[str, Metric]:
-    """Make the metric that the catalogue quotes for the dataset the only primary one."""
-    quoted = job.dataset.options.get("metric")
-    if quoted not in metrics:
-        return metrics
-    return {name: replace(metric, primary=name == quoted) for name, metric in metrics.items()}
-
-
 def make_result(
     *,
     job: Job,
@@ -317,6 +309,9 @@ def make_result(
     the job (settings, model, data and code), ``profile`` the seconds by phase, and ``known`` further circumstances such
     as the device. ``card`` is None if the model was never loaded and is not known.
     """
+    metrics, quoted = outcome.metrics, job.dataset.options.get("metric")
+    if quoted in metrics:  # the catalogue quotes one metric for this dataset: the only primary one
+        metrics = {name: replace(metric, primary=name == quoted) for name, metric in metrics.items()}
     # In-memory objects cannot be reopened by name.
     objects = {part: one.kind for part, one in (("model", job.model.given), ("dataset", job.dataset.given)) if one}
     dumps = {"classnames": list(info.classnames), "templates": dict(info.class_prompts) or list(info.templates)}
@@ -326,7 +321,7 @@ def make_result(
         pretrained=job.model.pretrained,
         task=job.task,
         language=job.dataset.language,
-        values=dict(with_quoted_metric(job, outcome.metrics)),
+        values=dict(metrics),
         facts=outcome.facts,
         counts={**counts, "failed": counts.get("failed", 0)},
         notices=tuple(map(asdict, notices)),

@@ -154,10 +154,6 @@ class RunSettings(RecallSettings, MetricSettings, RerankerSettings, BatchSetting
         None, "minimum share of samples that must succeed, else exit code 1", ge=0, le=1
     )
 
-    def check(self) -> None:
-        """Reject dimensions below 1."""
-        self.check_positive("truncate_dim")
-
 
 class PromptSettings(ClassifierFileSettings):
     """Class names and prompts."""
