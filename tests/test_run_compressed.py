@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import eyechart
 from eyechart.config import make_config
 from eyechart.errors import UsageError
 from eyechart.io.stopwatch import Stopwatch
+from eyechart.metrics.agreement import spearman
 from eyechart.models.onnx_encoder import OnnxEncoder
 from eyechart.plan import plan_jobs
 from eyechart.run import run_jobs
@@ -21,7 +23,7 @@ from support.data import png, write_classification, write_multilabel, write_retr
 from support.encoders import SmallEncoder, constant_encoder, random_encoder
 from support.makers import MAKERS, OPTIONS
 from support.tasks import make_context, run_task
-from support.text_models import save_tiny_cross_encoder
+from support.text_models import minilm, save_tiny_cross_encoder
 
 SETTINGS = {"truncate_dim": [16, 64], "quantize": ["int8", "binary"]}
 
@@ -254,6 +256,29 @@ def test_an_encoder_that_knows_nothing_gets_chance_or_less_in_every_precision(tm
         assert judged
         for metric, value in judged.items():
             assert value.value <= value.chance + 1e-9, (compressed.compression, metric)
+
+
+@pytest.mark.filterwarnings("ignore")  # of mteb
+def test_a_task_of_mteb_scores_the_compressed_vectors(local_task):
+    pytest.importorskip("mteb")
+    report, session = run(
+        dataset=["mteb/ClipartSTS"], model=[minilm()], truncate_dim=[64], quantize=["binary"], limit=None
+    )
+    pairs = [json.loads(line) for line in Path("sts/test.jsonl").read_text().splitlines()]
+    encoder = session.cached_model(report.job, load_task("mteb"), Stopwatch())
+    first, second = (encoder.texts([pair[side] for pair in pairs]) for side in ("sentence1", "sentence2"))
+    truth = [pair["score"] for pair in pairs]
+
+    found = {key: point["metrics"]["main_score"] for key, point in curve_of(report.result).items()}
+
+    cut = normalised(first[:, :64].astype(np.float64)), normalised(second[:, :64].astype(np.float64))
+    assert found[64, "float32"]["value"] == pytest.approx(spearman((cut[0] * cut[1]).sum(axis=1), truth), abs=1e-6)
+    equal = ((first > 0) == (second > 0)).sum(axis=1)
+    assert found[384, "binary"]["value"] == pytest.approx(spearman(equal, truth), abs=1e-6)
+    full = report.result.metrics["main_score"]
+    for metric in found.values():
+        if "paired" in metric:
+            assert metric["paired"]["difference"] == pytest.approx(metric["value"] - full)
 
 
 class TestRefusals:
