@@ -18,6 +18,7 @@ from eyechart.models.onnx_encoder import OnnxEncoder
 from eyechart.plan import plan_jobs
 from eyechart.run import run_jobs
 from eyechart.session import Session
+from eyechart.tasks.base import encode_images, encode_texts
 from eyechart.tasks.registry import load_task
 from support.data import png, write_classification, write_multilabel, write_retrieval
 from support.encoders import SmallEncoder, constant_encoder, random_encoder
@@ -101,6 +102,34 @@ def test_every_point_equals_an_independent_computation_on_the_stored_vectors():
     assert ties["count"] > 0
 
 
+def test_tasks_compare_decoded_codes(tmp_path):
+    """One ruler for images and texts in int8; binary codes whose products are exact."""
+    root = write_classification(tmp_path / "data", n=30)
+    context = make_context(root, random_encoder(), tmp_path / "store")
+    wanted = ((12,), ("int8", "binary"))
+    context.encoder.prepare_compression(*wanted)
+    texts = ["a", "b", "c d"]
+    full = np.concatenate([encode_texts(context, texts)[0], encode_images(context).vectors])
+    quantize = pytest.importorskip("sentence_transformers.util").quantize_embeddings
+
+    for encoder in context.encoder.compressed(*wanted):
+        compressed = replace(context, model=encoder)
+        found = np.concatenate([encode_texts(compressed, texts)[0], encode_images(compressed).vectors])
+
+        rows = normalised(full[:, : encoder.compression.dim]).astype(np.float32)
+        if encoder.compression.precision == "int8":
+            low, high = rows.min(axis=0), rows.max(axis=0)
+            codes = quantize(rows, "int8", ranges=np.stack([low, high])) + 128.0
+            expected = normalised(low + (codes + 0.5) * (high - low) / 255)
+        elif encoder.compression.precision == "binary":
+            assert encoder.card.similarity == "dot"
+            expected = np.where(rows > 0, 0.25, -0.25)
+            np.testing.assert_array_equal(found, expected)
+        else:
+            expected = rows
+        np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
 class Cut(SmallEncoder):
     """A model whose own vectors have fewer dimensions."""
 
@@ -167,7 +196,9 @@ def test_half_precision_is_the_full_precision_of_a_half_precision_store():
 
 
 def test_a_dimension_equal_to_that_of_the_model_is_the_full_vector():
-    assert list(curve_of(run(truncate_dim=[128, 64], quantize=[])[0].result)) == [(128, "float32"), (64, "float32")]
+    result = run(truncate_dim=[128, 64], quantize=[])[0].result
+
+    assert [point["dim"] for point in result.details["compression"]] == [128, 64]
 
 
 def test_saved_classifiers_are_those_of_the_full_vectors(tmp_path):

@@ -44,9 +44,11 @@ class Compression:
             rows = unit(vectors[part, : self.dim])
             length = np.linalg.norm(vectors[part].astype(np.float64), axis=1, keepdims=True).astype(np.float32)
             if self.calibrates:
-                seen = [rows, *([] if self.ranges is None else [self.ranges])]
-                self.ranges = np.stack([np.min([r.min(0) for r in seen], 0), np.max([r.max(0) for r in seen], 0)])
-            if self.precision == "int8" and self.ranges is not None:
+                seen = rows if self.ranges is None else np.vstack([self.ranges, rows])
+                self.ranges = np.stack([seen.min(axis=0), seen.max(axis=0)])
+            if self.precision == "int8":
+                if self.ranges is None:
+                    raise ValueError("int8 codes need ranges")
                 codes = int8_codes(rows, self.ranges)
                 rows = np.where(zero_rows(rows)[:, None], 0, decode_int8(codes, self.ranges))
             if self.precision == "binary":
