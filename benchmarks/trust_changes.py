@@ -103,9 +103,24 @@ DEFENCES = {
     "class name: ": (ignored("data"),),
     "template: ": (ignored("data"),),
     "tar: ": (ignored("data"),),
+    "tar: a shard is missing": (
+        Fault(
+            "datasets/webdataset.py",
+            'return {(name := f"{split}/{i}.tar"): self.files.size(name) for i in range(count)}',
+            'names = [f"{split}/{i}.tar" for i in range(count)]\n'
+            "        return {name: size for name in names if (size := self.files.size(name)) is not None}",
+        ),
+    ),
     "relevance: ": (ignored("data"),),
     "document: ": (ignored("data"),),
     "query: ": (ignored("data"),),
+    "query: of a collection removed": (
+        Fault(
+            "datasets/text_collection.py",
+            "if query not in known:\n            problems.add",
+            "if query not in known:\n            relevance.get",
+        ),
+    ),
     "question: ": (ignored("data"),),
     "option: ": (ignored("settings"),),
     "option: split": (OWNER,),

@@ -47,6 +47,16 @@ def own_cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def python_signals():
+    """Use Python's own handlers of SIGINT and SIGTERM: Ray leaves others in a process that was a driver."""
+    own = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in own.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
 def lmu_data(own_cache, tmp_path):
     """The folder in which tables of benchmarks are looked up."""
     return tmp_path / "LMUData"

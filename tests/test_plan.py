@@ -223,3 +223,53 @@ def test_the_flags_of_tasks_are_task_options():
     options = settings_of(parser.parse_args(["eval", *words]))["task_options"]
     assert options == {"fewshot_draw": "eyechart", "empty_classes": "zero", "knn_k": 3}
     assert options.keys() <= task_flags().keys()
+
+
+class TestInstructions:
+    def prompts(self, **settings):
+        jobs = plan(dataset=["wds/vtab-x", "wds/captions"], dataset_root="data/{dataset}", **settings)
+        names = ("query_prompt", "document_prompt")
+        return [tuple(job.settings.get(name) for name in names) for job in jobs]
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("i.json", '{"wds/vtab-*": "Which class?", "wds/captions": {"query": "Find", "document": "Show"}}'),
+            ("i.yaml", "wds/vtab-*: Which class?\nwds/captions: {query: Find, document: Show}\n"),
+            ("i.toml", '"wds/vtab-*" = "Which class?"\n["wds/captions"]\nquery = "Find"\ndocument = "Show"\n'),
+        ],
+    )
+    def test_a_file_has_prompts_by_benchmark_and_role(self, data, name, text):
+        (data / name).write_text(text)
+
+        assert self.prompts(instructions=name) == [("Which class?", None), ("Find", "Show")]
+
+    def test_a_flag_wins_and_an_exact_name_comes_before_a_pattern(self, data):
+        (data / "i.json").write_text('{"*": "any", "wds/captions": {"document": "exact"}}')
+
+        assert self.prompts(instructions="i.json") == [("any", None), (None, "exact")]
+        found = self.prompts(instructions="i.json", task_options={"query_prompt": "flag"})
+        assert found == [("flag", None), ("flag", "exact")]
+
+    def test_they_are_part_of_the_identity(self, data):
+        jobs = [
+            plan(dataset=["wds/captions"], dataset_root="data/{dataset}", task_options=options)[0]
+            for options in ({}, {"query_prompt": "a"}, {"query_prompt": "b"})
+        ]
+
+        assert len({job.digest for job in jobs}) == 3
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            ('{"x": {"question": "?"}}', "invalid entry 'x'"),
+            ('{"x": 5}', "invalid entry 'x'"),
+            ("[]", "invalid entry ''"),
+            ('{"other": "?"}', "no entry for any"),
+        ],
+    )
+    def test_a_bad_file_is_refused(self, data, text, reason):
+        (data / "i.json").write_text(text)
+
+        with pytest.raises(UsageError, match=reason):
+            self.prompts(instructions="i.json")

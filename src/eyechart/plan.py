@@ -6,6 +6,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cache, partial
 from itertools import chain, product
 from pathlib import Path
@@ -19,15 +20,16 @@ from eyechart.datasets.questions.question_dataset import QuestionInfo
 from eyechart.datasets.registry import OpenDatasets
 from eyechart.datasets.resolve import OTHER_FILES, TABLES, resolve_dataset
 from eyechart.errors import DataError, LanguageError, NotHereError, UsageError, unknown_name
+from eyechart.io.config_files import PARSERS, read_file
 from eyechart.messages import UserMessage, join
-from eyechart.models.family import Family
-from eyechart.models.registry import family_of, open_model
+from eyechart.models.family import Family, need_inputs
+from eyechart.models.registry import family_of, inputs_of, open_model
 from eyechart.outputs import check_outputs, place_of
 from eyechart.plan_models import list_entries, model_specs, requested_models, with_generation
 from eyechart.settings.generation import QuestionSettings
 from eyechart.settings.presets import OWN, PRESETS
 from eyechart.settings.tasks import QuestionTaskSettings, TaskSettings, task_flags
-from eyechart.tasks.base import Task
+from eyechart.tasks.base import ROLES, Task
 from eyechart.tasks.label_metrics import group_rules
 from eyechart.tasks.question_prompts import BLIND_RESULTS
 from eyechart.tasks.registry import TASK_OF_KIND, load_task
@@ -40,6 +42,7 @@ from eyechart.types import (
     DatasetSpec,
     EncodeOptions,
     InMemoryObject,
+    Input,
     Job,
     ModelSpec,
     Role,
@@ -66,6 +69,8 @@ class PlannedBenchmark:
     """The control that is run in addition, if any: without images, or with other ones."""
     max_tokens: int | None = None
     """The benchmark's own maximum length of an answer."""
+    inputs: tuple[Input, ...] = ()
+    """What it needs from an encoder."""
 
     def job(self, model: ModelSpec, output: Path, **how: Any) -> Job:
         """Combine the benchmark with a model and run options into a job."""
@@ -134,13 +139,18 @@ class Planner:
         usual = info is not None and TASK_OF_KIND.get(info.kind) == task_name and not captions
         blind = chosen.blind if isinstance(chosen, QuestionTaskSettings) else ""
         length = info.benchmark.max_tokens if isinstance(info, QuestionInfo) else None
-        return PlannedBenchmark(spec, task, task_name, record, others, usual, blind, length)
+        inputs = task.inputs if info is None else task.inputs_of(info, settings)
+        return PlannedBenchmark(spec, task, task_name, record, others, usual, blind, length, inputs)
 
-    def check_model(self, spec: ModelSpec, task: Task, widest: int = 0) -> None:
+    def check_model(self, spec: ModelSpec, benchmark: PlannedBenchmark, widest: int = 0) -> None:
         """Reject a model that cannot be loaded, does not support the task, or is known to have fewer dimensions."""
+        task = benchmark.task
         family = self.check(spec, task.needs)
         if widest:
             open_model(spec, task.needs).check_dim(widest)
+        known = inputs_of(family, spec) if benchmark.inputs and task.needs == "encoder" else None
+        if known is not None:
+            need_inputs(spec.label, known, benchmark.inputs)
         if task.asks_questions and getattr(family, "only_describes", False):
             raise UsageError(
                 "CoCa captions images but does not answer questions.", advice="Use another {--model_type}."
@@ -207,16 +217,16 @@ def plan_jobs(
         _check_options(config, {benchmark.task.Settings for benchmark in benchmarks})
     roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks))
     jobs = [
-        (benchmark.task, replace(job, notes=notes))
+        (benchmark, replace(job, notes=notes))
         for specs, benchmark in product(zip(*map(models, roles), strict=True), benchmarks)
         for job in _jobs(config, specs[roles.index(benchmark.task.needs)], benchmark)
     ]
     check_outputs([job for _, job in jobs])
-    for task, job in jobs:
+    for benchmark, job in jobs:
         # Checking a model may import its library, which is wasted if all its results exist.
         # If a result turns out to be outdated, loading the model checks it again.
-        if task.settings_of(job).uses_model and not (config.skip_existing and job.output.exists()):
-            planner.check_model(job.model, task, max(job.settings.get("truncate_dim", [0])))
+        if benchmark.task.settings_of(job).uses_model and not (config.skip_existing and job.output.exists()):
+            planner.check_model(job.model, benchmark, max(job.settings.get("truncate_dim", [0])))
     skipped = [
         UserMessage("Skipped: {reason} {hint}", reason=missing.message, hint=missing.advice)
         for missing in left_out.values()
@@ -246,8 +256,10 @@ def _benchmarks(
     """Open every dataset in every language for every task; also return those that lack the language."""
     benchmarks: list[PlannedBenchmark] = []
     left_out: dict[str, LanguageError] = {}
+    instructions = read_instructions(config.instructions, names) if config.instructions else {}
     for number, name in enumerate(names):
         options = task_options(config, number, len(names))
+        options |= {key: text for key, text in instructions.get(name, {}).items() if options.get(key) is None}
         for language, task in product(dict.fromkeys(config.language), dict.fromkeys(config.task)):
             try:
                 dataset = read_by(resolve(name, language), task)
@@ -385,6 +397,37 @@ def _check_options(config: Config, kinds: Collection[type[TaskSettings]]) -> Non
             raise UsageError("{name} is not a task option.", advice="Use the setting {--{name}}.", name=name)
         if name not in known and not any(kind.open for kind in kinds):
             raise unknown_name("task option", name, own - shared)
+
+
+def read_instructions(file: str, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Read the prompts of benchmarks from a file: a query prompt, or prompts by role, by benchmark name or pattern.
+
+    A benchmark takes the entry of its name, else the first pattern that matches it.
+    """
+    content = read_file(Path(file), PARSERS)
+    found: dict[str, dict[str, str]] = {}
+    for name, entry in content.items() if isinstance(content, dict) else [("", content)]:
+        roles = {"query": entry} if isinstance(entry, str) else entry
+        if not isinstance(roles, dict) or roles.keys() - ROLES or not all(isinstance(v, str) for v in roles.values()):
+            raise UsageError(
+                "{path}: invalid entry {name!r}.",
+                advice="Write a prompt for queries, or a mapping with the keys query and document.",
+                path=file,
+                name=name,
+            )
+        found[name] = {f"{role}_prompt": text for role, text in roles.items()}
+    matched = {
+        name: found[entry]
+        for name in names
+        if (entry := next((known for known in (name, *found) if known in found and fnmatchcase(name, known)), None))
+    }
+    if not matched:
+        raise UsageError(
+            "{path} has no entry for any of these benchmarks.",
+            advice="Its keys are benchmark names or patterns; * matches all.",
+            path=file,
+        )
+    return matched
 
 
 def task_options(config: Config, dataset: int = 0, datasets: int = 1) -> dict[str, Any]:

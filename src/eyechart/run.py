@@ -16,8 +16,8 @@ from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Manifest
 from eyechart.messages import UserMessage
 from eyechart.models.access import access_of
-from eyechart.models.family import Remote
-from eyechart.models.registry import family_of
+from eyechart.models.family import Remote, need_inputs
+from eyechart.models.registry import family_of, inputs_of
 from eyechart.report.compression_curve import compare_compressions
 from eyechart.results.job_results import check_complete, check_owner, is_done, make_result, with_thumbnails
 from eyechart.results.result import Result, write_result
@@ -143,16 +143,15 @@ def run_job(job: Job, session: Session) -> Result:
     task = load_task(job.task)
     settings = task.settings_of(job)
     check_owner(job)
-    model = session.cached_model(job, task, watch)
-    loaded_before = model.model.loaded
-    compressions: tuple[list[int], list[str]] = job.settings.get("truncate_dim", []), job.settings.get("quantize", [])
-    if isinstance(model, CachedEncoder) and any(compressions):
-        model.prepare_compression(*compressions)
     if job.output.exists():
         done, why = find_done(job, session)
         if done is not None or why:
             reason = why or UserMessage("{path} already contains this result", path=job.output)
             session.progress.say(UserMessage("{reason}; overwriting it", reason=reason))
+    model = session.cached_model(job, task, watch)
+    loaded_before = model.model.loaded
+    if isinstance(model, CachedEncoder):
+        _check_encoder(job, task, model, session)
     with watch.phase("read"):
         reading = session.reading(job)
         if task.needs != "encoder" or settings.splits:  # these compare images before encoding any
@@ -177,11 +176,7 @@ def run_job(job: Job, session: Session) -> Result:
     counts = _counts(manifest, prediction)
     failures = [asdict(failure) for failure in (*manifest.failures, *prediction.failures)]
     del prediction  # compressed vectors need its memory
-    if isinstance(model, CachedEncoder) and any(compressions):
-        points = chain([(model.describe_vectors(), outcome)], _score_compressed(task, context, settings, compressions))
-        quoted = job.dataset.options.get("metric", "")
-        curve = compare_compressions(outcome, points, quoted, task.record_form(manifest.info.kind))
-        outcome = replace(outcome, details={**outcome.details, "compression": curve})
+    outcome = _score_compressed(job, task, context, settings, outcome)
     if model.model.loaded and not loaded_before:
         watch.add("load", model.model.load_seconds)
     origins = {} if isinstance(model, CachedEncoder) else model.origins.details()
@@ -211,15 +206,36 @@ def run_job(job: Job, session: Session) -> Result:
     return write_result(result, records, job.output, place=job.place if job.append else None)
 
 
-def _score_compressed(
-    task: Task, context: TaskContext, settings: TaskSettings, compressions: tuple[list[int], list[str]]
-) -> Iterator[tuple[dict[str, Any], Outcome]]:
-    """Score the stored vectors in every requested dimension and precision; nothing is encoded again."""
+def _check_encoder(job: Job, task: Task, encoder: CachedEncoder, session: Session) -> None:
+    """Refuse an encoder that lacks an input or dimensions, before data are read; loads it if its files do not tell."""
+    wanted = task.inputs_of(session.datasets.open(job.dataset).info, task.settings_of(job))
+    known = inputs_of(encoder.model.family, job.model) if wanted else ()
+    if wanted:
+        need_inputs(job.model.label, encoder.card.inputs if known is None else known, wanted)
+    if any(compressions := _compressions(job)):
+        encoder.prepare_compression(*compressions)
+
+
+def _compressions(job: Job) -> tuple[list[int], list[str]]:
+    return job.settings.get("truncate_dim", []), job.settings.get("quantize", [])
+
+
+def _score_compressed(job: Job, task: Task, context: TaskContext, settings: TaskSettings, full: Outcome) -> Outcome:
+    """Add the scores of the stored vectors in every requested dimension and precision; nothing is encoded again."""
+    if not any(_compressions(job)):
+        return full
     unneeded = {"save_clf": None, "prompt_sensitivity": "no"}
     settings = settings.replaced(**{name: unneeded[name] for name in unneeded.keys() & settings.fields().keys()})
-    for encoder in context.encoder.compressed(*compressions):
-        prediction = task.predict(replace(context, model=encoder), settings)
-        yield encoder.describe_vectors(), task.score(prediction, settings)
+    points = chain(
+        [(context.encoder.describe_vectors(), full)],
+        (
+            (encoder.describe_vectors(), task.score(task.predict(replace(context, model=encoder), settings), settings))
+            for encoder in context.encoder.compressed(*_compressions(job))
+        ),
+    )
+    quoted = job.dataset.options.get("metric", "")
+    curve = compare_compressions(full, points, quoted, task.record_form(context.info.kind))
+    return replace(full, details={**full.details, "compression": curve})
 
 
 def _counts(manifest: Manifest, prediction: Prediction) -> dict[str, int]:

@@ -317,6 +317,17 @@ class Encoder(Protocol):
         """Return for each text whether it exceeds the model's context length."""
 
 
+@runtime_checkable
+class JointEncoder(Encoder, Protocol):
+    """An encoder whose card lists ``image+text`` among its inputs.
+
+    If ``card.prompting`` is not ``prefix``, all three methods take a keyword ``instruction``: a prompt or a role.
+    """
+
+    def encode_joint(self, batch: Sequence[Any], texts: Sequence[str], *, instruction: str = "") -> Vectors:
+        """Encode pairs of a prepared image and a text to one float32 vector each (n, dim)."""
+
+
 MessageRole = Literal["system", "user", "assistant"]
 Part = str | ImageRef
 """Part of a message: a text, or an image that is read and encoded when sent."""

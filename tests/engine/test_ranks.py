@@ -29,9 +29,10 @@ from support.data import write_classification
     ("environment", "expected"),
     [
         ({"RANK": "1", "WORLD_SIZE": "4"}, (1, 4)),
-        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, (0, 2)),
+        ({"SLURM_PROCID": "1", "SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "2"}, (1, 2)),
         ({"PMI_RANK": "1", "PMI_SIZE": "2"}, (1, 2)),
         ({}, (0, 1)),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, (0, 1)),  # a batch script without srun: it runs all jobs
         ({"RANK": "3", "WORLD_SIZE": "4", "SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, (3, 4)),
     ],
 )

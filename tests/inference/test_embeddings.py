@@ -258,6 +258,7 @@ class SignalledEncoder:
         return self.inner.encode_texts(texts, language=language)
 
 
+@pytest.mark.usefixtures("python_signals")
 @pytest.mark.parametrize(("number", "raised"), BOTH)
 def test_a_signal_while_encoding_keeps_the_batches_before_it(tmp_path, number, raised):
     found = manifest(write_classification(tmp_path / "data", n=12))
@@ -270,6 +271,7 @@ def test_a_signal_while_encoding_keeps_the_batches_before_it(tmp_path, number, r
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
+@pytest.mark.usefixtures("python_signals")
 @pytest.mark.parametrize(("number", "raised"), BOTH)
 def test_a_signal_while_encoding_texts_keeps_the_batches_before_it(tmp_path, number, raised):
     texts = [f"text {i:02d}" for i in range(12)]
@@ -285,6 +287,7 @@ def test_a_signal_while_encoding_texts_keeps_the_batches_before_it(tmp_path, num
 
 
 @pytest.mark.parametrize("rows", [4, 4096])
+@pytest.mark.usefixtures("python_signals")
 @pytest.mark.parametrize(("number", "raised"), BOTH)
 def test_a_signal_while_vectors_are_written_loses_none(tmp_path, monkeypatch, number, raised, rows):
     found = manifest(write_classification(tmp_path / "data", n=12))

@@ -11,7 +11,7 @@ BOTH = [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Termination)]
 
 
 @pytest.fixture(autouse=True)
-def unchanged_handlers():
+def unchanged_handlers(python_signals):
     before = [signal.getsignal(number) for number, _ in BOTH]
     yield
     assert [signal.getsignal(number) for number, _ in BOTH] == before

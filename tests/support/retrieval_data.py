@@ -66,3 +66,27 @@ def sent_image(body):
     [part] = [part for part in body["messages"][-1]["content"] if part["type"] == "image_url"]
     data = part["image_url"]["url"].split(",", 1)[1]
     return Image.open(io.BytesIO(base64.b64decode(data)))
+
+
+def write_collection(root, documents, queries, relevance):
+    """Write a collection; an item is a text, or a colour for an image, or both."""
+
+    def rows(items):
+        for name, item in items.items():
+            row = {"_id": name}
+            for part in item if isinstance(item, tuple) else (item,):
+                if part.startswith("#"):
+                    (root / "images").mkdir(parents=True, exist_ok=True)
+                    Image.new("RGB", (8, 8), part).save(root / "images" / f"{part[1:]}.png")
+                    row["image"] = f"{part[1:]}.png"
+                else:
+                    row["text"] = part
+            yield json.dumps(row)
+
+    root.mkdir(exist_ok=True)
+    (root / "corpus.jsonl").write_text("\n".join(rows(documents)))
+    (root / "queries.jsonl").write_text("\n".join(rows(queries)))
+    (root / "qrels").mkdir(exist_ok=True)
+    lines = [f"{query}\t{document}\t{score}" for query, document, score in relevance]
+    (root / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]))
+    return root

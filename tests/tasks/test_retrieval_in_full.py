@@ -1,15 +1,13 @@
 """What zero-shot retrieval gives besides hit rates, and retrieval in collections of texts and images."""
 
-import json
-
 import numpy as np
 import pytest
-from PIL import Image
 
 from eyechart.errors import DataError
 from eyechart.metrics.vectors import unit
 from support.data import write_retrieval
 from support.encoders import literal_encoder, random_encoder
+from support.retrieval_data import write_collection
 from support.tasks import make_context, run_task, values
 
 CAPTIONS = [[f"caption {i} {j}" for j in range(1 + i % 3)] for i in range(20)]
@@ -94,30 +92,6 @@ def test_fewer_queries_search_the_same_gallery(context):
     whole = {record["id"]: record for record in task.score(prediction, settings).records}
     assert len(part.records) == 3 + len(CAPTIONS[3] + CAPTIONS[7] + CAPTIONS[8])
     assert all(record["rank"] == whole[record["id"]]["rank"] for record in part.records)
-
-
-def write_collection(root, documents, queries, relevance):
-    """Write a collection; an item is a text, or a colour for an image, or both."""
-
-    def rows(items):
-        for name, item in items.items():
-            row = {"_id": name}
-            for part in item if isinstance(item, tuple) else (item,):
-                if part.startswith("#"):
-                    (root / "images").mkdir(parents=True, exist_ok=True)
-                    Image.new("RGB", (8, 8), part).save(root / "images" / f"{part[1:]}.png")
-                    row["image"] = f"{part[1:]}.png"
-                else:
-                    row["text"] = part
-            yield json.dumps(row)
-
-    root.mkdir(exist_ok=True)
-    (root / "corpus.jsonl").write_text("\n".join(rows(documents)))
-    (root / "queries.jsonl").write_text("\n".join(rows(queries)))
-    (root / "qrels").mkdir(exist_ok=True)
-    lines = [f"{query}\t{document}\t{score}" for query, document, score in relevance]
-    (root / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]))
-    return root
 
 
 def search(root, tmp_path, **options):

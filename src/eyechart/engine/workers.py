@@ -230,11 +230,12 @@ def _embed(number: int, count: int, share: Share) -> None:
 
 VARIABLES = (
     ("RANK", "WORLD_SIZE"),
-    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
 )
-"""Rank and world size; torchrun's variables come first, since it may run under the other launchers."""
+"""Rank and world size; torchrun's variables come first, since it may run under the other launchers. Only ``srun`` sets
+the number of a step's tasks: a batch script has SLURM_PROCID=0 and SLURM_NTASKS, but is a single process."""
 POLL_SECONDS = 2.0
 PATIENCE = 45
 """Polls without progress before giving up; a process flushes its vectors every 20 seconds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Self
@@ -13,22 +13,26 @@ from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.inference.image_batches import KeyedSample, bytes_held, trait_notices
-from eyechart.inference.pipeline import FLUSH_ROWS, Pipeline
+from eyechart.inference.pipeline import FLUSH_ROWS, JointTexts, Pipeline
+from eyechart.io.digests import DIGEST_SIZE, digest_bytes
 from eyechart.io.progress import Bar, NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import DatasetScan, EmbeddedSamples, Failure, Manifest
 from eyechart.messages import UserMessage
 from eyechart.metrics.compression import BITS, Compression
 from eyechart.metrics.vectors import Vectors
+from eyechart.models.family import need_inputs
 from eyechart.models.lazy_model import LazyModel
 from eyechart.models.towers.precision import precision_notices
 from eyechart.store.vector_store import Digests, EmbeddingStore, VectorTable, text_digests
-from eyechart.types import DEFAULT_ENCODING, EncodeOptions, ModelCard, Notice, OnError, Sample
+from eyechart.types import DEFAULT_ENCODING, EncodeOptions, Input, ModelCard, Notice, OnError, Sample, digest_json
 
 TRAITS = "image-traits"
 """Role of the table of image traits, which has rows only for images that have any."""
-ROUNDED = ("image", "text")
-"""Roles with a half-precision table."""
+ROUNDED = ("image", "text", "joint")
+"""Kinds of inputs; their tables exist in half precision, too."""
+CUTS = {"text": "text-cut", "joint": "joint-cut"}
+"""Tables of whether a text was truncated, by kind of input."""
 LOOKED_UP = 256
 """Images looked up in the store at a time, unless they exceed the byte limit."""
 LOOKED_UP_BYTES = 32 * 1024 * 1024
@@ -55,6 +59,8 @@ class CachedEncoder:
         self.pipeline = Pipeline(model, options, on_error, self.watch)
         self.compression = Compression("float16" if options.half else "float32")
         self._widest = 0
+        self._opened: set[tuple[str, str]] = set()
+        """Tables in use: kind of input and instruction."""
         self._truncated = 0
         self._traits: dict[bytes, int] = {}
         self._given: str | None = None
@@ -119,56 +125,103 @@ class CachedEncoder:
             with self.progress.step("images", len(wanted)) as bar:
                 self.pipeline.embed_images(found, self._table(), bar, self._table(TRAITS))
 
-    def _missing(self, keys: Iterable[bytes], *, load: bool = False) -> set[bytes]:
+    def _instruction(self, kind: Input, role: str, prompt: str) -> str:
+        """Return what the model receives with an input besides the input itself: a prompt or a role, if it takes one.
+
+        Raises:
+            ModelError: If the model does not take this kind of input.
+        """
+        need_inputs(self.model.spec.label, self.card.inputs, (kind,))
+        return {"prefix": "", "message": prompt, "role": role}[self.card.prompting]
+
+    def _with_prefix(self, texts: Sequence[str], prompt: str) -> list[str]:
+        return [prompt + text for text in texts] if self.card.prompting == "prefix" else list(texts)
+
+    def _missing(self, keys: Iterable[bytes], instruction: str = "", *, load: bool = False) -> set[bytes]:
         listed = list(keys)
         digests = np.frombuffer(b"".join(listed), np.uint8).reshape(len(listed), -1)
-        return {listed[i] for i in np.flatnonzero(self._absent("image", digests, load=load))}
+        return {listed[i] for i in np.flatnonzero(self._absent("image", digests, instruction, load=load))}
 
-    def _absent(self, role: str, keys: Digests, *, load: bool = False) -> NDArray[np.bool_]:
+    def _absent(self, kind: str, keys: Digests, instruction: str = "", *, load: bool = False) -> NDArray[np.bool_]:
         """Return a mask of the vectors to compute; vectors stored in full precision are rounded instead.
 
         With ``load``, the model is loaded if there are any, and they are looked up again under its current card. A
         cached card may be outdated: new vectors are neither stored under it nor mixed with vectors returned under it.
         """
-        absent = self._table(role).missing(keys)
+        absent = self._table(kind, instruction).missing(keys)
         if self.options.half and absent.any():
-            full = self.store.table(self.card.fingerprint, role)
+            full = self.store.table(self.card.fingerprint, table_role(kind, instruction))
             known = np.flatnonzero(absent & ~full.missing(keys))
             for start in range(0, len(known), FLUSH_ROWS):
                 rows = keys[known[start : start + FLUSH_ROWS]]
-                self._table(role).add(rows, full.get(rows))
+                self._table(kind, instruction).add(rows, full.get(rows))
             absent[known] = False
-        if role == "text":
-            absent |= self._table("text-cut").missing(keys)
+        if kind in CUTS:
+            absent |= self._table(CUTS[kind], instruction).missing(keys)
         if load and absent.any():
             self.model.load(self._given)
-            return self._absent(role, keys)
+            return self._absent(kind, keys, instruction)
         return absent
 
-    def images(self, listed: Manifest | DatasetScan) -> EmbeddedSamples:
-        """Embed images; each distinct image is encoded once per model, ever.
+    def images(self, listed: Manifest | DatasetScan, *, role: str = "", prompt: str = "") -> EmbeddedSamples:
+        """Embed images; each distinct image is encoded once per model and instruction, ever.
 
         An unread dataset is embedded while it is read.
+
+        Args:
+            listed: The samples.
+            role: ``query`` or ``document``, for models that take a role.
+            prompt: The instruction, for models that take one with an image.
         """
+        instruction = self._instruction("image", role, prompt)
         if isinstance(listed, DatasetScan) and not listed.done:
-            self._embed_as_read(listed)
+            self._embed_as_read(listed, instruction)
         manifest = listed.manifest if isinstance(listed, DatasetScan) else listed
-        failures = self._embed(manifest, {key.tobytes() for key in manifest.digests})
-        table = self._table()
-        kept = np.flatnonzero(~table.missing(manifest.digests))
+        failures = self._embed(manifest, {key.tobytes() for key in manifest.digests}, instruction)
+        return self._embedded("image", manifest, manifest.digests, failures, instruction)
+
+    def joint(self, manifest: Manifest, texts: Sequence[str], *, role: str = "", prompt: str = "") -> EmbeddedSamples:
+        """Embed each sample's image and its text as one input; equal pairs are encoded once."""
+        instruction = self._instruction("image+text", role, prompt)
+        written = self._with_prefix(texts, prompt)
+        pairs = np.hstack([manifest.digests, text_digests(written, "")])
+        keys = np.array([list(digest_bytes(pair.tobytes())) for pair in pairs], np.uint8).reshape(-1, DIGEST_SIZE)
+        missing = np.flatnonzero(self._absent("joint", keys, instruction, load=True))
+        failures: list[Failure] = []
+        if len(missing):
+            wanted = {pairs[i].tobytes(): written[i] for i in missing}
+            name = UserMessage("images and texts of {name}", name=manifest.info.name)
+            with self.progress.step(name, len(wanted)) as bar:
+                failures = self.pipeline.embed_images(
+                    _missing_samples(manifest, wanted, pairs),
+                    self._table("joint", instruction),
+                    bar,
+                    self._table(TRAITS),
+                    instruction=instruction,
+                    joint=JointTexts(wanted, self._table(CUTS["joint"], instruction)),
+                )
+        found = self._embedded("joint", manifest, keys, failures, instruction)
+        self._count_cuts("joint", np.unique(keys[found.kept], axis=0), instruction)
+        return found
+
+    def _embedded(
+        self, kind: str, manifest: Manifest, keys: Digests, failures: list[Failure], instruction: str
+    ) -> EmbeddedSamples:
+        """Read the vectors of samples, which have keys of their own, and the traits of their images."""
+        kept = np.flatnonzero(~self._table(kind, instruction).missing(keys))
         if len(kept) + len(failures) < len(manifest):
             failures = _with_copies(manifest, kept, failures)
         self._given = self.card.fingerprint
         with self.watch.phase("store"):
-            vectors = self._read_vectors("image", manifest.digests[kept])
+            vectors = self._read_vectors(kind, keys[kept], instruction)
             noted = manifest.digests[~self._table(TRAITS).missing(manifest.digests)]
             flags = self._table(TRAITS).get(noted)
             self._traits |= {key.tobytes(): int(row[0]) for key, row in zip(noted, flags, strict=True)}
         return EmbeddedSamples(vectors, kept, tuple(failures))
 
-    def _read_vectors(self, role: str, keys: Digests) -> Vectors:
+    def _read_vectors(self, kind: str, keys: Digests, instruction: str) -> Vectors:
         """Read and compress vectors, refusing a length that differs from earlier vectors."""
-        vectors = self._table(role).get(keys)
+        vectors = self._table(kind, instruction).get(keys)
         if len(vectors):
             size, self.size = self.size, vectors.shape[1]
             self.model.check_dim(self._widest, self.size)
@@ -182,33 +235,38 @@ class CachedEncoder:
                 )
         return self.compression.apply(vectors)
 
-    def _table(self, role: str = "image") -> VectorTable:
-        return self.store.table(self.card.fingerprint, role, half=self.options.half and role in ROUNDED)
+    def _table(self, kind: str = "image", instruction: str = "") -> VectorTable:
+        self._opened.add((kind, instruction))
+        role = table_role(kind, instruction)
+        return self.store.table(self.card.fingerprint, role, half=self.options.half and kind in ROUNDED)
 
-    def _embed(self, manifest: Manifest, keys: set[bytes]) -> list[Failure]:
-        wanted = self._missing(keys, load=True)
+    def _embed(self, manifest: Manifest, keys: set[bytes], instruction: str = "") -> list[Failure]:
+        wanted = self._missing(keys, instruction, load=True)
         if not wanted:
             return []
         with self.progress.step(UserMessage("images of {name}", name=manifest.info.name), len(wanted)) as bar:
             missing = _missing_samples(manifest, wanted)
-            return self.pipeline.embed_images(missing, self._table(), bar, self._table(TRAITS))
+            table = self._table("image", instruction)
+            return self.pipeline.embed_images(missing, table, bar, self._table(TRAITS), instruction=instruction)
 
-    def _embed_as_read(self, reading: DatasetScan) -> None:
+    def _embed_as_read(self, reading: DatasetScan, instruction: str) -> None:
         """Read a dataset and encode missing images from the bytes they are keyed by.
 
         An image that fails to decode has no vector afterwards; `_embed` reports it.
         """
         with self.progress.step(UserMessage("images of {name}", name=reading.info.name), len(reading)) as bar:
-            missing = self._missing_as_read(reading, bar)
+            missing = self._missing_as_read(reading, bar, instruction)
             with self.watch.phase("read"):
                 first = next(missing, None)
             if first is None:
                 return
             self.model.load(self._given)  # its current card may name another table: look there for the first image, too
-            again = [first] if self._missing([first[0]]) else []
-            self.pipeline.embed_images(chain(again, missing), self._table(), bar, self._table(TRAITS))
+            again = [first] if self._missing([first[0]], instruction) else []
+            table = self._table("image", instruction)
+            left = chain(again, missing)
+            self.pipeline.embed_images(left, table, bar, self._table(TRAITS), instruction=instruction)
 
-    def _missing_as_read(self, reading: DatasetScan, bar: Bar) -> Iterator[KeyedSample]:
+    def _missing_as_read(self, reading: DatasetScan, bar: Bar, instruction: str) -> Iterator[KeyedSample]:
         """Yield the first sample of each image without a vector, in order, with the bytes its key was computed from.
 
         The bar advances by the samples that are not yielded.
@@ -220,25 +278,30 @@ class CachedEncoder:
                 if sample.image is not None and key not in seen:
                     fresh.setdefault(key, sample)
             seen.update(fresh)
-            wanted = self._missing(fresh) if fresh else set()
+            wanted = self._missing(fresh, instruction) if fresh else set()
             bar.advance(len(some) - len(wanted))
             yield from ((key, sample) for key, sample in fresh.items() if key in wanted)
 
-    def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
-        """Embed texts in the given order, each distinct one once."""
+    def texts(self, texts: Sequence[str], *, language: str = "en", role: str = "", prompt: str = "") -> Vectors:
+        """Embed texts in the given order, each distinct one once; `images` explains role and prompt."""
+        instruction = self._instruction("text", role, prompt)
+        texts = self._with_prefix(texts, prompt)
         distinct = list(dict.fromkeys(texts))
         keys = text_digests(distinct, language)
-        missing = np.flatnonzero(self._absent("text", keys, load=True))
+        missing = np.flatnonzero(self._absent("text", keys, instruction, load=True))
         if len(missing):
             with self.progress.step("texts", len(missing)) as bar:
                 texts_left = [distinct[i] for i in missing]
-                sinks = self._table("text"), self._table("text-cut")
-                self.pipeline.embed_texts(texts_left, keys[missing], sinks, language, bar)
+                sinks = self._table("text", instruction), self._table(CUTS["text"], instruction)
+                self.pipeline.embed_texts(texts_left, keys[missing], sinks, language, bar, instruction=instruction)
         self._given = self.card.fingerprint
         position = {text: i for i, text in enumerate(distinct)}
         with self.watch.phase("store"):
-            self._truncated += int(self._table("text-cut").get(keys).sum())
-            return self._read_vectors("text", keys)[[position[text] for text in texts]]
+            self._count_cuts("text", keys, instruction)
+            return self._read_vectors("text", keys, instruction)[[position[text] for text in texts]]
+
+    def _count_cuts(self, kind: str, keys: Digests, instruction: str) -> None:
+        self._truncated += int(self._table(CUTS[kind], instruction).get(keys).sum())
 
     def notices(self) -> Sequence[Notice]:
         """Return the notes of the model, the number of truncated texts and of damaged parts, and batch notices."""
@@ -251,7 +314,8 @@ class CachedEncoder:
                 length=self.card.context_length,
             )
             found.append(Notice("truncated_texts", self._truncated, message))
-        parts = [part for role in ("image", "text", "text-cut") for part in self._table(role).damaged]
+        tables = [self._table(*opened) for opened in sorted(self._opened) if opened[0] != TRAITS]
+        parts = [part for table in tables for part in table.damaged]
         if parts:
             message = UserMessage(
                 "{n} parts of the embedding store were damaged; their vectors were recomputed.", n=len(parts)
@@ -260,15 +324,24 @@ class CachedEncoder:
         return found + self.pipeline.notices()
 
 
-def _missing_samples(manifest: Manifest, wanted: set[bytes]) -> Iterator[tuple[bytes, Sample]]:
-    """Stream the dataset again, yielding the first sample of each wanted image."""
-    key_of = {entry.id: manifest.digests[i].tobytes() for i, entry in enumerate(manifest.entries)}
+def table_role(kind: str, instruction: str) -> str:
+    """Return the name of the table of a kind of input, one per instruction."""
+    return f"{kind}-{digest_json(instruction)[:16]}" if instruction else kind
+
+
+def _missing_samples(
+    manifest: Manifest, wanted: Collection[bytes], keys: Digests | None = None
+) -> Iterator[tuple[bytes, Sample]]:
+    """Stream the dataset again, yielding the first sample of each wanted key, by default the image's digest."""
+    keys_of: dict[str, list[bytes]] = {}
+    for entry, key in zip(manifest.entries, manifest.digests if keys is None else keys, strict=True):
+        keys_of.setdefault(entry.id, []).append(key.tobytes())
     left = set(wanted)
     for sample in manifest.samples():
-        key = key_of.get(sample.id)
-        if key in left:
-            left.discard(key)
-            yield key, sample
+        for key in keys_of.get(sample.id, ()):
+            if key in left:
+                left.discard(key)
+                yield key, sample
         if not left:
             return
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, UsageError
+from eyechart.io.digests import DIGEST_SIZE
 from eyechart.io.images import ImageRef, Trait, decode_rgb, traits_seen
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.messages import UserMessage
@@ -24,7 +25,8 @@ from eyechart.models.lazy_model import LazyModel
 from eyechart.types import Notice, Sample
 
 KeyedSample = tuple[bytes, Sample]
-"""The store key of an image (its content digest) and the sample that refers to it."""
+"""A key and the sample that refers to the image: the image's content digest, followed by the digest of the text if
+both are one input."""
 ROW_BATCHES = 4
 """Batches of reusable memory: two in preparation, one being collected, and rows in flight."""
 AHEAD_BYTES = 256 * 1024 * 1024
@@ -102,7 +104,7 @@ class ImageWork:
         """
         with watch.phase("decode"):
             ref = image.load()
-            if ref.digest() != key:
+            if ref.digest() != key[:DIGEST_SIZE]:
                 # Its vector would be stored under the key of the old content permanently.
                 raise DataError("the image changed after the dataset was read", advice="Run again.")
             decoded = self.decode(ref)

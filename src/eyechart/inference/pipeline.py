@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from eyechart.errors import DataError, ModelError, OutOfMemoryError
 from eyechart.inference.image_batches import ImageBatch, ImageWork, KeyedSample, ThreadBatches
 from eyechart.inference.image_loader import LoaderBatches, loader_workers
+from eyechart.io.digests import DIGEST_SIZE, digest_bytes
 from eyechart.io.progress import Bar
 from eyechart.io.signals import held_signals, terminable
 from eyechart.io.stopwatch import Stopwatch
@@ -120,6 +121,14 @@ class BatchBackoff:
         return [Notice("smaller_batches", 1, message)]
 
 
+@dataclass(frozen=True)
+class JointTexts:
+    """The texts of joint inputs by the keys of their samples, and the table of whether each was truncated."""
+
+    texts: Mapping[bytes, str]
+    cuts: VectorTable
+
+
 @dataclass
 class Pipeline:
     """Decodes, transforms, encodes and stores with one model."""
@@ -136,21 +145,37 @@ class Pipeline:
     """Why threads prepared the images although loader workers were requested."""
 
     def embed_images(
-        self, samples: Iterable[KeyedSample], table: VectorTable, bar: Bar, traits: VectorTable | None = None
+        self,
+        samples: Iterable[KeyedSample],
+        table: VectorTable,
+        bar: Bar,
+        traits: VectorTable | None = None,
+        *,
+        instruction: str = "",
+        joint: JointTexts | None = None,
     ) -> list[Failure]:
         """Store the vectors of images, each key once, in the table of the loaded model's card.
 
         ``traits`` is the table of the traits of images that have any: a later run that reads the vectors from the store
-        reports them without reading the images.
+        reports them without reading the images. With ``joint``, an image and its text are one input.
 
         Returns:
             The images that could not be decoded.
         """
         failures: list[Failure] = []
         noted = _Buffer(traits, self.watch) if traits is not None else None
-        buffer = _Buffer(table, self.watch, before=noted)
+        cuts = _Buffer(joint.cuts, self.watch, before=noted) if joint is not None else noted
+        buffer = _Buffer(table, self.watch, before=cuts)
         encoder = self.model.load()
-        check = getattr(encoder, "precision_check", None)
+        check = None if instruction or joint else getattr(encoder, "precision_check", None)
+        options = {"instruction": instruction} if instruction else {}
+        encode = partial(encoder.encode_images, **options)
+
+        def encode_joint(pairs: Sequence[tuple[Any, str]]) -> Vectors:
+            pixels, texts = zip(*pairs, strict=True)
+            vectors: Vectors = encoder.encode_joint(list(pixels), list(texts), **options)
+            return vectors
+
         with terminable(), ExitStack() as last:
             batches = last.enter_context(closing(self._batches(encoder, samples)))
             last.callback(buffer.flush)  # also after an interrupt, before the workers are stopped
@@ -165,13 +190,21 @@ class Pipeline:
                         ) from error
                     failures.append(Failure(name, error.message))
                 if batch.keys:
+                    keys, texts = batch.keys, [joint.texts[key] for key in batch.keys] if joint is not None else []
                     with self.watch.phase("encode images"):
-                        vectors = self.backoff.run(encoder.encode_images, batch.pixels)
+                        if joint is None:
+                            vectors = self.backoff.run(encode, batch.pixels)
+                        else:
+                            vectors = self.backoff.run(encode_joint, list(zip(batch.pixels, texts, strict=True)))
                         if check is not None and check.due:
                             check.see(batch.pixels, vectors)
                     if noted is not None and batch.traits:
-                        noted.add(list(batch.traits), np.array([list(batch.traits.values())], np.float32).T)
-                    buffer.add(batch.keys, vectors)
+                        traits_of = {key[:DIGEST_SIZE]: flags for key, flags in batch.traits.items()}
+                        noted.add(list(traits_of), np.array([list(traits_of.values())], np.float32).T)
+                    if joint is not None and cuts is not None:
+                        keys = [digest_bytes(key) for key in keys]
+                        cuts.add(keys, np.array(encoder.truncated(texts), np.float32)[:, None])
+                    buffer.add(keys, vectors)
                 done = len(batch.keys) + len(batch.failures)
                 self.encoded += done
                 bar.advance(done)
@@ -180,7 +213,8 @@ class Pipeline:
     def _batches(self, encoder: Any, samples: Iterable[KeyedSample]) -> Generator[ImageBatch]:
         """Prepare images in threads, or in loader workers on a GPU."""
         work = ImageWork.of(self.model)
-        threads = ThreadBatches(work, self.options.batch_size, self.options.workers, self.watch)
+        size = min(self.options.batch_size, getattr(encoder, "max_batch", self.options.batch_size))
+        threads = ThreadBatches(work, size, self.options.workers, self.watch)
         workers, self.no_loader = loader_workers(encoder, work, self.options)
         left = iter(samples)
         if workers and self.options.decode_processes is None:
@@ -211,6 +245,8 @@ class Pipeline:
         tables: tuple[VectorTable, VectorTable],
         language: str,
         bar: Bar,
+        *,
+        instruction: str = "",
     ) -> None:
         """Store the vectors of texts, shortest first to keep padding small.
 
@@ -221,6 +257,9 @@ class Pipeline:
         size = self.options.batch_size
         order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
         vectors, cuts = _Buffer(tables[0], self.watch), _Buffer(tables[1], self.watch)
+        encode = partial(
+            encoder.encode_texts, language=language, **({"instruction": instruction} if instruction else {})
+        )
         with terminable(), ExitStack() as last:
             last.callback(vectors.flush)
             last.callback(cuts.flush)  # callbacks run in reverse order
@@ -228,7 +267,7 @@ class Pipeline:
                 chosen = [texts[i] for i in order[start : start + size]]
                 chosen_keys = [keys[i].tobytes() for i in order[start : start + size]]
                 with self.watch.phase("encode texts"):
-                    encoded = self.backoff.run(partial(encoder.encode_texts, language=language), chosen)
+                    encoded = self.backoff.run(encode, chosen)
                     cut = np.array(encoder.truncated(chosen), np.float32)[:, None]
                 cuts.add(chosen_keys, cut)  # before the vectors: a text is complete once both are stored
                 vectors.add(chosen_keys, encoded)

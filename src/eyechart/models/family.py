@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from eyechart.errors import ModelError, UsageError, missing_extra, unknown_name
 from eyechart.io.digests import editable_digest, file_digest, files_digest, remember_digests
-from eyechart.messages import UserMessage
+from eyechart.messages import UserMessage, join
 from eyechart.metrics.vectors import unit
 from eyechart.models.towers.checkpoints import read_json
-from eyechart.types import ModelCard, ModelSpec, Role, digest_json
+from eyechart.types import Input, ModelCard, ModelSpec, Role, digest_json
 
 TOWERS = {
     "image": tuple(f"{place}{name}.onnx" for place in ("", "onnx/") for name in ("image", "vision_model", "visual")),
@@ -228,6 +228,10 @@ class LocalFamily:
         """Return the files and folders that a model is read from; None for those that are not on this machine."""
         raise NotImplementedError
 
+    def inputs(self, spec: ModelSpec) -> Sequence[Input] | None:  # noqa: ARG002 - for families that override it
+        """Return what an encoder takes as far as its files show; None if only loading it tells."""
+        return ("image", "text")
+
     def identity(self, spec: ModelSpec) -> str | None:
         """Digest the local files and the versions of the libraries that read them."""
         return content_identity(self.places(spec), *self.read_by, *self.needs)
@@ -249,6 +253,30 @@ class BaseEncoder:
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Return False for every text: truncation, if any, is not reported."""
         return [False] * len(texts)
+
+
+INPUT_NAMES: Mapping[Input, str] = {
+    "image": UserMessage("images"),
+    "text": UserMessage("texts"),
+    "image+text": UserMessage("an image and a text as one input"),
+}
+
+
+def need_inputs(label: str, known: Sequence[Input], wanted: Sequence[Input]) -> None:
+    """Refuse an encoder that does not take the inputs that are wanted.
+
+    Raises:
+        ModelError: If one is missing.
+    """
+    missing = [INPUT_NAMES[name] for name in wanted if name not in known]
+    if missing:
+        raise ModelError(
+            "{label} encodes {known}, not {missing}.",
+            advice="Use a model for {missing}, or a {--task} that needs only {known}.",
+            label=label,
+            known=join([INPUT_NAMES[name] for name in known], ", "),
+            missing=join(missing, ", "),
+        )
 
 
 UNSTEADY_TEXTS = UserMessage(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from eyechart.models.family import Family
 from eyechart.models.lazy_model import LazyModel
 from eyechart.plugins import Registry
-from eyechart.types import ModelSpec, Role
+from eyechart.types import Input, ModelSpec, Role
 
 ENCODERS = Registry(
     "models",
@@ -50,6 +52,12 @@ def family_of(spec: ModelSpec, role: Role) -> Family:
     """Return the family that loads a model in a role."""
     family: Family = FAMILIES[role].load(spec.family)()
     return family
+
+
+def inputs_of(family: Family, spec: ModelSpec) -> Sequence[Input] | None:
+    """Return what an encoder takes as its files show; None if only loading it tells."""
+    tell = getattr(family, "inputs", None)
+    return tell(spec) if tell is not None else None
 
 
 def open_model(spec: ModelSpec, role: Role = "encoder") -> LazyModel:

@@ -124,6 +124,7 @@ def evaluate(
     seed: int | None = None,
     custom_classname_file: str | Path | None = None,
     custom_template_file: str | Path | None = None,
+    instructions: str | Path | None = None,
     allow_blank_classnames: bool | None = None,
     dump_classnames: bool | None = None,
     dump_templates: bool | None = None,
@@ -137,6 +138,8 @@ def evaluate(
     merge_duplicate_classes: bool | None = None,
     empty_classes: Literal["leave_out", "zero"] | None = None,
     prompt_sensitivity: Literal["auto", "yes", "no"] | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
     caption_prompt: str | None = None,
     prompt_role: Literal["user", "system"] | None = None,
     fewshot_epochs: int | None = None,
@@ -250,6 +253,8 @@ def evaluate(
         seed: random seed.
         custom_classname_file: JSON keyed by dataset, or one class name per line.
         custom_template_file: JSON keyed by dataset, or one template with {c} per line.
+        instructions: JSON, YAML or TOML file: benchmark name or pattern to {query, document} prompts or one for
+            queries.
         allow_blank_classnames: allow empty class names.
         dump_classnames: store class names in the result.
         dump_templates: store templates in the result.
@@ -264,6 +269,8 @@ def evaluate(
         merge_duplicate_classes: merge classes with the same name.
         empty_classes: how classes without positives count towards mAP (default: leave_out).
         prompt_sensitivity: also report the accuracy of each template (default: auto).
+        query_prompt: prompt or instruction of queries (default: the model's own).
+        document_prompt: prompt or instruction of documents (default: the model's own).
         caption_prompt: prompt of the tasks captioning and image_caption, for models that take one.
         prompt_role: role of the message that carries the image_caption prompt (default: user).
         fewshot_epochs: training epochs (default: 10).

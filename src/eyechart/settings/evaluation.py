@@ -167,6 +167,9 @@ class PromptSettings(ClassifierFileSettings):
         common=True,
         constants={"--cupl": (CUPL, UserMessage("same as {--custom_template_file={file}}", file=CUPL))},
     )
+    instructions: PathText = setting(
+        "", "JSON, YAML or TOML file: benchmark name or pattern to {query, document} prompts or one for queries"
+    )
     allow_blank_classnames: bool = setting(False, "allow empty class names")
     dump_classnames: bool = setting(False, "store class names in the result")
     dump_templates: bool = setting(False, "store templates in the result")

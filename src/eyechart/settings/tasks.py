@@ -105,11 +105,20 @@ class OpenSettings(TaskSettings):
         return getattr(self, name) if name in self.given else default
 
 
-class NoSettings(TaskSettings):
-    """Settings of a task without options."""
+class PromptedSettings(TaskSettings):
+    """Prompts of an encoder by role. In tasks without roles, images are queries, class names and captions documents."""
+
+    group = PROMPTS
+
+    query_prompt: str | None = setting(
+        None, "prompt or instruction of queries (default: the model's own)", record="changed"
+    )
+    document_prompt: str | None = setting(
+        None, "prompt or instruction of documents (default: the model's own)", record="changed"
+    )
 
 
-class ZeroshotClassificationSettings(ClassifierFileSettings, MetricSettings, TaskSettings):
+class ZeroshotClassificationSettings(ClassifierFileSettings, MetricSettings, PromptedSettings):
     """Settings of zero-shot classification."""
 
     merge_duplicate_classes: bool = setting(False, "merge classes with the same name", group=PROMPTS, record="changed")
@@ -131,7 +140,7 @@ class ZeroshotClassificationSettings(ClassifierFileSettings, MetricSettings, Tas
             raise UsageError("{--save_clf} cannot be combined with {--load_clfs}.")
 
 
-class ProbeSettings(SeedSettings, MetricSettings, TaskSettings):
+class ProbeSettings(SeedSettings, MetricSettings, PromptedSettings):
     """Training data of a probe."""
 
     group = PROBES
@@ -238,11 +247,11 @@ class KnnSettings(ProbeSettings):
         return {**super().recorded(), "val_split": None, "val_proportion": None}
 
 
-class ClusteringSettings(SeedSettings, TaskSettings):
+class ClusteringSettings(SeedSettings, PromptedSettings):
     """Random seed of the clustering."""
 
 
-class ZeroshotRetrievalSettings(RecallSettings, MetricSettings, TaskSettings):
+class ZeroshotRetrievalSettings(RecallSettings, MetricSettings, PromptedSettings):
     """Cutoffs and metrics of zero-shot retrieval."""
 
     main_metric: str | None = internal()
@@ -304,12 +313,9 @@ class ImageCaptionSettings(CaptionTaskSettings):
     )
 
 
-class TextSearchSettings(RerankerSettings, TaskSettings):
+class TextSearchSettings(RerankerSettings, PromptedSettings):
     """Prompts of a text encoder, and reranking."""
 
-    query_prompt: str | None = option(None)
-    """Prepended to queries; None uses the model's prompt, an empty string none."""
-    document_prompt: str | None = option(None)
     normalize_embeddings: bool = option(False)
     """Use cosine similarity for a model whose similarity is the dot product."""
     top_k: int = option(10, ge=1)

@@ -18,10 +18,11 @@ from eyechart.io.progress import NoProgress, Progress
 from eyechart.manifest import DatasetScan, Entry, Failure, Manifest
 from eyechart.messages import UserMessage
 from eyechart.metrics.vectors import Vectors, all_alike, zero_rows
-from eyechart.settings.tasks import OpenSettings, TaskSettings
+from eyechart.settings.tasks import OpenSettings, PromptedSettings, TaskSettings
 from eyechart.stats import Interval
-from eyechart.types import DatasetInfo, Job, Kind, Metric, ModelSpec, Notice, OnError, Outcome, RecordForm, Role
+from eyechart.types import DatasetInfo, Input, Job, Kind, Metric, ModelSpec, Notice, OnError, Outcome, RecordForm, Role
 
+ROLES = ("query", "document")
 MANY = 3
 """Two different inputs may share a vector by chance, but not this many."""
 HAIR = 1e-9
@@ -125,6 +126,8 @@ class Task(ABC):
     records: ClassVar[RecordForm | Mapping[Kind, RecordForm]] = ""
     """The form of its records, for the report; a mapping if it depends on the kind of dataset."""
 
+    inputs: ClassVar[tuple[Input, ...]] = ()
+    """What it needs from an encoder; a model that lacks one is refused before data are read."""
     instead_of_splits: ClassVar[str] = ""
     """Advice shown when another split that the task needs does not exist."""
     min_success: ClassVar[float] = 0.0
@@ -137,6 +140,10 @@ class Task(ABC):
     """True if the model must understand questions; captioning-only generators are rejected."""
     Settings: ClassVar[type[TaskSettings]] = OpenSettings
     """Settings model of the task; by default all task options, accessed like a dict."""
+
+    def inputs_of(self, info: DatasetInfo, settings: Any) -> tuple[Input, ...]:  # noqa: ARG002 - for few
+        """Return what it needs from an encoder for a dataset."""
+        return self.inputs
 
     def settings_of(self, job: Job) -> Any:
         """Return the typed settings of a job."""
@@ -235,9 +242,24 @@ class EncodedImages:
         )
 
 
-def encode_images(context: TaskContext, manifest: Manifest | None = None, *, normalize: bool = True) -> EncodedImages:
+def prompts_of(context: TaskContext, settings: PromptedSettings) -> dict[str, str]:
+    """Return the prompts by role: from the settings, else from the model's own configuration."""
+    found = {role: getattr(settings, f"{role}_prompt") for role in ROLES}
+    given = {role: text for role, text in found.items() if text is not None}
+    return given or dict(context.encoder.card.prompts)
+
+
+def encode_images(
+    context: TaskContext,
+    manifest: Manifest | None = None,
+    *,
+    normalize: bool = True,
+    role: str = "",
+    prompt: str | None = None,
+) -> EncodedImages:
     """Encode the images of a split, by default the scored one, to unit vectors."""
-    embedded = context.encoder.images(context.listed if manifest is None else manifest)
+    listed = context.listed if manifest is None else manifest
+    embedded = context.encoder.images(listed, role=role, prompt=prompt or "")
     manifest = context.manifest if manifest is None else manifest
     digests = manifest.digests[embedded.kept]
     vectors = context.encoder.unit(embedded.vectors) if normalize else embedded.vectors
@@ -246,21 +268,21 @@ def encode_images(context: TaskContext, manifest: Manifest | None = None, *, nor
 
 
 def encode_texts(
-    context: TaskContext, texts: Sequence[str], *, normalize: bool = True
+    context: TaskContext, texts: Sequence[str], *, normalize: bool = True, role: str = "", prompt: str | None = None
 ) -> tuple[Vectors, tuple[Notice, ...]]:
     """Encode texts in the job's language, one row each; unit vectors unless ``normalize`` is false."""
-    given = context.encoder.texts(texts, language=context.info.language)
+    given = context.encoder.texts(texts, language=context.info.language, role=role, prompt=prompt or "")
     vectors = context.encoder.unit(given)  # also rejects NaN and infinity
     usable, notices = drop_constant_embeddings(vectors, "texts", texts)
     return usable if normalize or usable is not vectors else given, notices
 
 
-def encode_pairs(context: TaskContext, images: EncodedImages) -> dict[str, Any]:
+def encode_pairs(context: TaskContext, images: EncodedImages, prompt: str | None) -> dict[str, Any]:
     """Encode the texts of the encoded images; return the fields of a prediction about images and their texts.
 
     ``owner`` is, for each text, the position of the image whose sample contains it.
     """
-    texts, notices = encode_texts(context, [text for entry in images.entries for text in entry.texts])
+    texts, notices = encode_texts(context, [text for entry in images.entries for text in entry.texts], prompt=prompt)
     return {
         "info": context.info,
         "entries": images.entries,

@@ -15,7 +15,7 @@ from eyechart.errors import DataError
 from eyechart.manifest import Entry
 from eyechart.metrics.selection import chance_choice, chance_jaccard, choose, jaccard, pair_scores
 from eyechart.metrics.vectors import Ints, Vectors
-from eyechart.settings.tasks import NoSettings
+from eyechart.settings.tasks import PromptedSettings
 from eyechart.tasks.base import (
     Prediction,
     Task,
@@ -66,24 +66,25 @@ class ImageCaptionSelection(Task):
     """
 
     name = "image_caption_selection"
-    Settings = NoSettings
+    Settings = PromptedSettings
     version = 2
     kinds = frozenset({"selection"})
+    inputs = ("image", "text")
     measures = "selection"
     records = "question"
 
-    def predict(self, context: TaskContext, settings: NoSettings) -> SelectionPrediction:  # noqa: ARG002
+    def predict(self, context: TaskContext, settings: PromptedSettings) -> SelectionPrediction:
         """Embed images and candidates; a question with a failed image is dropped entirely."""
-        images = encode_images(context)
+        images = encode_images(context, prompt=settings.query_prompt)
         found = Counter(map(_question_of, images.entries))
         lost = {
             entry.id: f"question {_question_of(entry)} lacks another image"  # it failed, or ``--limit`` cut it off
             for entry in images.entries
             if found[_question_of(entry)] < entry.meta.get("images", 1)
         }
-        return SelectionPrediction(**encode_pairs(context, images.without(lost)))
+        return SelectionPrediction(**encode_pairs(context, images.without(lost), settings.document_prompt))
 
-    def score(self, prediction: SelectionPrediction, settings: NoSettings) -> Outcome:  # noqa: ARG002
+    def score(self, prediction: SelectionPrediction, settings: PromptedSettings) -> Outcome:  # noqa: ARG002
         """Score every question in both directions."""
         need_samples(prediction)
         answers = [_answer(*question) for question in _questions(prediction)]

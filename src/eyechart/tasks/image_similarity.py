@@ -21,7 +21,7 @@ from eyechart.metrics.agreement import (
     spearman,
 )
 from eyechart.metrics.vectors import Vectors
-from eyechart.settings.tasks import ClusteringSettings, NoSettings
+from eyechart.settings.tasks import ClusteringSettings, PromptedSettings
 from eyechart.tasks.base import Prediction, Task, TaskContext, encode_images, make_metric, need_samples
 from eyechart.tasks.label_metrics import labels_of
 from eyechart.types import MeanOf, Metric, Outcome
@@ -50,12 +50,13 @@ class Clustering(Task):
     name = "clustering"
     Settings = ClusteringSettings
     kinds = frozenset({"classification"})
+    inputs = ("image",)
     measures = "clustering"
     records = "question"
 
     def predict(self, context: TaskContext, settings: ClusteringSettings) -> ClusteringPrediction:
         """Embed the images and cluster them; labels only determine the number of clusters."""
-        images = encode_images(context)
+        images = encode_images(context, prompt=settings.query_prompt)
         wanted = len(np.unique(labels_of(images.entries)))
         found = k_means(images.vectors, wanted, settings.seed) if images.entries else None
         return ClusteringPrediction(
@@ -123,20 +124,21 @@ class VisualSts(Task):
     """spearman and pearson of cosine similarity against the given scores (MIEB's Visual STS)."""
 
     name = "visual_sts"
-    Settings = NoSettings
+    Settings = PromptedSettings
     kinds = frozenset({"similarity"})
+    inputs = ("image",)
     measures = "similarity"
 
-    def predict(self, context: TaskContext, settings: NoSettings) -> SimilarityPrediction:  # noqa: ARG002
+    def predict(self, context: TaskContext, settings: PromptedSettings) -> SimilarityPrediction:
         """Embed the images; a pair with a failed image is dropped."""
-        images = encode_images(context)
+        images = encode_images(context, prompt=settings.query_prompt)
         alone = [places[0] for places in _pairs(images.entries).values() if len(places) == 1]  # also due to ``--limit``
         images = images.without({images.entries[i].id: "the other image of the pair is missing" for i in alone})
         return SimilarityPrediction(
             context.info, images.entries, images.failures, images.vectors, notices=images.notices
         )
 
-    def score(self, prediction: SimilarityPrediction, settings: NoSettings) -> Outcome:  # noqa: ARG002
+    def score(self, prediction: SimilarityPrediction, settings: PromptedSettings) -> Outcome:  # noqa: ARG002
         """Correlate over pairs."""
         need_samples(prediction)
         pairs = _pairs(prediction.entries)

@@ -17,8 +17,8 @@ from eyechart.errors import DataError, UsageError
 from eyechart.metrics.vectors import unit
 from eyechart.models.rerankers import Shortlist
 from eyechart.settings.tasks import TextSearchSettings
-from eyechart.tasks.base import Prediction, Task, TaskContext, counted
-from eyechart.tasks.text_retrieval import GIVEN_PROMPTS, RERANKER, library_scores, prompts_of, reranker_of, with_prompt
+from eyechart.tasks.base import Prediction, Task, TaskContext, counted, prompts_of
+from eyechart.tasks.text_retrieval import GIVEN_PROMPTS, RERANKER, library_scores, reranker_of
 from eyechart.types import Metric, ModelSpec, Outcome
 
 RETRIEVAL, RERANKING = "Retrieval", "Reranking"
@@ -169,7 +169,8 @@ def _encoder_class() -> Any:
 
         def encode(self, inputs: Any, *, prompt_type: Any = None, **others: Any) -> Any:  # noqa: ARG002
             texts = [text for batch in inputs for text in batch["text"]]
-            vectors = self.embed(with_prompt(self.prompts, getattr(prompt_type, "value", ""), texts))
+            role = getattr(prompt_type, "value", "")
+            vectors = self.embed(texts, role=role, prompt=self.prompts.get(role, ""))
             return unit(vectors) if self.normalize else vectors
 
     return StoredEncoder

@@ -221,7 +221,7 @@ def _features(
     context: TaskContext, manifest: Manifest, settings: ProbeSettings, notices: tuple[Notice, ...] = ()
 ) -> tuple[Features, Ints]:
     """Embed images and note failures; also return the positions of the embedded ones."""
-    images = encode_images(context, manifest, normalize=settings.normalize)
+    images = encode_images(context, manifest, normalize=settings.normalize, prompt=settings.query_prompt)
     lost = (*manifest.failures, *images.failures)
     if lost:
         message = "{n} training images could not be used, for example {id}: {reason}"

@@ -60,6 +60,7 @@ class Probe(Task):
     """A task that trains on one split and is scored on another, or by cross-validation within one split."""
 
     kinds = frozenset({"classification"})
+    inputs = ("image",)
     measures = "probe"
     records = "label"
     Settings: ClassVar[type[TaskSettings]] = ProbeSettings
@@ -81,7 +82,7 @@ class Probe(Task):
         scored = (settings.fewshot_k, 0)
         train = pool.take(draws[scored])
         learned = self.learn(train, val, settings, context.device)
-        test = encode_images(context, normalize=settings.normalize)
+        test = encode_images(context, normalize=settings.normalize, prompt=settings.query_prompt)
         scores, labels = learned.judge(test.vectors), labels_of(test.entries)
         ranks: dict[int, list[Ints]] = {}  # of the true class, by the number of images per class
         for draw, rows in draws.items():
@@ -110,7 +111,7 @@ class Probe(Task):
 
     def _cross_validate(self, context: TaskContext, settings: ProbeSettings, folds: int) -> ProbePrediction:
         """Score every image with a classifier trained on the other folds."""
-        images = encode_images(context, normalize=settings.normalize)
+        images = encode_images(context, normalize=settings.normalize, prompt=settings.query_prompt)
         features = Features(images.vectors, labels_of(images.entries))
         fold = fold_of(features.labels, images.digests, folds, settings.seed)
         scores = np.full((len(features), int(features.labels.max(initial=0)) + 1), -np.inf, np.float32)

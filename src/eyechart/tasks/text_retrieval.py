@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Self
 
@@ -17,28 +17,15 @@ from eyechart.metrics.vectors import Floats, Ints
 from eyechart.models.rerankers import SIGMOID, Shortlist
 from eyechart.settings.tasks import TextRetrievalSettings, TextSearchSettings
 from eyechart.tasks import ranked_queries
-from eyechart.tasks.base import Prediction, Task, TaskContext, counted, encode_texts
+from eyechart.tasks.base import ROLES, Prediction, Task, TaskContext, counted, encode_texts, prompts_of
 from eyechart.tasks.ranked_queries import MtebValues, Rankings, mteb_scores, of_lists, of_vectors
 from eyechart.types import DatasetInfo, Document, Metric, ModelCard, ModelSpec, Outcome, TextCollection
 
-ROLES = ("query", "document")
 GIVEN_PROMPTS = {"sentence-transformers": {"prompts": "given"}}
 """Model option that leaves prompts to the caller, which prepends them by role."""
 RERANKER = "reranker"
 CAPTION_FACTS = ("captions_by", "caption_prompt")
 """Settings about generated texts that the details of a result repeat."""
-
-
-def prompts_of(context: TaskContext, settings: TextSearchSettings) -> dict[str, str]:
-    """Return the prompts by role: from the settings, else from the model's own configuration."""
-    found = {role: getattr(settings, f"{role}_prompt") for role in ROLES}
-    given = {role: text for role, text in found.items() if text is not None}
-    return given or dict(context.encoder.card.prompts)
-
-
-def with_prompt(prompts: Mapping[str, str], role: str, texts: Sequence[str]) -> list[str]:
-    """Prepend the prompt of a role to texts."""
-    return [prompts.get(role, "") + text for text in texts]
 
 
 @dataclass(frozen=True)
@@ -74,6 +61,7 @@ class TextRetrieval(Task):
     version = 2
     measures = "text retrieval"
     kinds = frozenset({"texts"})
+    inputs = ("text",)
     records = "ranking"
     roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
     model_options = GIVEN_PROMPTS
@@ -109,8 +97,10 @@ class TextRetrieval(Task):
         # The dot product of the vectors is the model's similarity.
         by_cosine = ranked_queries.is_cosine(context.encoder.card.similarity) or settings.normalize_embeddings
         (queries, about_queries), (documents, about_documents) = (
-            encode_texts(context, with_prompt(prompts, role, [item.text for item in items]), normalize=by_cosine)
-            for role, items in (("query", asked), ("document", collection.documents))
+            encode_texts(
+                context, [item.text for item in items], normalize=by_cosine, role=role, prompt=prompts.get(role)
+            )
+            for role, items in zip(ROLES, (asked, collection.documents), strict=True)
         )
         scored = {one.query.id for one in judged}
         mine = np.array([i for i, query in enumerate(asked) if query.id in scored])

@@ -49,7 +49,7 @@ from eyechart.tasks.text_classifiers import (
     prompts_of,
     save_classifier,
 )
-from eyechart.types import DatasetInfo, MeanOf, Metric, Notice, Outcome
+from eyechart.types import DatasetInfo, Input, MeanOf, Metric, Notice, Outcome
 
 EMPTY_CLASSES = {
     "leave_out": ("mean_average_precision", "are left out"),
@@ -89,6 +89,7 @@ class ZeroshotClassification(Task):
     name = "zeroshot_classification"
     version = 2
     kinds = frozenset({"classification", "multilabel"})
+    inputs = ("image", "text")
     measures = "classification"
     records = {"classification": "label", "multilabel": "labels"}  # noqa: RUF012 - declared as ClassVar above
     Settings = ZeroshotClassificationSettings
@@ -117,6 +118,10 @@ class ZeroshotClassification(Task):
                     path=path,
                 )
 
+    def inputs_of(self, info: DatasetInfo, settings: ZeroshotClassificationSettings) -> tuple[Input, ...]:
+        """Leave out texts if classifiers are loaded."""
+        return ("image",) if settings.load_clfs else super().inputs_of(info, settings)
+
     def reads(self, output: Path, settings: ZeroshotClassificationSettings) -> tuple[Path, ...]:  # noqa: ARG002 - they may be anywhere
         """Return the loaded classifier files."""
         return tuple(Path(path) for path in settings.load_clfs)
@@ -128,7 +133,7 @@ class ZeroshotClassification(Task):
             info, place = merge_duplicates(info)
             duplicates = ()
         classes, templates, notices = self._classes(info, context, settings)
-        images = encode_images(context)
+        images = encode_images(context, prompt=settings.query_prompt)
         if images.entries and classes.shape[1] != images.vectors.shape[1]:
             raise DataError(
                 "The classifier has {shape} dimensions and the model {shape2}.",
@@ -159,7 +164,8 @@ class ZeroshotClassification(Task):
             classes, notices = load_mean_classifier(paths, fingerprint, info.classnames)
             return classes, None, notices
         texts = class_texts(info)
-        vectors, notices = encode_texts(context, [text for group in texts for text in group])
+        written = [text for group in texts for text in group]
+        vectors, notices = encode_texts(context, written, prompt=settings.document_prompt)
         classes = class_vectors(vectors, texts, context.encoder.unit)
         if settings.save_clf:
             save_classifier(classes, Path(settings.save_clf), fingerprint, info.classnames)

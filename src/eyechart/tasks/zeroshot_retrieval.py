@@ -5,25 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn, cast
+from typing import NamedTuple, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError
-from eyechart.metrics.vectors import Vectors
-from eyechart.settings.tasks import MEAN_RECALL, ZeroshotRetrievalSettings
+from eyechart.manifest import Failure
+from eyechart.metrics.vectors import Ints, Vectors
+from eyechart.settings.tasks import MEAN_RECALL, PromptedSettings, ZeroshotRetrievalSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import (
-    EncodedImages,
+    ROLES,
     Prediction,
     Task,
     TaskContext,
     counted,
+    drop_constant_embeddings,
     encode_images,
     encode_pairs,
     encode_texts,
     need_samples,
+    prompts_of,
 )
 from eyechart.tasks.caption_search import (
     DISTINCT,
@@ -38,7 +41,7 @@ from eyechart.tasks.caption_search import (
     with_repeats,
 )
 from eyechart.tasks.ranked_queries import TIES
-from eyechart.types import Document, Notice, Outcome, TextCollection
+from eyechart.types import DatasetInfo, Document, Input, Notice, Outcome, TextCollection
 
 DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")
 
@@ -59,53 +62,88 @@ class CollectionPrediction(Prediction):
         raise DataError("a collection cannot be grouped")
 
 
-def predict_collection(context: TaskContext) -> CollectionPrediction:
-    """Embed all texts and images; an item with both is the sum of its two unit vectors (as in MIEB)."""
-    collection = context.info.collection
+def predict_collection(context: TaskContext, settings: PromptedSettings) -> CollectionPrediction:
+    """Embed all texts and images by role.
+
+    An item with both is one joint input, or the sum of its two unit vectors (as in MIEB) if the model takes none.
+    """
+    collection, card = context.info.collection, context.encoder.card
     if collection is None:
         raise DataError("{name} is declared as a collection but has none.", name=context.info.name)
-    images = encode_images(context)
-    usable = {entry.id for entry in images.entries}
-    listed = {entry.id for entry in context.manifest.entries} | {failure.id for failure in context.manifest.failures}
+    if card.prompting == "prefix" and "image+text" not in card.inputs and "image" in card.inputs:
+        context.encoder.images(context.listed)  # embedded while the dataset is read
+    manifest, prompts = context.manifest, prompts_of(context, settings)
+    listed = {entry.id for entry in manifest.entries} | {failure.id for failure in manifest.failures}
     for item in (*collection.queries, *collection.documents):
         if item.image is not None and item.image not in listed:  # a smaller gallery would give different numbers
             raise DataError(
                 "The image of {id} was not read.", advice="{--limit} is not supported for collections.", id=item.id
             )
-    kept = replace(
-        collection,
-        queries=tuple(query for query in collection.queries if query.image in {None, *usable}),
-        documents=tuple(item for item in collection.documents if item.image in {None, *usable}),
-    )
-    queries, about_queries = _vectors(kept.queries, images, context)
-    documents, about_documents = _vectors(kept.documents, images, context)
+    sides = [
+        _encode_items(items, context, role, prompts.get(role, ""))
+        for role, items in zip(ROLES, (collection.queries, collection.documents), strict=True)
+    ]
+    lost = {failure.id: failure for side in sides for failure in side.failures}
+    kept = [[i for i, item in enumerate(side.items) if item.image not in lost] for side in sides]
+    queries, documents = (tuple(side.items[i] for i in rows) for side, rows in zip(sides, kept, strict=True))
+    usable = replace(collection, queries=queries, documents=documents)
     return CollectionPrediction(
         info=context.info,
-        entries=images.entries,
-        failures=images.failures,
-        collection=kept,
-        queries=queries,
-        documents=documents,
-        notices=(*images.notices, *about_queries, *about_documents),
-        lost=sum(len(getattr(collection, part)) - len(getattr(kept, part)) for part in ("queries", "documents")),
+        entries=tuple(entry for entry in manifest.entries if entry.id not in lost),
+        failures=tuple(lost.values()),
+        collection=usable,
+        queries=sides[0].vectors[kept[0]],
+        documents=sides[1].vectors[kept[1]],
+        notices=tuple(dict.fromkeys(notice for side in sides for notice in side.notices)),
+        lost=sum(len(getattr(collection, part)) - len(getattr(usable, part)) for part in ("queries", "documents")),
     )
 
 
-def _vectors(
-    items: Sequence[Document], images: EncodedImages, context: TaskContext
-) -> tuple[Vectors, tuple[Notice, ...]]:
-    place = {entry.id: row for row, entry in enumerate(images.entries)}
-    spoken = [i for i, item in enumerate(items) if item.text]
-    shown = [i for i, item in enumerate(items) if item.image is not None]
-    texts, notices = encode_texts(context, [items[i].text for i in spoken]) if spoken else (images.vectors, ())
-    out = np.zeros((len(items), texts.shape[1]), np.float32)
-    if spoken:
-        out[spoken] += texts
-    if shown:
-        out[shown] += images.vectors[[place[str(items[i].image)] for i in shown]]
-    both = np.intersect1d(spoken, shown).astype(np.int64)
-    out[both] = context.encoder.unit(out[both])
-    return out, notices
+class _Side(NamedTuple):
+    """The queries or the documents whose image was read, with their vectors: zero if the image failed."""
+
+    items: Sequence[Document]
+    vectors: Vectors
+    failures: Sequence[Failure]
+    notices: Sequence[Notice]
+
+
+def _encode_items(listed: Sequence[Document], context: TaskContext, role: str, prompt: str) -> _Side:
+    encoder = context.encoder
+    place = {entry.id: row for row, entry in enumerate(context.manifest.entries)}
+    items = [item for item in listed if item.image is None or item.image in place]
+    joint = "image+text" in encoder.card.inputs
+    kinds = [_kind(item) for item in items]
+    read = [i for i, kind in enumerate(kinds) if kind == "text" or (kind == "image+text" and not joint)]
+    seen = [i for i, kind in enumerate(kinds) if kind == "image" or (kind == "image+text" and not joint)]
+    fused = [i for i, kind in enumerate(kinds) if kind == "image+text" and joint]
+    parts: list[tuple[Ints, Vectors]] = []
+    failures: list[Failure] = []
+    notices: list[Notice] = []
+    if read:
+        texts, about = encode_texts(context, [items[i].text for i in read], role=role, prompt=prompt)
+        parts.append((np.array(read), texts))
+        notices += about
+    for rows in filter(len, (np.array(seen, np.int64), np.array(fused, np.int64))):
+        shown = context.manifest.only(np.array([place[str(items[i].image)] for i in rows]))
+        words = [items[i].text for i in rows] if rows[0] in fused else []
+        embedded = (
+            encoder.joint(shown, words, role=role, prompt=prompt)
+            if words
+            else encoder.images(shown, role=role, prompt=prompt)
+        )
+        contents = zip(map(bytes, shown.digests), words or [""] * len(rows), strict=True)
+        vectors, about = drop_constant_embeddings(encoder.unit(embedded.vectors), "images", contents)
+        if len(vectors):
+            parts.append((rows[embedded.kept], vectors))
+        failures += embedded.failures
+        notices += about
+    out = np.zeros((len(items), max((vectors.shape[1] for _, vectors in parts), default=0)), np.float32)
+    for rows, vectors in parts:
+        out[rows] += vectors
+    both = np.intersect1d(read, seen).astype(np.int64)
+    out[both] = encoder.unit(out[both])
+    return _Side(items, out, failures, notices)
 
 
 def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetrievalSettings) -> Outcome:
@@ -155,16 +193,25 @@ class ZeroshotRetrieval(Task):
     name = "zeroshot_retrieval"
     version = 3
     kinds = frozenset({"retrieval", "collection"})
+    inputs = ("image", "text")
     measures = "retrieval"
     records = "ranking"
     Settings = ZeroshotRetrievalSettings
 
-    def predict(self, context: TaskContext, settings: ZeroshotRetrievalSettings) -> Prediction:  # noqa: ARG002
+    def inputs_of(self, info: DatasetInfo, settings: ZeroshotRetrievalSettings) -> tuple[Input, ...]:
+        """Return images and texts; for a collection, those that occur in it."""
+        if info.collection is None:
+            return super().inputs_of(info, settings)
+        kinds = {_kind(item) for item in (*info.collection.queries, *info.collection.documents)}
+        return tuple(name for name in self.inputs if kinds & {name, "image+text"})
+
+    def predict(self, context: TaskContext, settings: ZeroshotRetrievalSettings) -> Prediction:
         """Embed images and texts."""
         if context.info.kind == "collection":
-            return predict_collection(context)
-        images = encode_images(context)
-        return RetrievalPrediction(**encode_pairs(context, images), asked=np.arange(len(images.entries)))
+            return predict_collection(context, settings)
+        images = encode_images(context, prompt=settings.query_prompt)
+        pairs = encode_pairs(context, images, settings.document_prompt)
+        return RetrievalPrediction(**pairs, asked=np.arange(len(images.entries)))
 
     def score(self, prediction: Prediction, settings: ZeroshotRetrievalSettings) -> Outcome:
         """Rank in both directions and count hits at each k."""

@@ -114,7 +114,7 @@ class _VisionModels:
             spec = vision_spec(entry, benchmark.task.needs, settings, self.budget)
             output = self._output(entry, name, benchmark, spec)
             if not (settings.skip_existing and output.exists()):  # see `eyechart.plan.plan_jobs`
-                self.planner.check_model(spec, benchmark.task)
+                self.planner.check_model(spec, benchmark)
             yield benchmark.job(
                 spec,
                 output,

@@ -17,12 +17,13 @@ from eyechart.messages import UserMessage
 from eyechart.models import hub
 from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT
 from eyechart.models.family import MODULES, SENTENCE
+from eyechart.models.family import sees as folder_sees
 from eyechart.models.hub import source_of
 from eyechart.models.towers.checkpoints import load_errors, read_json, whole_weights
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.sentencepieces import disagreements
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
-from eyechart.types import ModelSpec
+from eyechart.types import Input, ModelSpec
 
 if TYPE_CHECKING:
     import torch
@@ -163,11 +164,11 @@ class SentenceTransformersEncoder(TorchEncoder):
             similarity=model.similarity_fn_name,
             prompts=own_prompts(spec),
             notes=notes,
+            inputs=("image", "text") if self.sees else ("text",),
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Preprocess an image with the first module."""
-        self._require_images()
         prepared = self.pipeline.preprocess([image.convert("RGB")])
         pixels: NDArray[np.float32] = np.asarray(prepared["pixel_values"][0].cpu().numpy(), np.float32)
         return pixels
@@ -185,7 +186,6 @@ class SentenceTransformersEncoder(TorchEncoder):
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run all modules on images."""
-        self._require_images()
         return model({"pixel_values": pixels, "modality": "image"})["sentence_embedding"]
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
@@ -198,14 +198,6 @@ class SentenceTransformersEncoder(TorchEncoder):
     def logit_scale(self, model: Any) -> float | None:
         """Return the logit scale of an inner CLIP."""
         return super().logit_scale(getattr(model[0], "auto_model", None))
-
-    def _require_images(self) -> None:
-        if not self.sees:
-            raise ModelError(
-                "{name} encodes texts only, not images.",
-                advice="Use a CLIP-style model for tasks with images.",
-                name=self.spec.label,
-            )
 
 
 class SentenceTransformersFamily(hub.DenseFamily):
@@ -230,6 +222,11 @@ class SentenceTransformersFamily(hub.DenseFamily):
     needs, extra = ("sentence_transformers",), "sentence-transformers"
     read_by = ("sentence-transformers", *LIBRARIES)
     model = SentenceTransformersEncoder
+
+    def inputs(self, spec: ModelSpec) -> Sequence[Input] | None:
+        """Return texts only if the folder has no image processor; loading the model tells the rest."""
+        place = hub.place_of(self.source(spec), spec)
+        return ("text",) if place is not None and place.is_dir() and not folder_sees(place) else None
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library, folder or hub, and unknown prompts."""

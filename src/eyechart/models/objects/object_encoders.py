@@ -30,12 +30,24 @@ from eyechart.models.towers.torch_tools import (
     stack_images,
     weights_digest,
 )
-from eyechart.types import ModelCard, ModelSpec, digest_json
+from eyechart.types import Input, ModelCard, ModelSpec, digest_json
 
 Vectors = NDArray[np.float32]
 
 
-class ListEncoder(BaseEncoder):
+class _ObjectEncoder(BaseEncoder):
+    """An encoder that may lack one of the two kinds of inputs."""
+
+    sees: bool
+    reads: bool
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What the object encodes."""
+        return (*(("image",) if self.sees else ()), *(("text",) if self.reads else ()))
+
+
+class ListEncoder(_ObjectEncoder):
     """Calls the object's methods with lists.
 
     ``encode_images`` receives RGB images of PIL. If the object has ``prepare_image``, it receives the results of that,
@@ -73,6 +85,8 @@ class ListEncoder(BaseEncoder):
             weights_digest=digest_json([card.weights_digest, self.name, answers, code]),
             embedding_dim=card.embedding_dim if size is None else size,
             notes=(*card.notes, *notes),
+            inputs=self.inputs,
+            prompting="prefix",
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[Any]:
@@ -166,7 +180,7 @@ def vectors_from(output: Any, count: int, name: str) -> Vectors:
 PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
-class ModuleEncoder(BaseEncoder):
+class ModuleEncoder(_ObjectEncoder):
     """Runs ``encode_image`` on prepared images and ``encode_text`` on tokens.
 
     A model made by a factory is moved to the device and precision of the settings, as in CLIP_benchmark; an in-memory
@@ -208,6 +222,7 @@ class ModuleEncoder(BaseEncoder):
             logit_scale=number(scale.exp()) if hasattr(scale, "exp") else None,
             logit_bias=number(bias) if hasattr(bias, "detach") else None,
             notes=(*notes, *(precision_notes(self.precision, self.device) if code else ())),
+            inputs=self.inputs,
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[Any]:
