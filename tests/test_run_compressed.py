@@ -122,7 +122,6 @@ def test_tasks_compare_decoded_codes(tmp_path):
             codes = quantize(rows, "int8", ranges=np.stack([low, high])) + 128.0
             expected = normalised(low + (codes + 0.5) * (high - low) / 255)
         elif encoder.compression.precision == "binary":
-            assert encoder.card.similarity == "dot"
             expected = np.where(rows > 0, 0.25, -0.25)
             np.testing.assert_array_equal(found, expected)
         else:
@@ -292,24 +291,25 @@ def test_an_encoder_that_knows_nothing_gets_chance_or_less_in_every_precision(tm
 @pytest.mark.filterwarnings("ignore")  # of mteb
 def test_a_task_of_mteb_scores_the_compressed_vectors(local_task):
     pytest.importorskip("mteb")
-    report, session = run(
-        dataset=["mteb/ClipartSTS"], model=[minilm()], truncate_dim=[64], quantize=["binary"], limit=None
-    )
+    settings = {"dataset": ["mteb/ClipartSTS"], "model": [minilm()], "truncate_dim": [64], "limit": None}
+    report, session = run(**settings, quantize=["int8"])
     pairs = [json.loads(line) for line in Path("sts/test.jsonl").read_text().splitlines()]
     encoder = session.cached_model(report.job, load_task("mteb"), Stopwatch())
-    first, second = (encoder.texts([pair[side] for pair in pairs]) for side in ("sentence1", "sentence2"))
-    truth = [pair["score"] for pair in pairs]
+    first, second = (
+        normalised(encoder.texts([pair[side] for pair in pairs])[:, :64].astype(np.float64))
+        for side in ("sentence1", "sentence2")
+    )
 
     found = {key: point["metrics"]["main_score"] for key, point in curve_of(report.result).items()}
 
-    cut = normalised(first[:, :64].astype(np.float64)), normalised(second[:, :64].astype(np.float64))
-    assert found[64, "float32"]["value"] == pytest.approx(spearman((cut[0] * cut[1]).sum(axis=1), truth), abs=1e-6)
-    equal = ((first > 0) == (second > 0)).sum(axis=1)
-    assert found[384, "binary"]["value"] == pytest.approx(spearman(equal, truth), abs=1e-6)
-    full = report.result.metrics["main_score"]
-    for metric in found.values():
-        if "paired" in metric:
-            assert metric["paired"]["difference"] == pytest.approx(metric["value"] - full)
+    expected = spearman((first * second).sum(axis=1), [pair["score"] for pair in pairs])
+    assert found[64, "float32"]["value"] == pytest.approx(expected, abs=1e-6)
+    assert list(found) == [(384, "float32"), (384, "int8"), (64, "float32"), (64, "int8")]
+    for metric in list(found.values())[1:]:
+        difference = metric["value"] - report.result.metrics["main_score"]
+        assert metric["paired"]["difference"] == pytest.approx(difference)
+    with pytest.raises(UsageError, match="MTEB breaks ties of binary codes"):
+        run(**settings, quantize=["binary"])
 
 
 class TestRefusals:

@@ -15,6 +15,7 @@ from PIL import Image
 from eyechart.errors import ModelError, unknown_name
 from eyechart.messages import UserMessage
 from eyechart.models import hub
+from eyechart.models.encoders.late_interaction import LateInteractionEncoder
 from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT
 from eyechart.models.family import MODULES, SENTENCE
 from eyechart.models.family import sees as folder_sees
@@ -204,8 +205,9 @@ class SentenceTransformersFamily(hub.DenseFamily):
     """Loads models through sentence-transformers.
 
     ``options``: pooling_mode (replaces the pooling of the plain transformer), max_seq_length, model_kwargs,
-    config_kwargs, hub, revision, trust_remote_code, and prompts: ``own`` prepends the model's default prompt to every
-    text, ``given`` prepends nothing because the texts contain their prompts.
+    config_kwargs, hub, revision, trust_remote_code, token_pooling (for models with several vectors per input: merge
+    this many vectors of a document into one, on average), and prompts: ``own`` prepends the model's default prompt to
+    every text, ``given`` prepends nothing because the texts contain their prompts.
     """
 
     own_options = MappingProxyType(
@@ -215,13 +217,14 @@ class SentenceTransformersFamily(hub.DenseFamily):
             "model_kwargs": dict,
             "config_kwargs": dict,
             "prompts": str,
+            "token_pooling": int,
             **DEVICE_OPTIONS,
         }
     )
 
     needs, extra = ("sentence_transformers",), "sentence-transformers"
     read_by = ("sentence-transformers", *LIBRARIES)
-    model = SentenceTransformersEncoder
+    model, late_interaction = SentenceTransformersEncoder, LateInteractionEncoder
 
     def inputs(self, spec: ModelSpec) -> Sequence[Input] | None:
         """Return texts only if the folder has no image processor; loading the model tells the rest."""

@@ -20,6 +20,7 @@ from PIL import Image
 
 from eyechart.errors import ModelError
 from eyechart.models import hub
+from eyechart.models.encoders.late_interaction import LateInteractionEncoder
 from eyechart.models.towers.checkpoints import broken_file, load_error, whole_weights
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.preprocess import check_config, check_scaled, shorter_edge
@@ -230,9 +231,9 @@ class TransformersEncoder(TorchEncoder):
 class TransformersFamily(hub.DenseFamily):
     """Loads models through transformers' AutoModel and AutoProcessor."""
 
-    own_options = MappingProxyType({"context_length": int, **DEVICE_OPTIONS})
+    own_options = MappingProxyType({"context_length": int, "token_pooling": int, **DEVICE_OPTIONS})
     needs, extra, read_by = ("transformers", "torch"), "transformers", LIBRARIES
-    model = TransformersEncoder
+    model, late_interaction = TransformersEncoder, LateInteractionEncoder
 
 
 def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
