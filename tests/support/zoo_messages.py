@@ -9,7 +9,7 @@ from PIL import Image
 
 from support.zoo import seeded
 
-WORDS = "a photo of cat dog two red blue find the query document represent image what is this . : ?".split()
+TEXT_WORDS = "a photo of cat dog two red blue find the query document represent image what is this . : ?"
 SPECIAL = {
     "pad": "<|endoftext|>",
     "start": "<|im_start|>",
@@ -21,7 +21,8 @@ SPECIAL = {
 }
 TEMPLATE = (
     "{% for m in messages %}{{ '<|im_start|> ' + m['role'] + ' ' }}{% if m['content'] is string %}{{ m['content'] }}"
-    "{% else %}{% for c in m['content'] %}{% if c['type'] == 'image' %}{{ '<|vision_start|><|image_pad|><|vision_end|>' }}"
+    "{% else %}{% for c in m['content'] %}{% if c['type'] == 'image' %}"
+    "{{ '<|vision_start|><|image_pad|><|vision_end|>' }}"
     "{% else %}{{ c['text'] }}{% endif %}{% endfor %}{% endif %}{{ ' <|im_end|> ' }}{% endfor %}"
 )
 ROPE = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0}
@@ -33,7 +34,7 @@ def tokenizer():
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    words = [*SPECIAL.values(), "[UNK]", "user", "system", "assistant", *WORDS]
+    words = [*SPECIAL.values(), "[UNK]", "user", "system", "assistant", *TEXT_WORDS.split()]
     made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     fast = PreTrainedTokenizerFast(
@@ -65,7 +66,7 @@ def _parts(kind: str):
     return t.Qwen3VLConfig, t.Qwen3VLModel, t.Qwen3VLProcessor, vision, text
 
 
-def message_model(folder: Path, kind: str = "qwen2_vl", **options) -> Path:
+def message_model(folder: Path, kind: str = "qwen2_vl", pixels=(28 * 28, 84 * 84), **options) -> Path:
     """Save a tiny model of a kind, with last-token pooling; ``options`` go to SentenceTransformer."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -78,7 +79,7 @@ def message_model(folder: Path, kind: str = "qwen2_vl", **options) -> Path:
     made = config(text_config=text | {"vocab_size": len(words)}, vision_config=vision, **ids)
     made.architectures = [model.__name__]
     video = Qwen3VLVideoProcessor() if kind == "qwen3_vl" else Qwen2VLVideoProcessor()
-    images = Qwen2VLImageProcessor(min_pixels=28 * 28, max_pixels=84 * 84)
+    images = Qwen2VLImageProcessor(min_pixels=pixels[0], max_pixels=pixels[1])
     plain = folder / "plain"
     model(made).save_pretrained(plain)
     processor(images, words, video, chat_template=TEMPLATE).save_pretrained(plain)

@@ -19,7 +19,7 @@ from eyechart.errors import (
 )
 from eyechart.io.files import cached_snapshot
 from eyechart.messages import UserMessage
-from eyechart.models.family import CROSS, LATE, OTHER_FORMATS, SPARSE, LocalFamily, check_path, other_kind
+from eyechart.models.family import CROSS, LATE, OTHER_FORMATS, SPARSE, LocalFamily, check_path, other_kind, unsuitable
 from eyechart.types import ModelSpec
 
 HUGGINGFACE, MODELSCOPE = "huggingface", "modelscope"
@@ -73,6 +73,9 @@ _REASONS = {
 class DenseFamily(HubFamily):
     """Base of families whose models give one dense vector per input; other kinds are refused."""
 
+    pools = False
+    """Whether the library pools the tokens of a language model."""
+
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library, folder or hub, and another kind of model."""
         super().check(spec)
@@ -87,8 +90,16 @@ class DenseFamily(HubFamily):
 
     def _check_kind(self, spec: ModelSpec) -> None:
         place = place_of(self.source(spec), spec)
-        kind = other_kind(place) if place is not None and place.is_dir() else ""
-        if kind:
+        if place is None or not place.is_dir():
+            return
+        if reason := unsuitable(place, pooled=self.pools):
+            raise ModelError(
+                "{name} is not supported as an encoder: {reason}.",
+                advice="Use a model that returns one vector per image or text.",
+                name=spec.label,
+                reason=reason,
+            )
+        if kind := other_kind(place):
             raise ModelError(
                 "{name} is a {kind}, which is not supported as an encoder: {reason}.",
                 advice="Use a model that returns one dense vector per input.",

@@ -15,7 +15,7 @@ from PIL import Image
 from eyechart.errors import ModelError, UsageError, unknown_name
 from eyechart.messages import UserMessage
 from eyechart.models import hub
-from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT
+from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT, POOLER
 from eyechart.models.family import MODULES, SENTENCE
 from eyechart.models.family import sees as folder_sees
 from eyechart.models.hub import source_of
@@ -32,14 +32,12 @@ if TYPE_CHECKING:
 
 PROMPTS = ("own", "given")
 DEFAULT_LENGTH = 512
-PIXEL_LIMITS = ("min_pixels", "max_pixels")
-"""Options of image processors that resize by area (Qwen2-VL and its successors)."""
+PIXEL_LIMITS = {"min_pixels": "shortest_edge", "max_pixels": "longest_edge"}
+"""Options, and their names in image processors that resize by area (Qwen2-VL and its successors)."""
 MAX_BATCH = 8
 """Maximum images per forward pass of a model that takes images of any size: they wait as full-size RGB pixels."""
 DOCUMENT = ("document", "passage")
 """Common names of the document prompt; the first non-empty one is used."""
-POOLER = "pooler."
-"""BERT's pooler. sentence-transformers pools tokens itself, and many models are saved without these weights."""
 
 
 def own_prompts(spec: ModelSpec) -> dict[str, str]:
@@ -82,7 +80,7 @@ def load_pipeline(spec: ModelSpec, source: str) -> tuple[Any, list[str]]:
             source=source,
             modalities=", ".join(map(str, model.modalities)),
         )
-    _check_pixel_limits(spec, model)
+    _limit_pixels(spec, model)
     if wanted or (model.max_seq_length is None and inputs_of(model) == ("text",)):
         config = getattr(model.transformers_model, "config", None)
         positions = getattr(config, "max_position_embeddings", None)
@@ -91,11 +89,20 @@ def load_pipeline(spec: ModelSpec, source: str) -> tuple[Any, list[str]]:
     return model, notes + _part_notes(spec, source, model)
 
 
-def _check_pixel_limits(spec: ModelSpec, model: Any) -> None:
+def _limit_pixels(spec: ModelSpec, model: Any) -> None:
+    """Set the smallest and largest area of images."""
+    wanted = {edge: spec.options[name] for name, edge in PIXEL_LIMITS.items() if name in spec.options}
     processor = getattr(getattr(model[0], "processor", None), "image_processor", None)
-    for name, edge in zip(PIXEL_LIMITS, ("shortest_edge", "longest_edge"), strict=True):
-        if name in spec.options and (getattr(processor, "size", None) or {}).get(edge) != spec.options[name]:
-            raise UsageError("{label} has no option {name}.", advice="Omit it.", label=spec.label, name=name)
+    size = dict(getattr(processor, "size", None) or {})
+    if wanted and not all(size.get(edge) for edge in PIXEL_LIMITS.values()):
+        raise UsageError(
+            "{label} has no limits of the number of pixels.",
+            advice="Omit {names}.",
+            label=spec.label,
+            names=", ".join(PIXEL_LIMITS),
+        )
+    if wanted:
+        processor.size = {**size, **wanted}
 
 
 def _part_notes(spec: ModelSpec, source: str, model: Any) -> list[str]:
@@ -129,10 +136,7 @@ def _load(spec: ModelSpec, source: str) -> Any:
     if not pooling:
         where = hub.loading(spec, cache="cache_folder")
         name = hub.source_for_library(source, spec)
-        limits = {limit: spec.options[limit] for limit in PIXEL_LIMITS if limit in spec.options}
-        return SentenceTransformer(
-            name, device="cpu", model_kwargs=options, config_kwargs=config, processor_kwargs=limits, **where
-        )
+        return SentenceTransformer(name, device="cpu", model_kwargs=options, config_kwargs=config, **where)
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     trust = {"trust_remote_code": bool(spec.options.get("trust_remote_code"))}
@@ -281,6 +285,7 @@ class SentenceTransformersFamily(hub.DenseFamily):
     needs, extra = ("sentence_transformers",), "sentence-transformers"
     read_by = ("sentence-transformers", *LIBRARIES)
     model = SentenceTransformersEncoder
+    pools = True
 
     def inputs(self, spec: ModelSpec) -> Sequence[Input] | None:
         """Return texts only if the folder has no image processor; loading the model tells the rest."""
