@@ -264,3 +264,43 @@ def test_no_error_of_a_library_reaches_the_user(tmp_path, config, model, process
 
     with pytest.raises(EyechartError):
         load(ModelSpec("transformers", str(tmp_path)))
+
+
+class TestTimm:
+    NAME = "test_vit"
+
+    @pytest.fixture
+    def spec(self, tmp_path):
+        import timm
+        import torch
+
+        seeded()
+        torch.save(timm.create_model(self.NAME, pretrained=False).state_dict(), tmp_path / "weights.pth")
+        return ModelSpec("timm", f"timm:{self.NAME}", str(tmp_path / "weights.pth"))
+
+    def test_a_backbone_has_the_librarys_features(self, spec):
+        import timm
+        import torch
+        from timm.data import create_transform, resolve_model_data_config
+
+        model = timm.create_model(self.NAME, pretrained=False, checkpoint_path=spec.pretrained).eval()
+        model.reset_classifier(0)
+        transform = create_transform(**resolve_model_data_config(model), is_training=False)
+        with torch.no_grad():
+            expected = model(torch.stack([transform(image.convert("RGB")) for image in photos()])).numpy()
+        encoder = load(spec)
+
+        ours = encoder.encode_images(np.stack([encoder.prepare_image(image) for image in photos()]))
+        np.testing.assert_allclose(ours, expected, atol=1e-5)
+        assert encoder.card.inputs == ("image",)
+        assert "head.weight" in str(encoder.card.notes)
+        assert resolve_model(spec.name, spec.pretrained).family == "timm"
+
+    def test_unknown_names_and_foreign_weights_are_refused(self, spec, tmp_path):
+        import torch
+
+        with pytest.raises(UsageError, match="Unknown model: 'test_vti'"):
+            load(ModelSpec("timm", "timm:test_vti"))
+        torch.save({"x": torch.zeros(1)}, tmp_path / "other.pth")
+        with pytest.raises(ModelError, match="lacks the weights"):
+            load(ModelSpec("timm", spec.name, str(tmp_path / "other.pth")))

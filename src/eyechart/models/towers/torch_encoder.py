@@ -115,17 +115,17 @@ class TorchEncoder(BaseEncoder, ABC):
         prepared: NDArray[np.float32] = self.pixels.prepare(image)
         return prepared
 
-    @abstractmethod
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
         """Convert texts to inputs of the text tower, truncated and padded as in training."""
+        raise NotImplementedError
 
     @abstractmethod
     def image_features(self, model: Any, pixels: Any) -> torch.Tensor:
         """Run the image tower and its projection."""
 
-    @abstractmethod
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower and its projection."""
+        raise NotImplementedError
 
     def written(self, texts: Sequence[str]) -> list[str]:
         """Return texts as the tokenizer receives them."""
