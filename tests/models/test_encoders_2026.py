@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import transformers
 
+from eyechart import load_model
 from eyechart.errors import EyechartError, ModelError, UsageError
 from eyechart.models.registry import family_of, inputs_of
 from eyechart.models.resolve import resolve_model
@@ -304,3 +305,14 @@ class TestTimm:
         torch.save({"x": torch.zeros(1)}, tmp_path / "other.pth")
         with pytest.raises(ModelError, match="lacks the weights"):
             load(ModelSpec("timm", spec.name, str(tmp_path / "other.pth")))
+
+
+def test_a_loaded_model_encodes_joint_inputs_with_a_prompt(folder, library):
+    model = load_model(folder, normalize=False)
+    pairs = [{"image": image, "text": text} for image, text in zip(images(), QUESTIONS, strict=True)]
+
+    ours = model.encode_joint(images(), QUESTIONS, prompt=INSTRUCTION)
+
+    np.testing.assert_allclose(ours, library.encode(pairs, prompt=INSTRUCTION), atol=1e-5)
+    with pytest.raises(UsageError, match="one text per image"):
+        model.encode_joint(images(), ["a"])
