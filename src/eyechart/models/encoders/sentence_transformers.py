@@ -92,7 +92,7 @@ def load_pipeline(spec: ModelSpec, source: str) -> tuple[Any, list[str]]:
 def _limit_pixels(spec: ModelSpec, model: Any) -> None:
     """Set the smallest and largest area of images."""
     wanted = {edge: spec.options[name] for name, edge in PIXEL_LIMITS.items() if name in spec.options}
-    processor = getattr(getattr(model[0], "processor", None), "image_processor", None)
+    processor: Any = getattr(getattr(model[0], "processor", None), "image_processor", None)
     size = dict(getattr(processor, "size", None) or {})
     if wanted and not all(size.get(edge) for edge in PIXEL_LIMITS.values()):
         raise UsageError(
