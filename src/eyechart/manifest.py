@@ -88,7 +88,8 @@ class Manifest:
 class EmbeddedSamples:
     """Unnormalised vectors of the encoded samples, and the samples that failed."""
 
-    vectors: NDArray[np.float32]
+    vectors: Any
+    """One row per sample, or `MultiVectors` of a model with several vectors per input."""
     kept: NDArray[np.int64]
     """Positions in the manifest, ascending, one per vector."""
     failures: tuple[Failure, ...] = ()

@@ -23,7 +23,7 @@ from eyechart.errors import DataError, LanguageError, NotHereError, UsageError, 
 from eyechart.io.config_files import PARSERS, read_file
 from eyechart.messages import UserMessage, join
 from eyechart.models.family import Family, need_inputs
-from eyechart.models.registry import family_of, inputs_of
+from eyechart.models.registry import family_of, inputs_of, is_multi_vector
 from eyechart.outputs import check_outputs, place_of
 from eyechart.plan_models import list_entries, model_specs, requested_models, with_generation
 from eyechart.settings.generation import QuestionSettings
@@ -146,6 +146,8 @@ class Planner:
         """Reject a model that cannot be loaded or does not support the task."""
         task = benchmark.task
         family = self.check(spec, task.needs)
+        if task.needs == "encoder":
+            task.check_vectors(spec.label, several=is_multi_vector(spec))
         known = inputs_of(family, spec) if benchmark.inputs and task.needs == "encoder" else None
         if known is not None:
             need_inputs(spec.label, known, benchmark.inputs)
@@ -205,7 +207,8 @@ def plan_jobs(
         return model_specs(config, role, guesses[role].append, given, requested)
 
     resolve = cache(partial(dataset_spec, config, given=given))
-    if not config.skip_existing and _encodes(config.task[0], partial(resolve, names[0], config.language[0])):
+    first = partial(resolve, names[0], config.language[0])
+    if not (config.skip_existing or config.predictions) and _encodes(config.task[0], first):
         for spec in models("encoder"):  # before opening a dataset, which may download it
             planner.check(spec, "encoder")
     benchmarks, left_out = _benchmarks(config, planner, names, resolve, absent)
@@ -279,9 +282,9 @@ def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[
         spec, label = with_generation(config, spec, dataset.name, benchmark.max_tokens)
     if config.preset != OWN:
         settings["like"] = config.preset
-    half = config.store_precision == HALF and task.needs == "encoder"
-    if half:
-        settings[STORE_PRECISION] = HALF
+    precision = config.store_precision if task.needs == "encoder" else None
+    if precision == HALF or (precision and is_multi_vector(spec) is not False):
+        settings[STORE_PRECISION] = precision
     thumbnails = THUMBNAILS if dataset.own else 0
     job = replace(benchmark, settings=settings).job(
         spec,
@@ -295,7 +298,12 @@ def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[
             usual_task=benchmark.usual,
         ),
         label=label,
-        encoding=EncodeOptions(config.batch_size, config.num_workers, config.decode_processes, half),
+        encoding=EncodeOptions(
+            config.batch_size,
+            config.num_workers,
+            config.decode_processes,
+            None if precision is None else precision == HALF,
+        ),
         on_error=config.on_error,
         min_success=task.min_success if config.min_success is None else config.min_success,
         thumbnails=thumbnails if config.thumbnails is None else config.thumbnails,
@@ -344,6 +352,7 @@ def dataset_spec(
         "annotation_file": config.annotation_file,
         "caption_cleaning": None if cleaning == "none" else cleaning,
         "encoding": config.encoding,
+        "predictions": config.predictions,
         "skip_missing": config.on_error == "skip",
         "cache_dir": config.wds_cache_dir,
         "offline": config.offline,
@@ -358,6 +367,8 @@ def dataset_spec(
         spec = resolve_dataset(
             name, config.dataset_root, split=config.split, language=language, limit=config.limit, options=wanted
         )
+    if config.predictions and spec.reader != "mmeb":
+        raise UsageError("{--predictions} applies to mmeb/NAME, not to {name}.", name=name)
     return read_by(spec, task)
 
 

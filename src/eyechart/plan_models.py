@@ -102,15 +102,21 @@ def _named_specs(
 ) -> list[ModelSpec]:
     questions, given = config.questions, config.model_options
     address = str(questions.api_base or given.get("api_base") or "")
+    unused = questions.mode == "eval" if role == "generator" else bool(config.predictions)  # scored without the model
     models: dict[ResolvedModel, None] = {}
     for family, name, pretrained in requested_models(config) if requested is None else requested:
         try:
             found = resolve_model(name, pretrained or "", family=family, role=role, address=address)
         except UnknownNameError:
-            if role != "generator" or questions.mode != "eval" or family is not None:
+            if not unused or family is not None:
                 raise
-            found = ResolvedModel("api", name, pretrained or "")  # existing predictions are scored without it
-        if pretrained is None and not found.pretrained and found.family == "open_clip" and not holds_weights(name):
+            found = ResolvedModel("api" if role == "generator" else "open_clip", name, pretrained or "")
+        if (
+            pretrained is None
+            and not found.pretrained
+            and found.family == "open_clip"
+            and not (unused or holds_weights(name))
+        ):
             found = replace(found, pretrained=DEFAULTS["open_clip"][1])
         models[found] = None
     named = {

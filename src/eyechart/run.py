@@ -16,7 +16,7 @@ from eyechart.manifest import Manifest
 from eyechart.messages import UserMessage
 from eyechart.models.access import access_of
 from eyechart.models.family import Remote, need_inputs
-from eyechart.models.registry import family_of, inputs_of
+from eyechart.models.registry import family_of, inputs_of, is_multi_vector
 from eyechart.results.job_results import check_complete, check_owner, is_done, make_result, with_thumbnails
 from eyechart.results.result import Result, write_result
 from eyechart.session import Session
@@ -187,11 +187,13 @@ def run_job(job: Job, session: Session) -> Result:
         card=model.model.known_card,
         outcome=outcome,
         counts=_counts(manifest, prediction),
-        notices=dict.fromkeys((*job.notes, *manifest.notices, *model.notices(), *outcome.notices)),
+        notices=dict.fromkeys(
+            (*job.notes, *manifest.notices, *(model.notices() if settings.uses_model else ()), *outcome.notices)
+        ),
         failures=[asdict(failure) for failure in (*manifest.failures, *prediction.failures)],
         profile=seconds | {"total": round(time.perf_counter() - start, 4)},
-        measures=task.measures or task.name.replace("_", " "),
-        records=task.record_form(manifest.info.kind),
+        measures=manifest.info.measures or task.measures or task.name.replace("_", " "),
+        records=task.record_form(manifest.info),
         identity=session.identity(job, task),  # now: a hub model's identity is known once it is loaded
         known=facts,
     )
@@ -200,7 +202,12 @@ def run_job(job: Job, session: Session) -> Result:
 
 
 def _check_inputs(job: Job, task: Task, encoder: CachedEncoder, session: Session) -> None:
-    """Refuse an encoder that lacks an input the task needs, before data are read; loads it if its files do not tell."""
+    """Refuse an encoder whose inputs or vectors do not suit the task, before data are read.
+
+    It is loaded if its files do not tell.
+    """
+    if not task.multi_vector and task.settings_of(job).uses_model and is_multi_vector(job.model) is not False:
+        task.check_vectors(job.model.label, several=encoder.card.multi_vector)
     wanted = task.inputs_of(session.datasets.open(job.dataset).info, task.settings_of(job))
     known = inputs_of(encoder.model.family, job.model) if wanted else ()
     if wanted:

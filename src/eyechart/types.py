@@ -96,6 +96,12 @@ class DatasetInfo:
     shared_texts: bool = False
     """Equal captions are interchangeable: retrieving any image that has the text is correct. Published retrieval
     benchmarks require the original image (or copy of the text) instead."""
+    measures: str = ""
+    """What the benchmark measures, such as its task type in MTEB; by default, what the task measures."""
+    collections: Mapping[str, int] = field(default_factory=dict)
+    """Published collections that it is part of, with the number of benchmarks in each."""
+    inputs: tuple[Input, ...] = ()
+    """What it asks an encoder to encode, where the task alone does not tell."""
 
 
 @runtime_checkable
@@ -466,8 +472,8 @@ class EncodeOptions:
     """Threads that decode and transform images."""
     decode_processes: int | None = None
     """Worker processes that decode for a GPU; 0 for none, None for auto."""
-    half: bool = False
-    """Store, and therefore score, vectors in half precision."""
+    half: bool | None = None
+    """Store, and therefore score, vectors in half precision; None: if the model gives several vectors per item."""
 
 
 DEFAULT_ENCODING = EncodeOptions()

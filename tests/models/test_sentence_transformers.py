@@ -246,15 +246,6 @@ def tiny_bert(folder, kind):
     return str(folder)
 
 
-def multi_vector(folder):
-    from sentence_transformers import MultiVectorEncoder
-    from sentence_transformers.base.modules import Transformer
-    from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
-
-    plain = tiny_bert(folder / "bert", "BertModel")
-    MultiVectorEncoder(modules=[Transformer(plain), MultiVectorMask()], device="cpu").save_pretrained(str(folder))
-
-
 def sparse(folder):
     from sentence_transformers import SparseEncoder
     from sentence_transformers.base.modules import Transformer
@@ -270,48 +261,7 @@ def cross_encoder(folder):
     CrossEncoder(tiny_bert(folder / "bert", "BertForSequenceClassification"), device="cpu").save_pretrained(str(folder))
 
 
-def edited(folder, file, **values):
-    """Change values of a JSON file; None removes one."""
-    known = json.loads((folder / file).read_text())
-    known = {name: value for name, value in (known | values).items() if value is not None}
-    (folder / file).write_text(json.dumps(known))
-
-
-def pylate(folder):
-    multi_vector(folder)
-    edited(folder, "config_sentence_transformers.json", model_type="ColBERT")
-
-
-def only_the_mask_says_so(folder):
-    multi_vector(folder)
-    edited(folder, "config_sentence_transformers.json", model_type=None)
-
-
-def stanford(folder):
-    tiny_bert(folder, "BertModel")
-    edited(folder, "config.json", architectures=["HF_ColBERT"])
-
-
-def config_of(name):
-    def save(folder):
-        import transformers
-
-        config = getattr(transformers, f"{name}Config")()
-        config.architectures = [f"{name}ForRetrieval"]
-        config.save_pretrained(folder)
-        (folder / "preprocessor_config.json").write_text("{}")
-
-    return save
-
-
-LATE = "late-interaction model, which is not supported as an encoder: it returns several vectors per input"
 OTHER_KINDS = {
-    "multi-vector": (multi_vector, LATE),
-    "PyLate": (pylate, LATE),
-    "only the mask": (only_the_mask_says_so, LATE),
-    "Stanford": (stanford, LATE),
-    "ColPali": (config_of("ColPali"), LATE),
-    "ColQwen2": (config_of("ColQwen2"), LATE),
     "SPLADE": (sparse, "sparse encoder, which is not supported as an encoder: it returns sparse vectors"),
     "cross-encoder": (cross_encoder, "cross-encoder, which is not supported as an encoder: it scores pairs"),
 }
@@ -332,10 +282,10 @@ def test_a_folder_of_another_kind_is_refused_before_data_are_read(tmp_path, monk
 
 
 def test_a_model_that_turns_out_to_be_of_another_kind_when_it_is_downloaded_is_refused(tmp_path, monkeypatch):
-    multi_vector(tmp_path / "other")
+    sparse(tmp_path / "other")
     monkeypatch.setattr(SentenceTransformersFamily, "check", lambda *_: None)  # as for a name that is not cached yet
 
-    with pytest.raises(ModelError, match="late-interaction model"):
+    with pytest.raises(ModelError, match="sparse encoder"):
         load(spec_of(str(tmp_path / "other")))
 
 

@@ -1,6 +1,7 @@
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,26 +9,25 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from eyechart.errors import ModelError
-from eyechart.store.vector_store import EmbeddingStore, VectorTable, damage_of_part, text_digests
+from eyechart.store.vector_store import STARTS, EmbeddingStore, VectorTable, damage_of_part, text_digests
+from support.stored_vectors import make_rows, same, values_of
+
+TESTS = str(Path(__file__).parent.parent)
 
 
 def keys(*names):
     return text_digests(list(names), "en")
 
 
-def rows(n, seed=0, dim=8):
-    return np.random.default_rng(seed).standard_normal((n, dim)).astype(np.float32)
-
-
-def test_vectors_come_back_exactly_in_the_order_asked(tmp_path):
+def test_vectors_come_back_exactly_in_the_order_asked(tmp_path, rows):
     table, vectors = VectorTable(tmp_path), rows(3)
 
     table.add(keys("a", "b", "c"), vectors)
 
-    np.testing.assert_array_equal(table.get(keys("c", "a", "c")), vectors[[2, 0, 2]])
+    same(table.get(keys("c", "a", "c")), vectors[[2, 0, 2]])
 
 
-def test_a_later_process_finds_what_an_earlier_one_stored(tmp_path):
+def test_a_later_process_finds_what_an_earlier_one_stored(tmp_path, rows):
     vectors = rows(5)
     first = VectorTable(tmp_path)
     first.add(keys("a", "b"), vectors[:2])
@@ -36,10 +36,10 @@ def test_a_later_process_finds_what_an_earlier_one_stored(tmp_path):
     later = VectorTable(tmp_path)
 
     assert later.missing(keys("a", "x", "e")).tolist() == [False, True, False]
-    np.testing.assert_array_equal(later.get(keys("e", "b")), vectors[[4, 1]])
+    same(later.get(keys("e", "b")), vectors[[4, 1]])
 
 
-def test_tables_of_other_models_and_roles_do_not_mix(tmp_path):
+def test_tables_of_other_models_and_roles_do_not_mix(tmp_path, rows):
     store = EmbeddingStore(tmp_path)
     store.table("model1", "image").add(keys("a"), rows(1))
 
@@ -48,7 +48,7 @@ def test_tables_of_other_models_and_roles_do_not_mix(tmp_path):
 
 
 @pytest.mark.parametrize(("model", "role"), [("model2", "image"), ("model1", "text"), ("model1", "image-fp16")])
-def test_a_part_that_was_copied_from_another_table_is_not_used(tmp_path, model, role):
+def test_a_part_that_was_copied_from_another_table_is_not_used(tmp_path, model, role, rows):
     EmbeddingStore(tmp_path).table(model, role).add(keys("a"), rows(1, seed=9))
     EmbeddingStore(tmp_path).table("model1", "image").add(keys("b"), rows(1))
     (part,) = (tmp_path / model / role).iterdir()
@@ -62,8 +62,10 @@ def test_a_part_that_was_copied_from_another_table_is_not_used(tmp_path, model, 
     assert not EmbeddingStore(tmp_path).table(model, role).missing(keys("a")).any()
 
 
-@pytest.mark.parametrize("taken", ["keys", "vectors"])
-def test_keys_and_vectors_of_different_parts_cannot_be_combined(tmp_path, taken):
+@pytest.mark.parametrize("taken", ["keys", "vectors", STARTS])
+def test_keys_and_vectors_of_different_parts_cannot_be_combined(tmp_path, taken, rows):
+    if taken == STARTS and not rows.several:
+        pytest.skip("one vector per key")
     for name, seed in (("a", 1), ("b", 2)):
         VectorTable(tmp_path).add(keys(name), rows(1, seed))
     one, two = sorted(tmp_path.iterdir())
@@ -73,10 +75,10 @@ def test_keys_and_vectors_of_different_parts_cannot_be_combined(tmp_path, taken)
     save_file(tensors | {taken: load_file(two)[taken]}, one, sums)
 
     assert VectorTable(tmp_path).missing(keys("a")).all()
-    assert (VectorTable(tmp_path).get(keys("b")) == rows(1, 2)).all()
+    same(VectorTable(tmp_path).get(keys("b")), rows(1, 2))
 
 
-def test_vectors_whose_shape_was_changed_are_not_used(tmp_path):
+def test_vectors_whose_shape_was_changed_are_not_used(tmp_path, rows):
     VectorTable(tmp_path).add(keys("a", "b"), rows(2))
     (file,) = tmp_path.iterdir()
     with safe_open(file, "np") as part:
@@ -92,17 +94,17 @@ def test_the_same_text_in_another_language_is_another_key():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_vector_that_is_not_finite_is_refused(tmp_path, bad):
+def test_a_vector_that_is_not_finite_is_refused(tmp_path, bad, rows):
     vectors = rows(2)
-    vectors[1, 3] = bad
+    getattr(vectors, "rows", vectors)[1, 3] = bad
 
-    with pytest.raises(ModelError, match="1 of 2 vectors of the model contain NaN or infinite"):
+    with pytest.raises(ModelError, match=r"1 of \d vectors of the model contain NaN or infinite"):
         VectorTable(tmp_path).add(keys("a", "b"), vectors)
 
     assert VectorTable(tmp_path).missing(keys("a", "b")).all()
 
 
-def test_a_file_left_by_a_killed_writer_is_ignored(tmp_path):
+def test_a_file_left_by_a_killed_writer_is_ignored(tmp_path, rows):
     VectorTable(tmp_path).add(keys("a"), rows(1))
     (tmp_path / ".tmp-1-abc-00.safetensors").write_bytes(b"half")
 
@@ -140,7 +142,7 @@ def swap_vector(value):
     [cut, flip("keys", 3), flip("vectors", 9), roll_keys, swap_vector(np.nan), swap_vector(0)],
     ids=["cut", "flipped key", "flipped vector", "keys rolled by one", "NaN", "zeros"],
 )
-def test_a_damaged_part_is_set_aside_and_what_it_held_is_missing(tmp_path, damage):
+def test_a_damaged_part_is_set_aside_and_what_it_held_is_missing(tmp_path, damage, rows):
     VectorTable(tmp_path).add(keys("a", "b", "c"), rows(3))
     VectorTable(tmp_path).add(keys("d"), rows(1, seed=4))
     part = min(tmp_path.glob("*.safetensors"))
@@ -150,13 +152,13 @@ def test_a_damaged_part_is_set_aside_and_what_it_held_is_missing(tmp_path, damag
 
     assert table.missing(keys("a", "b", "c", "d")).tolist() == [True, True, True, False]
     assert table.damaged == [part.name]
-    np.testing.assert_array_equal(table.get(keys("d")), rows(1, seed=4))
+    same(table.get(keys("d")), rows(1, seed=4))
     assert [path.name for path in tmp_path.glob("damaged-*")] == [f"damaged-{part.name}"]
     table.add(keys("a", "b", "c"), rows(3))
-    np.testing.assert_array_equal(VectorTable(tmp_path).get(keys("b")), rows(3)[[1]])
+    same(VectorTable(tmp_path).get(keys("b")), rows(3)[[1]])
 
 
-def test_several_damaged_parts_are_found_at_once_also_where_one_stood_for_the_other(tmp_path):
+def test_several_damaged_parts_are_found_at_once_also_where_one_stood_for_the_other(tmp_path, rows):
     for names in ("a", "b", "ab"):
         VectorTable(tmp_path).add(keys(*names), rows(len(names)))
     for part in tmp_path.glob("*.safetensors"):
@@ -168,7 +170,7 @@ def test_several_damaged_parts_are_found_at_once_also_where_one_stood_for_the_ot
     assert len(table.damaged) == 3
 
 
-def test_a_part_is_verified_once_in_a_process(tmp_path, monkeypatch):
+def test_a_part_is_verified_once_in_a_process(tmp_path, monkeypatch, rows):
     VectorTable(tmp_path).add(keys("a"), rows(1))
     table = VectorTable(tmp_path)
     assert not table.missing(keys("a")).any()
@@ -181,24 +183,58 @@ def test_a_part_is_verified_once_in_a_process(tmp_path, monkeypatch):
 def test_a_part_of_an_older_version_has_no_checksum_and_is_not_used(tmp_path):
     from safetensors.numpy import save_file
 
-    save_file({"keys": keys("a").copy(), "vectors": rows(1)}, tmp_path / "00000000000000000001-aaaa.safetensors")
+    save_file({"keys": keys("a").copy(), "vectors": make_rows(1)}, tmp_path / "00000000000000000001-aaaa.safetensors")
 
     assert VectorTable(tmp_path).missing(keys("a")).all()
 
 
-def test_many_processes_write_at_once_and_nothing_is_lost(tmp_path):
-    code = """
+WRITER = """
 import sys
+sys.path.insert(0, sys.argv[-1])  # for support
 from pathlib import Path
-import numpy as np
 from eyechart.store.vector_store import VectorTable, text_digests
-who, table = sys.argv[1], VectorTable(Path(sys.argv[2]))
+from support.stored_vectors import filled
+who, table, several = sys.argv[1], VectorTable(Path(sys.argv[2])), sys.argv[3] == "several"
 for i in range(20):
-    table.add(text_digests([f"{who}-{i}"], "en"), np.full((1, 4), int(who) * 100 + i, np.float32))
+    table.add(text_digests([f"{who}-{i}"], "en"), filled(int(who) * 100 + i, several=several))
 """
-    writers = [subprocess.Popen([sys.executable, "-c", code, str(who), str(tmp_path)]) for who in range(4)]
+
+
+@pytest.mark.parametrize("kind", ["one", "several"])
+def test_many_processes_write_at_once_and_nothing_is_lost(tmp_path, kind):
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(who), str(tmp_path), kind, TESTS]) for who in range(4)
+    ]
     assert [writer.wait() for writer in writers] == [0] * 4
 
     found = VectorTable(tmp_path).get(keys(*(f"{who}-{i}" for who in range(4) for i in range(20))))
 
-    assert found[:, 0].tolist() == [who * 100 + i for who in range(4) for i in range(20)]
+    assert values_of(found) == [who * 100 + i for who in range(4) for i in range(20)]
+
+
+def shift_start(tensors, data):
+    """Give the last vector of the first item with any to the next item."""
+    moved = tensors[STARTS].copy()
+    moved[np.flatnonzero(moved)[0]] -= 1
+    return data.replace(tensors[STARTS].tobytes(), moved.tobytes())
+
+
+@pytest.mark.parametrize("damage", [shift_start, flip(STARTS, 8)], ids=["moved bound", "flipped bound"])
+def test_damaged_bounds_between_items_are_found(tmp_path, damage):
+    VectorTable(tmp_path).add(keys("a", "b", "c"), make_rows(3, several=True))
+    (part,) = tmp_path.iterdir()
+    part.write_bytes(damage(load_file(part), part.read_bytes()))
+
+    assert damage_of_part(part)
+    assert VectorTable(tmp_path).missing(keys("a", "b", "c")).all()
+
+
+def test_several_vectors_per_item_are_read_in_the_precision_of_the_table(tmp_path):
+    vectors = make_rows(5, several=True)
+    VectorTable(tmp_path, half=True).add(keys(*"abcde"), vectors)
+
+    found = VectorTable(tmp_path, half=True).get(keys(*"eabbc"))
+    expected = vectors[[4, 0, 1, 1, 2]]
+    assert found.dtype == np.float16
+    assert found.starts.tolist() == expected.starts.tolist()
+    np.testing.assert_array_equal(found.rows, expected.rows.astype(np.float16))

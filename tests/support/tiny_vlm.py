@@ -12,7 +12,7 @@ CHAT = (
 )
 
 
-def _tokenizer(special: list[str]):
+def tiny_tokenizer(special: list[str]):
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -22,7 +22,7 @@ def _tokenizer(special: list[str]):
     tokenizer.decoder = decoders.ByteLevel()
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>",
-        additional_special_tokens=["<image>"],
+        additional_special_tokens=special[3:],
     )  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def save_tiny_paligemma(folder: Path, seed: int = 0) -> Path:
 
     images = SiglipImageProcessor(size={"height": 16, "width": 16})
     images.image_seq_length = 4
-    processor = PaliGemmaProcessor(images, _tokenizer(["<pad>", "<s>", "</s>", "<image>"]))
+    processor = PaliGemmaProcessor(images, tiny_tokenizer(["<pad>", "<s>", "</s>", "<image>"]))
     vocabulary = len(processor.tokenizer)
     torch.manual_seed(seed)
     vision = SiglipVisionConfig(
@@ -72,7 +72,7 @@ def save_tiny_vlm(folder: Path, seed: int = 0) -> Path:
         LlavaProcessor,
     )
 
-    fast = _tokenizer(["<pad>", "<s>", "</s>", "<image>"])
+    fast = tiny_tokenizer(["<pad>", "<s>", "</s>", "<image>"])
     vocabulary = fast.get_vocab()
     torch.manual_seed(seed)
     vision = CLIPVisionConfig(
@@ -101,7 +101,7 @@ def save_tiny_mllama(folder: Path, seed: int = 0) -> Path:
     from transformers import MllamaConfig, MllamaForConditionalGeneration, MllamaImageProcessor, MllamaProcessor
     from transformers.models.mllama.configuration_mllama import MllamaTextConfig, MllamaVisionConfig
 
-    fast = _tokenizer(["<pad>", "<s>", "</s>", "<image>"])
+    fast = tiny_tokenizer(["<pad>", "<s>", "</s>", "<image>"])
     fast.add_special_tokens({"additional_special_tokens": ["<|image|>", "<|python_tag|>"]})
     images = MllamaImageProcessor(size={"height": 16, "width": 16}, max_image_tiles=1)
     chat = CHAT.replace("<image>", "<|image|>")

@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from eyechart.tasks.ranked_queries import MtebValues, judged_queries, rank_all, score
+from eyechart.tasks.ranked_queries import (
+    JudgedQuery,
+    MtebValues,
+    judged_queries,
+    rank_all,
+    rank_lists,
+    score,
+    score_lists,
+)
 from eyechart.types import Document, TextCollection
 
 
@@ -45,3 +53,13 @@ def test_mtebs_values_of_some_queries_keep_their_order():
     assert some.ids == ("q0", "q2")
     assert some.values["ndcg", 10].tolist() == [0.1, 0.3]
     assert some.confidence.tolist() == [[0, 1, 2], [6, 7, 8]]
+
+
+def test_a_zero_vector_is_not_right_in_a_list_where_all_others_score_below_zero():
+    judged = [JudgedQuery(Document("q", ""), {0: 1.0}, (), 3)]
+    queries, documents = np.array([[1, 0]], np.float32), np.array([[0, 0], [-1, 0], [-1, 1]], np.float32)
+    lists = np.array([[0, 1, 2]])
+    scores = score_lists(lists, queries, documents)
+    found = rank_lists(judged, lists, scores, (queries, documents))
+    assert found.relevant.ranks.tolist() == [3]
+    assert found.top[0].tolist() == [0, 1, 2]  # as other tools order them

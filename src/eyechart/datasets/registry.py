@@ -66,6 +66,7 @@ READERS = Registry(
         "imagenet_w": "eyechart.datasets.image_folder:open_imagenet_w",
         "jsonl": "eyechart.datasets.annotation_files:open_jsonl",
         "metadata": "eyechart.datasets.image_table:open_metadata",
+        "mmeb": "eyechart.datasets.mmeb:open_mmeb",
         "mteb": "eyechart.datasets.mteb:open_mteb",
         "object": "eyechart.datasets.in_memory:open_object",
         "objectnet": "eyechart.datasets.image_folder:open_objectnet",

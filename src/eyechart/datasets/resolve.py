@@ -20,6 +20,7 @@ from eyechart.datasets.locations import (
     is_webdataset,
     no_such_split,
 )
+from eyechart.datasets.mmeb import not_supported
 from eyechart.datasets.questions.question_reader import find_questions, is_benchmark, question_names
 from eyechart.datasets.text_collection import CORPUS, has_images
 from eyechart.demo import data_folder
@@ -103,7 +104,7 @@ def _choose(spec: DatasetSpec, entry: CatalogueEntry, catalogue: Catalogue) -> t
         candidates = base.sources if base else (source,)
         fitting += [one for one in candidates if not one.languages or find_same(spec.language, one.languages)]
     for source in fitting:
-        if source.present and is_present(Path(root), source.present):
+        if spec.options.get("predictions") or (source.present and is_present(Path(root), source.present)):
             return source, root
     for source in fitting:
         cached = cached_snapshot("datasets", source.settings["cached"]) if source.settings.get("cached") else None
@@ -166,6 +167,7 @@ PREFIXES = {
     "pairs": "pairs",
     "texts": "text_collection",
     "mteb": "mteb",
+    "mmeb": "mmeb",
 }
 """Readers by prefix: for ``prefix/name`` with ``--dataset_root``, where the name only labels the result."""
 DEMO = ("demo/garments", "demo/scenes")
@@ -302,9 +304,11 @@ def _prefixed(spec: DatasetSpec, reader: str, rest: str, catalogue: Catalogue) -
     if reader == "tfds":
         source = {"dataset": rest, "label": "label"}
         return _place(spec, "tfds", root, source=source, prompts={"templates": rest})
+    if reader == "mmeb":  # those that are supported are in the catalogue
+        raise not_supported(rest, catalogue.entries)
     if reader == "mteb":
-        folder = Path(root) / rest  # local data; else the library or a hub provides them
-        return _place(spec, "mteb", rest, **({"folder": str(folder)} if folder.is_dir() else {}))
+        # Without local data, the library or a hub provides them.
+        return _place(spec, "mteb", rest, **({"data_root": root} if Path(root).is_dir() else {}))
     entry = catalogue.find(rest) if reader == "wds" else None
     if entry is None:
         return _place(spec, reader, root)

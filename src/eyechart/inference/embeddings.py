@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from eyechart.io.progress import Bar, NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import DatasetScan, EmbeddedSamples, Failure, Manifest
 from eyechart.messages import UserMessage
-from eyechart.metrics.vectors import Vectors
+from eyechart.metrics.vectors import MultiVectors
 from eyechart.models.family import need_inputs
 from eyechart.models.lazy_model import LazyModel
 from eyechart.models.towers.precision import precision_notices
@@ -97,9 +98,15 @@ class CachedEncoder:
         """Return what the model receives with an input besides the input itself: a prompt or a role, if it takes one.
 
         Raises:
-            ModelError: If the model does not take this kind of input.
+            ModelError: If the model does not take this kind of input, or takes roles but no prompts.
         """
         need_inputs(self.model.spec.label, self.card.inputs, (kind,))
+        if prompt and self.card.prompting == "role" and prompt != self.card.prompts.get(role):
+            raise ModelError(
+                "{label} takes the role of an input, query or document, and no other prompt.",
+                advice="Omit {--query_prompt} and {--document_prompt}.",
+                label=self.model.spec.label,
+            )
         return {"prefix": "", "message": prompt, "role": role}[self.card.prompting]
 
     def _with_prefix(self, texts: Sequence[str], prompt: str) -> list[str]:
@@ -117,11 +124,12 @@ class CachedEncoder:
         cached card may be outdated: new vectors are neither stored under it nor mixed with vectors returned under it.
         """
         absent = self._table(kind, instruction).missing(keys)
-        if self.options.half and absent.any():
+        if self._half and absent.any():
             full = self.store.table(self.card.fingerprint, table_role(kind, instruction))
             known = np.flatnonzero(absent & ~full.missing(keys))
-            for start in range(0, len(known), FLUSH_ROWS):
-                rows = keys[known[start : start + FLUSH_ROWS]]
+            step = LOOKED_UP if self.card.multi_vector else FLUSH_ROWS
+            for start in range(0, len(known), step):
+                rows = keys[known[start : start + step]]
                 self._table(kind, instruction).add(rows, full.get(rows))
             absent[known] = False
         if kind in CUTS:
@@ -187,8 +195,15 @@ class CachedEncoder:
             self._traits |= {key.tobytes(): int(row[0]) for key, row in zip(noted, flags, strict=True)}
         return EmbeddedSamples(vectors, kept, tuple(failures))
 
-    def _read_vectors(self, kind: str, keys: Digests, instruction: str) -> Vectors:
+    @property
+    def _half(self) -> bool:
+        """Whether vectors are stored in half precision: by choice, or by default if there are several per item."""
+        return self.card.multi_vector if self.options.half is None else self.options.half
+
+    def _read_vectors(self, kind: str, keys: Digests, instruction: str) -> Any:
         """Read vectors, refusing a length that differs from earlier vectors."""
+        if not len(keys) and self.card.multi_vector:
+            return MultiVectors.of([], self.card.embedding_dim or 0)
         vectors = self._table(kind, instruction).get(keys)
         if len(vectors):
             size, self._size = self._size, vectors.shape[1]
@@ -205,7 +220,7 @@ class CachedEncoder:
     def _table(self, kind: str = "image", instruction: str = "") -> VectorTable:
         self._opened.add((kind, instruction))
         role = table_role(kind, instruction)
-        return self.store.table(self.card.fingerprint, role, half=self.options.half and kind in ROUNDED)
+        return self.store.table(self.card.fingerprint, role, half=self._half and kind in ROUNDED)
 
     def _embed(self, manifest: Manifest, keys: set[bytes], instruction: str = "") -> list[Failure]:
         wanted = self._missing(keys, instruction, load=True)
@@ -249,7 +264,7 @@ class CachedEncoder:
             bar.advance(len(some) - len(wanted))
             yield from ((key, sample) for key, sample in fresh.items() if key in wanted)
 
-    def texts(self, texts: Sequence[str], *, language: str = "en", role: str = "", prompt: str = "") -> Vectors:
+    def texts(self, texts: Sequence[str], *, language: str = "en", role: str = "", prompt: str = "") -> Any:
         """Embed texts in the given order, each distinct one once; `images` explains role and prompt."""
         instruction = self._instruction("text", role, prompt)
         texts = self._with_prefix(texts, prompt)
@@ -265,7 +280,8 @@ class CachedEncoder:
         position = {text: i for i, text in enumerate(distinct)}
         with self.watch.phase("store"):
             self._count_cuts("text", keys, instruction)
-            return self._read_vectors("text", keys, instruction)[[position[text] for text in texts]]
+            vectors = self._read_vectors("text", keys, instruction)
+        return vectors if len(distinct) == len(texts) else vectors[[position[text] for text in texts]]
 
     def _count_cuts(self, kind: str, keys: Digests, instruction: str) -> None:
         self._truncated += int(self._table(CUTS[kind], instruction).get(keys).sum())

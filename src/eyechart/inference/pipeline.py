@@ -23,12 +23,14 @@ from eyechart.io.signals import held_signals, terminable
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Failure
 from eyechart.messages import UserMessage
+from eyechart.metrics.vectors import AnyVectors, MultiVectors, concatenate
 from eyechart.models.lazy_model import LazyModel
 from eyechart.models.towers.torch_tools import empty_cache
-from eyechart.store.vector_store import Vectors, VectorTable
+from eyechart.store.vector_store import VectorTable
 from eyechart.types import EncodeOptions, Notice, OnError
 
 FLUSH_ROWS = 4096
+FLUSH_BYTES = 64 << 20
 FLUSH_SECONDS = 20.0
 """A crash loses at most the vectors computed since the last flush; SIGINT and SIGTERM flush."""
 LOADER_AFTER = 16
@@ -37,17 +39,19 @@ LOADER_AFTER = 16
 
 @dataclass
 class _Buffer:
-    """Vectors waiting to be stored."""
+    """AnyVectors waiting to be stored."""
 
     table: VectorTable
     watch: Stopwatch
     keys: list[bytes] = field(default_factory=list)
-    vectors: list[NDArray[np.float32]] = field(default_factory=list)
+    vectors: list[AnyVectors] = field(default_factory=list)
+    held: int = 0
+    """Bytes of the vectors."""
     since: float = field(default_factory=time.monotonic)
     before: _Buffer | None = None
     """Flushed first."""
 
-    def add(self, keys: list[bytes], vectors: NDArray[np.float32]) -> None:
+    def add(self, keys: list[bytes], vectors: AnyVectors) -> None:
         if len(vectors) != len(keys):
             raise ModelError("The model returned {n} vectors for {inputs} inputs.", n=len(vectors), inputs=len(keys))
         if self.vectors and self.vectors[0].shape[1:] != vectors.shape[1:]:
@@ -60,7 +64,9 @@ class _Buffer:
         with held_signals():  # keys and vectors stay in step
             self.keys += keys
             self.vectors.append(vectors)
-            if len(self.keys) >= FLUSH_ROWS or time.monotonic() - self.since > FLUSH_SECONDS:
+            self.held += vectors.rows.nbytes if isinstance(vectors, MultiVectors) else vectors.nbytes
+            full = len(self.keys) >= FLUSH_ROWS or self.held >= FLUSH_BYTES
+            if full or time.monotonic() - self.since > FLUSH_SECONDS:
                 self.flush()
 
     def flush(self) -> None:
@@ -70,8 +76,8 @@ class _Buffer:
             if self.keys:
                 digests = np.frombuffer(b"".join(self.keys), np.uint8).reshape(len(self.keys), -1)
                 with self.watch.phase("store"):
-                    self.table.add(digests, np.concatenate(self.vectors))
-            self.keys, self.vectors, self.since = [], [], time.monotonic()
+                    self.table.add(digests, concatenate(self.vectors))
+            self.keys, self.vectors, self.held, self.since = [], [], 0, time.monotonic()
 
 
 @dataclass
@@ -81,16 +87,17 @@ class BatchBackoff:
     requested: int = 0
     size: int | None = None
 
-    def run(self, encode: Callable[[Any], Vectors], items: Sequence[Any]) -> Vectors:
+    def run(self, encode: Callable[[Any], AnyVectors], items: Sequence[Any]) -> AnyVectors:
         """Encode all items, in one batch if it fits."""
-        parts: list[Vectors] = []
+        parts: list[AnyVectors] = []
         done = 0
         while done < len(items):
             part = items[done : done + (self.size or len(items))]
             failed = ""
             try:
+                found = encode(part)
                 # A copy: some runtimes return the same memory on every call.
-                parts.append(np.array(encode(part), np.float32))
+                parts.append(found if isinstance(found, MultiVectors) else np.array(found, np.float32))
             except (OutOfMemoryError, MemoryError) as error:
                 failed = str(error) or type(error).__name__
             if not failed:
@@ -107,7 +114,7 @@ class BatchBackoff:
             self.size = len(part) // 2
             gc.collect()
             empty_cache()
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return concatenate(parts)
 
     def notices(self) -> list[Notice]:
         """Report a reduced batch size."""
@@ -171,9 +178,9 @@ class Pipeline:
         options = {"instruction": instruction} if instruction else {}
         encode = partial(encoder.encode_images, **options)
 
-        def encode_joint(pairs: Sequence[tuple[Any, str]]) -> Vectors:
+        def encode_joint(pairs: Sequence[tuple[Any, str]]) -> AnyVectors:
             pixels, texts = zip(*pairs, strict=True)
-            vectors: Vectors = encoder.encode_joint(list(pixels), list(texts), **options)
+            vectors: AnyVectors = encoder.encode_joint(list(pixels), list(texts), **options)
             return vectors
 
         with terminable(), ExitStack() as last:

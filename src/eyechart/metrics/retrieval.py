@@ -10,18 +10,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import ModelError
+from eyechart.metrics.maxsim import LOWEST
 from eyechart.metrics.search import (
     DENSE,
-    LOWEST,
     Gallery,
     Positives,
     RankCounter,
     dots,
     factors,
     float64_product,
+    multiply,
     tiles,
 )
-from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors, distinct_rows, in_range, kth_largest, zero_rows
+from eyechart.metrics.vectors import (
+    AnyVectors,
+    Flags,
+    Floats,
+    Ints,
+    MultiVectors,
+    Vectors,
+    distinct_rows,
+    in_range,
+    kth_largest,
+    zero_rows,
+)
 
 BLOCK_BYTES = 64 * 1024 * 1024
 """Upper bound on the block of scores in which top items are searched, independent of gallery size."""
@@ -37,8 +49,8 @@ class Ranks:
     """Whether a wrong item without a higher score ranks before the best correct one."""
 
 
-def rank_positives(queries: Vectors, gallery: Vectors, positives: Positives) -> Ranks:
-    """Rank the gallery by dot product for each query and find the best correct item.
+def rank_positives(queries: AnyVectors, gallery: AnyVectors, positives: Positives) -> Ranks:
+    """Rank the gallery by dot product, or MaxSim, for each query and find the best correct item.
 
     The hit rate at k is then the share of ranks up to k. The CLIP literature calls it recall@k: at least one correct
     item among the first k, however many there are.
@@ -53,8 +65,10 @@ def rank_positives(queries: Vectors, gallery: Vectors, positives: Positives) -> 
     return _ranks(counter)
 
 
-def rank_both_ways(images: Vectors, texts: Vectors, owner: Ints, text: Ints | None = None) -> tuple[Ranks, Ranks]:
+def rank_both_ways(images: AnyVectors, texts: AnyVectors, owner: Ints, text: Ints | None = None) -> tuple[Ranks, Ranks]:
     """Rank images for each text and texts for each image in one pass, which halves the work.
+
+    MaxSim is not symmetric: with several vectors per item, each direction sums over the vectors of its own queries.
 
     Args:
         images: One row per image.
@@ -68,6 +82,8 @@ def rank_both_ways(images: Vectors, texts: Vectors, owner: Ints, text: Ints | No
     text = np.arange(len(texts)) if text is None else text
     to_images = Positives.of_pairs(text, owner, len(texts))
     to_texts = Positives.of_pairs(owner, text, len(images))
+    if isinstance(texts, MultiVectors):
+        return rank_positives(texts, images, to_images), rank_positives(images, texts, to_texts)
     for_texts = Gallery.of(texts, images)
     own = for_texts.scores(text, owner)
     by_text = _counter(for_texts, to_images, own[np.argsort(text, kind="stable")])
@@ -93,7 +109,7 @@ def _ranks(counter: RankCounter) -> Ranks:
     return Ranks(counter.above + counter.equal + 1, counter.tied)
 
 
-def top_items(queries: Vectors, gallery: Vectors, k: int) -> Ints:
+def top_items(queries: AnyVectors, gallery: AnyVectors, k: int) -> Ints:
     """Return the ``k`` best gallery items of each query, ties in gallery order.
 
     The order is that of float64 scores, as in `rank_positives`.
@@ -101,7 +117,11 @@ def top_items(queries: Vectors, gallery: Vectors, k: int) -> Ints:
     k = min(k, len(gallery))
     queries, gallery = in_range(queries), in_range(gallery)
     items = np.empty((len(queries), k), np.int64)
-    first, number, copies = distinct_rows(gallery)
+    if isinstance(gallery, MultiVectors):  # too large to copy; equal items have equal exact scores
+        first = number = np.arange(len(gallery))
+        copies = np.ones(len(gallery), np.int64)
+    else:
+        first, number, copies = distinct_rows(gallery)
     members = np.argsort(number, kind="stable")
     distinct = gallery if len(first) == len(gallery) else gallery[first]
     step = max(1, BLOCK_BYTES // (28 * len(distinct)))
@@ -119,10 +139,10 @@ def top_items(queries: Vectors, gallery: Vectors, k: int) -> Ints:
     return items
 
 
-def _best_rows(queries: Vectors, gallery: Vectors, k: int) -> tuple[Ints, Ints, Floats]:
+def _best_rows(queries: AnyVectors, gallery: AnyVectors, k: int) -> tuple[Ints, Ints, Floats]:
     """Return, query by query, all rows that may be among the ``k`` best, with their exact scores."""
     multiplied = factors(queries, gallery)
-    scores = multiplied.queries @ multiplied.items.T
+    scores = multiply(multiplied.queries, multiplied.items)
     near = _near(scores, k, multiplied.error)
     if np.count_nonzero(near) > len(queries) * k + scores.size // DENSE:
         near = _near(float64_product(queries, gallery), k, multiplied.float64_error)
@@ -182,9 +202,9 @@ class RelevantRanks:
 
 
 def rank_relevant(
-    queries: Vectors, gallery: Vectors, positives: Positives, gains: Floats | None = None
+    queries: AnyVectors, gallery: AnyVectors, positives: Positives, gains: Floats | None = None
 ) -> RelevantRanks:
-    """Rank the whole gallery by dot product for each query and find all its relevant items.
+    """Rank the whole gallery by dot product, or MaxSim, for each query and find all its relevant items.
 
     The score matrix is never materialised, and ranks are those of float64 scores: see `eyechart.metrics.search`.
 

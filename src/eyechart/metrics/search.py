@@ -6,13 +6,26 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors, distinct_rows, in_range, zero_rows
+from eyechart.errors import ModelError
+from eyechart.metrics.maxsim import LOWEST, maxsim, pair_scores
+from eyechart.metrics.vectors import (
+    AnyVectors,
+    Flags,
+    Floats,
+    Ints,
+    MultiVectors,
+    Vectors,
+    distinct_rows,
+    in_range,
+    row_dots,
+    zero_rows,
+)
 
-PAIRS_BYTES = 1024 * 1024
-"""Block size for the multiplication of single pairs."""
 TILE = (768, 8192)
 """Rows and columns of the tile of the score matrix that is held in memory."""
 PIECE = 128
@@ -36,8 +49,6 @@ VANISHING = 2.0**-63
 FLOAT64_SHARE = 2.0**-29
 """Rounding error of float64 relative to float32."""
 _NONE = np.empty(0, np.int64)
-LOWEST = -1e30
-"""Score of a correct item if its vector, or its query's, is zero: everything wrong ranks before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +83,14 @@ class Positives:
 class Gallery:
     """Queries and the items they search, with precomputed values shared by all counts."""
 
-    queries: Vectors
-    items: Vectors
+    queries: AnyVectors
+    items: AnyVectors
     same: Ints
     """Id of each item's distinct row."""
     factors: Factors
 
     @classmethod
-    def of(cls, queries: Vectors, items: Vectors) -> Gallery:
+    def of(cls, queries: AnyVectors, items: AnyVectors) -> Gallery:
         """Precompute the shared values."""
         queries, items = in_range(queries), in_range(items)
         return cls(queries, items, distinct_rows(items)[1], factors(queries, items))
@@ -265,21 +276,32 @@ def tiles(searched: Gallery, positives: Positives) -> Iterator[Tile]:
             columns = slice(left, min(left + width, len(gallery)))
             shape = (rows.stop - top, columns.stop - left)
             scores = space[: shape[0] * shape[1]].reshape(shape)
-            np.matmul(left_factors[rows], right_factors[columns].T, out=scores)
+            multiply(left_factors[rows], right_factors[columns], scores)
             inside = (column >= left) & (column < columns.stop)
             scores[row[inside], column[inside] - left] = -np.inf
             yield Tile(rows, columns, scores, cache(partial(float64_product, queries[rows], gallery[columns])))
+
+
+def multiply(queries: AnyVectors, items: AnyVectors, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    """Score all queries with all items in float32, by dot product or MaxSim."""
+    if isinstance(queries, MultiVectors) and isinstance(items, MultiVectors):
+        scores = maxsim(queries, items)
+        if out is not None:
+            out[...] = scores
+        return scores
+    product: NDArray[Any] = np.matmul(queries, items.T, out=out)  # type: ignore[union-attr,arg-type]
+    return product
 
 
 @dataclass(frozen=True, slots=True)
 class Factors:
     """Vectors whose float32 products are the scores up to a constant, with error bounds."""
 
-    queries: Vectors
-    items: Vectors
+    queries: AnyVectors
+    items: AnyVectors
     constant: float
     lengths: tuple[Floats, Floats]
-    """Lengths of the multiplied rows."""
+    """Lengths of the multiplied rows; with several vectors per item, their sum (queries) and maximum (items)."""
     float64_lengths: tuple[Floats, Floats]
     """Lengths of the original vectors."""
 
@@ -289,24 +311,38 @@ class Factors:
         return Factors(self.items, self.queries, self.constant, self.lengths[::-1], self.float64_lengths[::-1])
 
     @property
+    def terms(self) -> int:
+        """Number of terms of a score."""
+        several = int(self.queries.sizes.max(initial=0)) if isinstance(self.queries, MultiVectors) else 0
+        return int(self.items.shape[1]) + several
+
+    @property
     def error(self) -> Floats:
         """Error bound of each query's products."""
         # Products; and, if means were subtracted, the rounding of small numbers to float32 and of float64 before.
-        return _rounding_error(*self.lengths, self.items.shape[1] + 2) + 4 * self.float64_error
+        return _rounding_error(*self.lengths, self.terms + 2) + 4 * self.float64_error
 
     @property
     def float64_error(self) -> Floats:
         """Error bound of float64 products of the original vectors, for each query."""
-        return 2 * FLOAT64_SHARE * _rounding_error(*self.float64_lengths, self.items.shape[1])
+        return 2 * FLOAT64_SHARE * _rounding_error(*self.float64_lengths, self.terms)
 
 
-def factors(queries: Vectors, items: Vectors) -> Factors:
+def factors(queries: AnyVectors, items: AnyVectors) -> Factors:
     """Return the vectors to multiply: the originals, unless nearly all of them are the same.
 
     Scores of a collapsed model are too close for float32 to separate, so the common part is subtracted first: for
     vectors q = p + a and g = r + b, where p and r are the means, the score is the constant p r plus the small terms a b
     + a r + p b, which are a single product of vectors with two more components.
+
+    Raises:
+        ModelError: If one item has several vectors and another a single one, or NaN is among several vectors.
     """
+    if isinstance(queries, MultiVectors) and isinstance(items, MultiVectors):
+        several = _joined_lengths(queries, np.add), _joined_lengths(items, np.maximum)
+        return Factors(queries, items, 0.0, several, several)
+    if isinstance(queries, MultiVectors) or isinstance(items, MultiVectors):
+        raise ModelError("Single vectors cannot be compared with several vectors per item.")
     lengths = _lengths(queries), _lengths(items)
     if not all(map(_is_narrow, (queries, items), lengths)):
         return Factors(queries, items, 0.0, lengths, lengths)
@@ -329,21 +365,18 @@ def _is_narrow(vectors: Vectors, lengths: Floats) -> bool:
     return len(vectors) > 1 and bool(squares.max() < NARROW**2 * length)
 
 
-def float64_product(queries: Vectors, gallery: Vectors) -> Floats:
-    """Multiply all queries with all items in float64."""
-    return np.asarray(queries.astype(np.float64) @ gallery.astype(np.float64).T)
+def float64_product(queries: AnyVectors, gallery: AnyVectors) -> Floats:
+    """Score all queries with all items in float64."""
+    if isinstance(queries, MultiVectors) and isinstance(gallery, MultiVectors):
+        return maxsim(queries, gallery, np.float64)
+    return np.asarray(queries.astype(np.float64) @ gallery.astype(np.float64).T)  # type: ignore[union-attr]
 
 
-def dots(queries: Vectors, gallery: Vectors, rows: Ints, columns: Ints) -> Floats:
-    """Multiply chosen pairs in float64, always in the same order: equal vectors give equal scores."""
-    out = np.empty(len(rows), np.float64)
-    step = max(1, PAIRS_BYTES // (16 * max(1, gallery.shape[1])))
-    for start in range(0, len(rows), step):
-        part = slice(start, start + step)
-        products = queries[rows[part]].astype(np.float64)
-        products *= gallery[columns[part]]
-        out[part] = products.sum(axis=1)
-    return out
+def dots(queries: AnyVectors, gallery: AnyVectors, rows: Ints, columns: Ints) -> Floats:
+    """Score chosen pairs in float64, always in the same order: equal vectors give equal scores."""
+    if isinstance(queries, MultiVectors) and isinstance(gallery, MultiVectors):
+        return pair_scores(queries, gallery, rows, columns)
+    return row_dots(queries, gallery, rows, columns)  # type: ignore[arg-type]  # both have one vector per item
 
 
 def _rounding_error(queries: Floats, items: Floats, terms: int) -> Floats:
@@ -358,3 +391,17 @@ def _lengths(vectors: Vectors) -> Floats:
     squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float32).astype(np.float64)
     dim = vectors.shape[1]
     return np.asarray(np.sqrt(squares) * (1.001 + dim * 2.0**-24) + math.sqrt(dim) * VANISHING, np.float64)
+
+
+def _joined_lengths(vectors: MultiVectors, join: np.ufunc) -> Floats:
+    """Return the sum or the maximum of the lengths of each item's vectors; 0 without vectors."""
+    rows, filled = _lengths(vectors.rows), np.flatnonzero(vectors.sizes)
+    if not np.isfinite(rows).all():
+        raise ModelError(
+            "{bad} vectors contain NaN or infinite values.",
+            advice="Check the weights and the precision.",
+            bad=int((~np.isfinite(rows)).sum()),
+        )
+    out = np.zeros(len(vectors))
+    out[filled] = join.reduceat(rows, vectors.starts[filled]) if len(filled) else 0
+    return out

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from eyechart.errors import ModelError, UsageError, missing_extra, unknown_name
 from eyechart.io.digests import editable_digest, file_digest, files_digest, remember_digests
 from eyechart.messages import UserMessage, join
-from eyechart.metrics.vectors import unit
+from eyechart.metrics.vectors import MultiVectors, unit
 from eyechart.models.towers.checkpoints import read_json
 from eyechart.types import Input, ModelCard, ModelSpec, Role, digest_json
 
@@ -53,10 +53,13 @@ def families_in(folder: Path, role: Role) -> list[str]:
 
     Two libraries also write the ``config.json`` of transformers: sentence-transformers, whose folders are its own, and
     ONNX exporters, whose folders lack weights that transformers could read. A transformers model without an image
-    processor is a text model, which sentence-transformers turns into an encoder.
+    processor is a text model, which sentence-transformers turns into an encoder; it also loads all models with several
+    vectors per input.
     """
     found = {family for family, files in FOLDERS[role].items() if any((folder / file).is_file() for file in files)}
     if role == "encoder" and "transformers" in found:
+        if other_kind(folder) == LATE:
+            return ["sentence-transformers"]
         if "sentence-transformers" in found or ("onnx" in found and not _has_any(folder, WEIGHTS)):
             found.discard("transformers")
         elif found == {"transformers"} and not sees(folder):
@@ -311,14 +314,21 @@ UNSTEADY_TEXTS = UserMessage(
 
 
 def probe_vectors(
-    encode: Callable[[Any], NDArray[Any]], items: Sequence[Any] | NDArray[Any], tolerance: float
+    encode: Callable[[Any], NDArray[Any] | MultiVectors], items: Sequence[Any] | NDArray[Any], tolerance: float
 ) -> tuple[NDArray[Any], bool]:
     """Encode items together, and return their vectors and whether they stay the same when repeated and one by one.
 
     The tolerance is the largest distance between unit vectors of the same item.
     """
-    together, again = np.array(encode(items)), np.array(encode(items))
-    alone = np.concatenate([np.array(encode(items[i : i + 1])) for i in range(len(items))])
+
+    def rows(some: Any) -> NDArray[Any]:
+        vectors = encode(some)
+        return np.array(vectors.rows if isinstance(vectors, MultiVectors) else vectors)
+
+    together, again = rows(items), rows(items)
+    alone = np.concatenate([rows(items[i : i + 1]) for i in range(len(items))])
+    if not together.shape == again.shape == alone.shape:
+        return together, False
     distances = [np.linalg.norm(unit(together) - unit(other), axis=1).max() for other in (again, alone)]
     return together, max(distances) <= tolerance
 

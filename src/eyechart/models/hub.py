@@ -19,7 +19,17 @@ from eyechart.errors import (
 )
 from eyechart.io.files import cached_snapshot
 from eyechart.messages import UserMessage
-from eyechart.models.family import CROSS, LATE, OTHER_FORMATS, SPARSE, LocalFamily, check_path, other_kind, unsuitable
+from eyechart.models.family import (
+    CROSS,
+    LATE,
+    OTHER_FORMATS,
+    SPARSE,
+    LocalFamily,
+    check_path,
+    content_identity,
+    other_kind,
+    unsuitable,
+)
 from eyechart.types import ModelSpec
 
 HUGGINGFACE, MODELSCOPE = "huggingface", "modelscope"
@@ -64,14 +74,16 @@ class HubFamily(LocalFamily):
 
 
 _REASONS = {
-    LATE: UserMessage("it returns several vectors per input, which are compared by MaxSim"),
     SPARSE: UserMessage("it returns sparse vectors over a vocabulary"),
     CROSS: UserMessage("it scores pairs of texts and returns no vectors (see {--reranker})"),
 }
 
 
 class DenseFamily(HubFamily):
-    """Base of families whose models give one dense vector per input; other kinds are refused."""
+    """Base of families whose models give one dense vector per input, or several (late interaction); refuses others."""
+
+    late_interaction: type[Any]
+    """Class of models with several vectors per input."""
 
     pools = False
     """Whether the library pools the tokens of a language model."""
@@ -80,32 +92,60 @@ class DenseFamily(HubFamily):
         """Refuse a missing library, folder or hub, and another kind of model."""
         super().check(spec)
         self._check_kind(spec)
+        if self.multi_vector(spec) and find_spec("sentence_transformers") is None:
+            raise missing_extra("sentence_transformers", "sentence-transformers")
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Digest the local files and the versions of the libraries that read them."""
+        if not self.multi_vector(spec):
+            return super().identity(spec)
+        return content_identity(self.places(spec), "sentence-transformers", *self.read_by, *self.needs)
 
     def load(self, spec: ModelSpec) -> Any:
-        """Load the model; one that was downloaded just now is checked afterwards."""
-        try:
-            return super().load(spec)
-        finally:
-            self._check_kind(spec)
+        """Load the model; the kind of one that was downloaded just now is known afterwards."""
+        loaded = None
+        if not self.multi_vector(spec):
+            try:
+                loaded = super().load(spec)
+            except ModelError:
+                if not self.multi_vector(spec):
+                    raise
+            finally:
+                self._check_kind(spec)
+        return self.late_interaction(spec) if self.multi_vector(spec) else loaded
+
+    def multi_vector(self, spec: ModelSpec) -> bool | None:
+        """Whether a model gives several vectors per input; None if its files are not on this machine."""
+        kind = self._kind(spec)
+        return None if kind is None else kind == LATE
+
+    def _kind(self, spec: ModelSpec) -> str | None:
+        place = place_of(self.source(spec), spec)
+        return None if place is None else other_kind(place) if place.is_dir() else ""
 
     def _check_kind(self, spec: ModelSpec) -> None:
-        place = place_of(self.source(spec), spec)
-        if place is None or not place.is_dir():
-            return
-        if reason := unsuitable(place, pooled=self.pools):
+        place, kind = place_of(self.source(spec), spec), self._kind(spec)
+        reason = unsuitable(place, pooled=self.pools) if place is not None and kind == "" else ""
+        if reason:
             raise ModelError(
                 "{name} is not supported as an encoder: {reason}.",
                 advice="Use a model that returns one vector per image or text.",
                 name=spec.label,
                 reason=reason,
             )
-        if kind := other_kind(place):
+        if kind and kind != LATE:
             raise ModelError(
                 "{name} is a {kind}, which is not supported as an encoder: {reason}.",
-                advice="Use a model that returns one dense vector per input.",
+                advice="Use a model that returns dense vectors.",
                 name=spec.label,
                 kind=kind,
                 reason=_REASONS[kind],
+            )
+        if kind != LATE and kind is not None and spec.options.get("token_pooling"):
+            raise UsageError(
+                "{--model_option} token_pooling needs a model with several vectors per input, unlike {name}.",
+                advice="Omit it.",
+                name=spec.label,
             )
 
 

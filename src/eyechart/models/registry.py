@@ -61,6 +61,12 @@ def inputs_of(family: Family, spec: ModelSpec) -> Sequence[Input] | None:
     return tell(spec) if tell is not None else None
 
 
+def is_multi_vector(spec: ModelSpec) -> bool | None:
+    """Whether an encoder gives several vectors per input, as its files show; None if only loading it tells."""
+    tell = getattr(family_of(spec, "encoder"), "multi_vector", None)
+    return tell(spec) if tell is not None else False
+
+
 def open_model(spec: ModelSpec, role: Role = "encoder") -> LazyModel:
     """Return a model whose weights are loaded on first use."""
     return LazyModel(spec, family_of(spec, role))

@@ -116,6 +116,7 @@ def evaluate(
     on_error: Literal["fail", "skip"] | None = None,
     min_success: float | None = None,
     recall_k: int | Sequence[int] | None = None,
+    predictions: str | Path | None = None,
     metrics: Literal["default", "full"] | None = None,
     reranker: str | None = None,
     batch_size: int | None = None,
@@ -237,12 +238,14 @@ def evaluate(
         like: alias of preset.
         group_by: metadata columns to group by: metrics per group and for the worst group.
         num_workers: reader and decoder threads (default: 4).
-        store_precision: precision of cached vectors, also used for scoring; fp16 halves disk usage (default: fp32).
+        store_precision: precision of cached vectors, also used for scoring; fp16 halves disk usage (default: fp32; fp16
+            for models with several vectors per item).
         decode_processes: loader processes that decode images for a GPU, 0: threads (default: processes with 8 or more
             cores).
         on_error: what to do with unreadable images (default: fail).
         min_success: minimum share of samples that must succeed, else exit code 1.
         recall_k: k of retrieval recall@k (default: 5).
+        predictions: MMEB: score VLM2Vec's NAME_pred.jsonl, or a folder of them, without a model.
         metrics: full adds less common metrics (default: default).
         reranker: text retrieval: cross-encoder that reranks the retrieved documents.
         batch_size: images or texts per forward pass (default: 64).

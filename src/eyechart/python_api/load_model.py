@@ -15,7 +15,7 @@ from eyechart.datasets.in_memory_rows import ObjectRow, ObjectRows, make_dataset
 from eyechart.errors import UsageError, errors_on
 from eyechart.inference.embeddings import CachedEncoder
 from eyechart.manifest import Manifest, read_manifest
-from eyechart.metrics.vectors import Vectors, unit
+from eyechart.metrics.vectors import unit
 from eyechart.models.registry import open_model
 from eyechart.plan import Planner
 from eyechart.plan_models import model_specs
@@ -27,6 +27,7 @@ from eyechart.types import IN_MEMORY, DatasetSpec, EncodeOptions, ModelCard, Mod
 class LoadedEncoder:
     """A model loaded by name: encodes lists of images and texts with its own transform and tokenizer.
 
+    A late-interaction model returns `eyechart.metrics.vectors.MultiVectors`: all vectors one after another.
     Weights are loaded on first use. `eyechart.evaluate` accepts it in place of its name.
     """
 
@@ -34,7 +35,7 @@ class LoadedEncoder:
         self.spec = spec
         self.store = store
         self.normalize = normalize
-        self._options = EncodeOptions(batch_size, num_workers)
+        self._options = EncodeOptions(batch_size, num_workers, half=False)
         self._model = open_model(spec)
 
     @property
@@ -42,12 +43,12 @@ class LoadedEncoder:
         """Description of the model: dimensions, transform, precision, digest of the weights."""
         return self._model.card
 
-    def encode_images(self, images: Iterable[Any], *, prompt: str = "") -> Vectors:
+    def encode_images(self, images: Iterable[Any], *, prompt: str = "") -> Any:
         """Encode PIL images, paths, uint8 arrays or encoded bytes to a float32 array (n, dimensions)."""
         listed = self._listed(images)
         return self._encode(listed, lambda model: model.images(self._manifest(listed), prompt=prompt).vectors)
 
-    def encode_joint(self, images: Iterable[Any], texts: Iterable[str], *, prompt: str = "") -> Vectors:
+    def encode_joint(self, images: Iterable[Any], texts: Iterable[str], *, prompt: str = "") -> Any:
         """Encode pairs of an image and a text to one vector each, if the model takes both as one input."""
         listed, words = self._listed(images), list(texts)
         if len(listed) != len(words):
@@ -68,7 +69,7 @@ class LoadedEncoder:
         rows = ObjectRows("images", lambda: (ObjectRow(image, None) for image in listed))
         return read_manifest(make_dataset(DatasetSpec("images", IN_MEMORY, ""), rows, "list", ""))
 
-    def encode_texts(self, texts: Iterable[str], *, language: str = "en", prompt: str = "") -> Vectors:
+    def encode_texts(self, texts: Iterable[str], *, language: str = "en", prompt: str = "") -> Any:
         """Encode texts to a float32 array (n, dimensions)."""
         listed: list[Any] = [texts] if isinstance(texts, str) or not hasattr(texts, "__iter__") else list(texts)
         strange = [text for text in listed if not isinstance(text, str)]
@@ -79,7 +80,7 @@ class LoadedEncoder:
     def __repr__(self) -> str:
         return f"<{self.spec.label} ({self.spec.family}, {self.spec.precision})>"
 
-    def _encode(self, inputs: Sized, encode: Callable[[CachedEncoder], Vectors]) -> Vectors:
+    def _encode(self, inputs: Sized, encode: Callable[[CachedEncoder], Any]) -> Any:
         """Encode with the vector store, or with a temporary one."""
         if not inputs:
             return np.empty((0, self.card.embedding_dim or 0), np.float32)

@@ -10,6 +10,7 @@ from typing import Any
 from eyechart.io.terminal import translate, wrap
 from eyechart.io.text_tables import columns_of, lay_out, one_line
 from eyechart.messages import UserMessage
+from eyechart.report.collection_means import collection_means
 from eyechart.report.comparison import Difference, PairwiseComparison, SuiteRanking
 from eyechart.report.leaderboard import LeaderboardPosition, PublishedRank
 from eyechart.report.paired_records import LEVEL
@@ -65,6 +66,21 @@ def ranking_text(table: ResultTable, ranking: SuiteRanking, width: int | None = 
     laid_out = lay_out(columns_of("rank", "mean", "model", right=("mean",), wraps=True), rows, width)
     lines = [*_wrapped([head, ""], width), *chain.from_iterable(laid_out), *_wrapped(notes, width)]
     return "\n".join(lines) + "\n"
+
+
+def collections_text(table: ResultTable, width: int | None = None) -> list[str]:
+    """Lay out the means over collections, and by what their benchmarks measure."""
+    parts = []
+    for one in (one for one in collection_means(table) if one.notable):
+        models = [m for m, value in enumerate(one.values) if value is not None]
+        letters = columns_of("mean of", *(one_line(table.models[m].label) for m in models))
+        rows = [
+            (name, *("" if (value := values[m]) is None else f"{100 * value:.1f}" for m in models))
+            for name, values in ((one.name, one.values), *one.groups.items())
+        ]
+        laid_out = chain.from_iterable(lay_out(letters, rows if models else [], width))
+        parts.append("\n".join([*(laid_out if models else ()), "", *_wrapped(one.notes, width)]) + "\n")
+    return parts
 
 
 def _wrapped(texts: Iterable[str], width: int | None) -> list[str]:

@@ -135,8 +135,10 @@ class RunSettings(RecallSettings, MetricSettings, RerankerSettings, BatchSetting
     )
     group_by: list[str] = setting([], "metadata columns to group by: metrics per group and for the worst group")
     num_workers: int = setting(4, "reader and decoder threads", common=True, ge=0)
-    store_precision: Literal["fp32", "fp16"] = setting(
-        "fp32", "precision of cached vectors, also used for scoring; fp16 halves disk usage"
+    store_precision: Literal["fp32", "fp16"] | None = setting(
+        None,
+        "precision of cached vectors, also used for scoring; fp16 halves disk usage (default: fp32; fp16 for models "
+        "with several vectors per item)",
     )
     decode_processes: int | None = setting(
         None,

@@ -19,9 +19,12 @@ OnError = Literal["fail", "skip"]
 
 
 class RecallSettings(Settings):
-    """Retrieval cutoffs."""
+    """Retrieval: cutoffs, and the rankings of another tool."""
 
     recall_k: list[int] = setting([5], "k of retrieval recall@k (default: 5)", group=HOW)
+    predictions: PathText = setting(
+        "", "MMEB: score VLM2Vec's NAME_pred.jsonl, or a folder of them, without a model", group=HOW, record="changed"
+    )
 
 
 class MetricSettings(Settings):

@@ -28,6 +28,8 @@ from eyechart.settings.shared import (
 )
 
 MEAN_RECALL = re.compile(r"mean_recall@(\d+)")
+MMEB_METRICS = {"hit@1": ("hit_rate", 1), "ndcg_linear@5": ("ndcg", 5)}
+"""Primary metrics of MMEB, and what they are."""
 
 
 class TaskSettings(Settings):
@@ -257,6 +259,11 @@ class ZeroshotRetrievalSettings(RecallSettings, MetricSettings, PromptedSettings
     main_metric: str | None = internal()
     """The metric that the catalogue quotes for the dataset."""
 
+    @property
+    def uses_model(self) -> bool:
+        """Whether the model runs; existing rankings are scored without it."""
+        return not self.predictions
+
     def check(self) -> None:
         """Reject cutoffs below 1."""
         self.check_positive("recall_k")
@@ -264,6 +271,8 @@ class ZeroshotRetrievalSettings(RecallSettings, MetricSettings, PromptedSettings
     def recorded(self) -> dict[str, Any]:
         """Add the cutoff of the dataset's main metric if that is a mean recall."""
         found = super().recorded()
+        if self.main_metric in MMEB_METRICS:
+            return found
         main = MEAN_RECALL.fullmatch(str(found.pop("main_metric", None)))
         ks = {*(self.recall_k or [5]), *([int(main[1])] if main else [])}
         return found | {"recall_k": sorted(ks)} | ({"main_metric": main[0]} if main else {})

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.io.files import NOTES, cache_root
+from eyechart.metrics.vectors import concatenate
 from eyechart.store.answer_store import Responses
 from eyechart.store.blobs import DAMAGED, PATTERN, BlobError, GoneBlobError, LocalBlobs, open_blobs
 from eyechart.store.vector_store import (
@@ -54,8 +55,8 @@ class CompactionSummary:
 class _Part:
     name: str
     keys: NDArray[np.uint8]
-    form: tuple[str, int]
-    """dtype and length of its vectors."""
+    form: tuple[str, str, int]
+    """Kind, dtype and length of its vectors."""
     size: int
     live: NDArray[np.bool_]
     """Rows that readers use: no earlier part holds their keys."""
@@ -94,14 +95,14 @@ def _size(blobs: LocalBlobs, name: str) -> int:
 
 def _sound_parts(blobs: LocalBlobs, names: Sequence[str]) -> tuple[list[_Part], list[str]]:
     """Verify all parts, including those that are kept: a duplicate may only be dropped in favour of a sound copy."""
-    found: list[tuple[str, NDArray[np.uint8], tuple[str, int]]] = []
+    found: list[tuple[str, NDArray[np.uint8], tuple[str, str, int]]] = []
     damaged: list[str] = []
     for name in names:
         try:
             keys, vectors = (
                 read_tensor(blobs.path(name), table_name(blobs.folder), tensor) for tensor in ("keys", "vectors")
             )
-            found.append((name, keys, (vectors.dtype.str, vectors.shape[1])))
+            found.append((name, keys, (type(vectors).__name__, vectors.dtype.str, vectors.shape[1])))
         except DamagedPartError as error:
             damaged.append(error.message)
         except GoneBlobError:
@@ -141,7 +142,7 @@ def _merge(blobs: LocalBlobs, batch: Sequence[_Part]) -> bool:
     if any(map(len, vectors)):
         name = merged_name()
         keys = np.concatenate([part.keys[part.live] for part in batch])
-        blobs.write(name, part_bytes(table, keys, np.concatenate(vectors)))
+        blobs.write(name, part_bytes(table, keys, concatenate(vectors)))
         if damage_of_part(blobs.path(name)):
             blobs.set_aside(name)
             raise BlobError(

@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from eyechart.errors import ModelError
 from eyechart.io.digests import DIGEST_SIZE, digest_bytes
 from eyechart.io.files import cache_root
+from eyechart.metrics.vectors import AnyVectors, MultiVectors
 from eyechart.store.blobs import BlobError, GoneBlobError, open_blobs
 from eyechart.types import HALF
 
@@ -95,7 +96,11 @@ class KeyIndex:
         self._runs = [run for run in kept if len(run)]
 
 
-# A part of a table: an immutable safetensors file with a key matrix, a vector matrix and a checksum of each.
+# A part of a table: an immutable safetensors file with a key matrix, a vector matrix and a checksum of each. With
+# several vectors per key, it also has the first row of each key's vectors and the number of rows (`STARTS`).
+
+
+STARTS = "starts"
 
 
 class DamagedPartError(BlobError):
@@ -117,18 +122,31 @@ def table_name(place: str | Path, *parts: str) -> str:
     return "/".join(Path(place, *parts).absolute().parts[-2:])
 
 
-def part_bytes(table: str, keys: NDArray[np.uint8], vectors: NDArray[Any]) -> bytes:
+def part_bytes(table: str, keys: NDArray[np.uint8], vectors: NDArray[Any] | MultiVectors) -> bytes:
     """Serialise a part of a table, which its checksums cover: no other table accepts the part."""
     from safetensors.numpy import save
 
-    tensors = {"keys": np.ascontiguousarray(keys), "vectors": np.ascontiguousarray(vectors)}
-    sums = {"table": table, "keys": checksum(tensors["keys"], table)}
-    data: bytes = save(tensors, sums | {"vectors": checksum(tensors["vectors"], table, sums["keys"])})
+    tensors: dict[str, NDArray[Any]] = {"keys": np.ascontiguousarray(keys)}
+    if isinstance(vectors, MultiVectors):
+        tensors[STARTS], vectors = vectors.starts, vectors.rows
+    tensors["vectors"] = np.ascontiguousarray(vectors)
+    sums = {"table": table}
+    for name, tensor in tensors.items():
+        sums[name] = checksum(tensor, *_bound(name, sums))
+    data: bytes = save(tensors, sums)
     return data
 
 
-def read_tensor(path: Path, table: str, name: str, *, verify: bool = True) -> NDArray[Any]:
+def _bound(name: str, sums: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what the checksum of a tensor also covers: the table, and the checksums of the tensors before it."""
+    before = {"keys": (), STARTS: ("keys",), "vectors": ("keys", *([STARTS] if STARTS in sums else []))}
+    return sums["table"], *(sums[other] for other in before[name])
+
+
+def read_tensor(path: Path, table: str, name: str, *, verify: bool = True) -> Any:
     """Read the keys or the vectors of a part and verify their checksum, unless it was verified before.
+
+    Several vectors per key are `MultiVectors`.
 
     Raises:
         DamagedPartError: If the checksum does not match, or the part belongs to another table.
@@ -138,15 +156,16 @@ def read_tensor(path: Path, table: str, name: str, *, verify: bool = True) -> ND
 
     try:
         with safe_open(path, framework="np") as part:
-            tensor: NDArray[Any] = part.get_tensor(name)
-            sums = part.metadata() or {}
-        if verify and sums.get("table", table) != table:
+            sums = {"table": table, "keys": "", **(part.metadata() or {})}
+            names = [STARTS, name] if name == "vectors" and STARTS in sums else [name]
+            tensors: list[NDArray[Any]] = [part.get_tensor(one) for one in names]
+        if verify and sums["table"] != table:
             raise DamagedPartError(
                 "{path} belongs to another model or role ({table}) and is not used.", path=path, table=sums["table"]
             )
-        bound = (table, sums.get("keys", "")) if name == "vectors" else (table,)
-        if verify and sums.get(name) != checksum(tensor, *bound):
-            raise SafetensorError("wrong checksum")
+        for one, tensor in zip(names, tensors, strict=True) if verify else ():
+            if sums.get(one) != checksum(tensor, *_bound(one, sums)):
+                raise SafetensorError("wrong checksum")
     except SafetensorError as error:
         raise DamagedPartError(
             "Damaged part of the embedding store, its vectors are recomputed: {path}.", path=path
@@ -157,7 +176,7 @@ def read_tensor(path: Path, table: str, name: str, *, verify: bool = True) -> ND
         raise BlobError(
             "Cannot read the embedding store at {path} ({reason}).", path=path, reason=error.strerror
         ) from error
-    return tensor
+    return MultiVectors(tensors[1], tensors[0]) if len(tensors) == 2 else tensors[0]
 
 
 def damage_of_part(path: Path) -> str:
@@ -181,9 +200,10 @@ def checksum(tensor: NDArray[Any], *bound: str) -> str:
 
 # The embedding store: vectors by content digest, one folder per model fingerprint and role.
 #
-# A table is a set of immutable safetensors parts, each holding a key matrix and a vector matrix. Parts are written
-# atomically (`eyechart.store.blobs`), so there are no locks, any number of processes may write at once, and a killed
-# writer leaves only a temporary file. Keys are read once and looked up in memory; vectors are read part by part.
+# A table is a set of immutable safetensors parts, each holding keys and their vectors, one or several per key. Parts
+# are written atomically (`eyechart.store.blobs`), so there are no locks, any number of processes may write at once, and
+# a killed writer leaves only a temporary file. Keys are read once and looked up in memory; vectors are read part by
+# part.
 #
 # Every part carries checksums of its table (fingerprint and role), keys and vectors, verified on first use. A damaged
 # part, or one copied from another model, is renamed and its vectors are recomputed. A missing part was most likely
@@ -203,7 +223,7 @@ class VectorTable:
         self._blobs = open_blobs(place, *parts)
         self._table = table_name(place, *parts)
         self._half = half
-        """Round vectors to half precision on `add`; `get` returns float32 either way."""
+        """Round vectors to half precision on `add`; `get` returns float32, except for several vectors per key."""
         self._parts: list[str] = []
         self._index = KeyIndex()
         self._verified: set[str] = set()
@@ -240,7 +260,7 @@ class VectorTable:
                 return parts, rows
             self._index.forget(damaged)  # another part may hold the same keys; it is verified in the next round
 
-    def add(self, digests: Digests, vectors: Vectors) -> None:
+    def add(self, digests: Digests, vectors: AnyVectors) -> None:
         """Store vectors under their keys; returns once they are on disk.
 
         Raises:
@@ -248,22 +268,27 @@ class VectorTable:
         """
         if not len(digests):
             return
-        if not np.isfinite(vectors).all():
-            bad = int((~np.isfinite(vectors).all(axis=1)).sum())
+        full = np.asarray(vectors.rows if isinstance(vectors, MultiVectors) else vectors, np.float32)
+        if not np.isfinite(full).all():
+            bad = int((~np.isfinite(full).all(axis=1)).sum())
             raise ModelError(
                 "{n} of {all} vectors of the model contain NaN or infinite values.",
                 advice="Try {--precision=fp32} and check the weights.",
                 n=bad,
-                all=len(vectors),
+                all=len(full),
             )
         name = new_name()
-        full = np.asarray(vectors, np.float32)
-        self._blobs.write(name, part_bytes(self._table, digests, rounded(full) if self._half else full))
+        kept = rounded(full) if self._half else full
+        whole = MultiVectors(kept, vectors.starts) if isinstance(vectors, MultiVectors) else kept
+        self._blobs.write(name, part_bytes(self._table, digests, whole))
         self._verified.add(name)
         self._extend([(name, digests)])
 
-    def get(self, digests: Digests) -> Vectors:
-        """Return the vectors of keys that are all present, in the order of the keys."""
+    def get(self, digests: Digests) -> Any:
+        """Return the vectors of keys that are all present, in the order of the keys.
+
+        Several vectors per key are `MultiVectors` in the precision of the table: they may fill the memory.
+        """
         while True:
             parts, rows = self._find(digests)
             if (parts < 0).any():
@@ -273,13 +298,18 @@ class VectorTable:
                     sum=int((parts < 0).sum()),
                     n=len(digests),
                 )
-            out: Vectors | None = None
+            out: Any = None
             order = np.argsort(parts, kind="stable")  # each part is read once
+            groups = np.split(order, np.flatnonzero(np.diff(parts[order])) + 1) if len(order) else []
             try:
-                for chosen in np.split(order, np.flatnonzero(np.diff(parts[order])) + 1) if len(order) else ():
-                    path = self._blobs.path(self._parts[parts[chosen[0]]])
-                    vectors = read_tensor(path, self._table, "vectors", verify=False)
-                    if out is None:
+                for chosen in groups:
+                    vectors = self._read(parts[chosen[0]], "vectors")
+                    if out is None and isinstance(vectors, MultiVectors):
+                        sizes = np.empty(len(parts), np.int64)
+                        for some in groups:
+                            sizes[some] = np.diff(self._read(parts[some[0]], STARTS))[rows[some]]
+                        out = MultiVectors.empty(sizes, vectors.shape[1], vectors.dtype)
+                    elif out is None:
                         out = np.empty((len(parts), vectors.shape[1]), np.float32)
                     elif out.shape[1] != vectors.shape[1]:
                         raise ModelError(
@@ -290,6 +320,9 @@ class VectorTable:
                 self._reopen()
                 continue
             return out if out is not None else np.empty((0, 0), np.float32)
+
+    def _read(self, part: int, name: str) -> Any:
+        return read_tensor(self._blobs.path(self._parts[part]), self._table, name, verify=False)
 
     def refresh(self) -> None:
         """Index parts that other processes have added."""
@@ -314,7 +347,7 @@ class VectorTable:
         self._parts, self._index = [], KeyIndex()
         self.refresh()
 
-    def _sound_tensor(self, name: str, key: str) -> NDArray[Any] | None:
+    def _sound_tensor(self, name: str, key: str) -> Any:
         """Read and verify a tensor of a part; a damaged part is set aside."""
         try:
             return read_tensor(self._blobs.path(name), self._table, key)

@@ -17,7 +17,7 @@ from eyechart.inference.embeddings import CachedEncoder
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.manifest import DatasetScan, Entry, Failure, Manifest
 from eyechart.messages import UserMessage
-from eyechart.metrics.vectors import Vectors, all_alike, unit, zero_rows
+from eyechart.metrics.vectors import AnyVectors, MultiVectors, all_alike, unit, zero_rows
 from eyechart.settings.tasks import OpenSettings, PromptedSettings, TaskSettings
 from eyechart.stats import Interval
 from eyechart.types import DatasetInfo, Input, Job, Kind, Metric, ModelSpec, Notice, OnError, Outcome, RecordForm, Role
@@ -136,6 +136,8 @@ class Task(ABC):
     """Extra models the task supports: the kind of model by role."""
     model_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Options the task requires, by model family, in addition to the user's."""
+    multi_vector: ClassVar[bool] = False
+    """Whether it supports encoders with several vectors per input (late interaction)."""
     asks_questions: ClassVar[bool] = False
     """True if the model must understand questions; captioning-only generators are rejected."""
     Settings: ClassVar[type[TaskSettings]] = OpenSettings
@@ -157,9 +159,9 @@ class Task(ABC):
         """Return the extra models by role."""
         return {}
 
-    def record_form(self, kind: Kind) -> RecordForm:
+    def record_form(self, info: DatasetInfo) -> RecordForm:
         """Return the form of the records for this kind of dataset."""
-        return self.records if isinstance(self.records, str) else self.records[kind]
+        return self.records if isinstance(self.records, str) else self.records[info.kind]
 
     def check(self, info: DatasetInfo, settings: Any) -> None:  # noqa: ARG002 - settings may matter
         """Reject an unsupported dataset before anything expensive happens."""
@@ -172,6 +174,16 @@ class Task(ABC):
                 kinds=kinds,
                 info_name=info.name,
                 kind=info.kind,
+            )
+
+    def check_vectors(self, label: str, *, several: bool | None) -> None:
+        """Reject an encoder with several vectors per input, unless the task supports it."""
+        if several and not self.multi_vector:
+            raise UsageError(
+                "{label} returns several vectors per input (late interaction), which {task} does not support.",
+                advice="Use {--task} zeroshot_retrieval or text_retrieval, or a model with one vector per input.",
+                label=label,
+                task=self.name,
             )
 
     def reads(self, output: Path, settings: Any) -> tuple[Path, ...]:  # noqa: ARG002 - for few
@@ -222,7 +234,8 @@ def make_metric(value: float, interval: Interval | None, *also: str, **known: An
 class EncodedImages:
     """The samples whose image was encoded, with its vector, and those whose image failed."""
 
-    vectors: Vectors
+    vectors: Any
+    """One row per image, or `MultiVectors` if the task supports several vectors per input."""
     digests: NDArray[np.uint8]
     """Image digests, one row each."""
     entries: tuple[Entry, ...]
@@ -269,7 +282,7 @@ def encode_images(
 
 def encode_texts(
     context: TaskContext, texts: Sequence[str], *, normalize: bool = True, role: str = "", prompt: str | None = None
-) -> tuple[Vectors, tuple[Notice, ...]]:
+) -> tuple[Any, tuple[Notice, ...]]:
     """Encode texts in the job's language, one row each; unit vectors unless ``normalize`` is false."""
     given = context.encoder.texts(texts, language=context.info.language, role=role, prompt=prompt or "")
     vectors = unit(given)  # also rejects NaN and infinity
@@ -295,8 +308,8 @@ def encode_pairs(context: TaskContext, images: EncodedImages, prompt: str | None
 
 
 def drop_constant_embeddings(
-    vectors: Vectors, what: str, contents: Iterable[object]
-) -> tuple[Vectors, tuple[Notice, ...]]:
+    vectors: AnyVectors, what: str, contents: Iterable[object]
+) -> tuple[Any, tuple[Notice, ...]]:
     """Zero out vectors that are all equal for different inputs, with a notice; count zero vectors.
 
     A constant model could still predict the most frequent class or a caption that is plausible without the image. Zero
@@ -306,6 +319,7 @@ def drop_constant_embeddings(
     count = int(zero.sum())
     if count < len(vectors) and all_alike(vectors[~zero] if count else vectors) and len(set(contents)) >= MANY:
         alike = "All {n} {what} have the same vector: the model does not distinguish them."
-        return np.zeros_like(vectors), counted("constant_vectors", len(vectors), alike, what=what)
+        none = vectors.without_vectors() if isinstance(vectors, MultiVectors) else np.zeros_like(vectors)
+        return none, counted("constant_vectors", len(vectors), alike, what=what)
     text = "{n} {what} have a zero vector, which never counts as right."
     return vectors, counted("zero_vectors", count, text, what=what)

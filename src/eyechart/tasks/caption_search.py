@@ -13,7 +13,7 @@ from eyechart import stats
 from eyechart.metrics.retrieval import METRICS, Ranks, rank_both_ways, rank_positives, rank_relevant, top_items
 from eyechart.metrics.retrieval_chance import best_image_recall, best_text_recall, chance_text_recall, mean_chance
 from eyechart.metrics.search import Positives
-from eyechart.metrics.vectors import Floats, Ints, Vectors
+from eyechart.metrics.vectors import AnyVectors, Floats, Ints
 from eyechart.tasks.base import Prediction, make_metric
 from eyechart.types import MeanOf, Metric
 
@@ -31,10 +31,10 @@ Fields = Mapping[str, Mapping[int, float]]
 
 @dataclass(frozen=True)
 class RetrievalPrediction(Prediction):
-    """Unit vectors of images and captions, and the image of each caption."""
+    """Unit vectors of images and captions, or several vectors of each, and the image of each caption."""
 
-    images: Vectors
-    texts: Vectors
+    images: AnyVectors
+    texts: AnyVectors
     owner: Ints
     """For each caption, the position of its image."""
     asked: Ints
@@ -68,8 +68,8 @@ class Direction:
     name: str
     query: str
     """Kind of the queries in the records: ``image`` or ``text``."""
-    queries: Vectors
-    gallery: Vectors
+    queries: AnyVectors
+    gallery: AnyVectors
     positives: Positives
     cluster: Ints
     ranks: Ranks

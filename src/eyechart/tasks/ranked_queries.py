@@ -11,16 +11,19 @@ import numpy as np
 from eyechart import stats
 from eyechart.errors import DataError, ModelError
 from eyechart.metrics.classification import abstention_gain
+from eyechart.metrics.maxsim import LOWEST
 from eyechart.metrics.retrieval import METRICS, NOT_FOUND, RelevantRanks, rank_in_lists, rank_relevant, top_items
 from eyechart.metrics.retrieval_chance import mean_chance
 from eyechart.metrics.search import Positives, dots
-from eyechart.metrics.vectors import Floats, Ints, Vectors
+from eyechart.metrics.vectors import AnyVectors, Floats, Ints, Vectors, zero_rows
 from eyechart.tasks.base import counted, make_metric
 from eyechart.types import Document, MeanOf, Outcome, TextCollection
 
 PRIMARY, PRIMARY_OF_CANDIDATES = "ndcg_at_10", "map_at_1000"
 """MTEB's main scores for retrieval and for reranking given candidates."""
 KS = (1, 3, 5, 10, 20, 100, 1000)
+MEAN_MAXSIM = "meanmaxsim"
+"""MaxSim divided by the number of a query's vectors, a similarity of sentence-transformers."""
 SHOWN = 5
 """Number of retrieved documents listed in a record."""
 TIES = "{n} queries tie with a wrong answer; ties count against the right one."
@@ -84,22 +87,22 @@ def judged_queries(
 
 
 def is_cosine(similarity: str) -> bool:
-    """Whether a model compares vectors by cosine (and needs unit vectors) rather than by dot product.
+    """Whether a model compares vectors by cosine (and needs unit vectors) rather than by dot product or MaxSim.
 
     Raises:
         ModelError: If it uses another similarity.
     """
-    if similarity not in ("cosine", "dot"):
+    if similarity not in ("cosine", "dot", "maxsim", MEAN_MAXSIM):
         raise ModelError(
             "The model uses the similarity {similarity}, which is not supported.",
-            advice="Supported similarities: cosine and dot product.",
+            advice="Supported similarities: cosine, dot product and MaxSim.",
             similarity=similarity,
         )
     return similarity == "cosine"
 
 
-def rank_all(judged: Sequence[JudgedQuery], queries: Vectors, documents: Vectors) -> Rankings:
-    """Rank the whole corpus by dot product, including a document with the query's own id.
+def rank_all(judged: Sequence[JudgedQuery], queries: AnyVectors, documents: AnyVectors) -> Rankings:
+    """Rank the whole corpus by dot product or MaxSim, including a document with the query's own id.
 
     Args:
         judged: The queries.
@@ -112,11 +115,20 @@ def rank_all(judged: Sequence[JudgedQuery], queries: Vectors, documents: Vectors
     return Rankings(judged, _with_absent(judged, relevant, chosen), items)
 
 
-def rank_lists(judged: Sequence[JudgedQuery], items: Ints, scores: Floats) -> Rankings:
-    """Rank shortlists by a reranker's scores; other documents count as not retrieved."""
+def rank_lists(
+    judged: Sequence[JudgedQuery], items: Ints, scores: Floats, vectors: tuple[AnyVectors, AnyVectors] | None = None
+) -> Rankings:
+    """Rank shortlists by scores, those of a reranker or of vectors; other documents count as not retrieved.
+
+    Of the vectors of queries and documents, zero ones never make a document right.
+    """
     positives, gains, chosen = _flat(judged)
-    relevant = rank_in_lists(items[chosen], scores[chosen], positives, gains) if len(chosen) else None
     order = np.argsort(-scores, axis=1, kind="stable")[:, :SHOWN]
+    if vectors is not None:
+        right = np.array([np.isin(row, list(one.positives)) for row, one in zip(items, judged, strict=True)])
+        blank = zero_rows(vectors[0])[:, None] | zero_rows(vectors[1])[items]
+        scores = np.where(right & blank, LOWEST, scores)
+    relevant = rank_in_lists(items[chosen], scores[chosen], positives, gains) if len(chosen) else None
     return Rankings(judged, _with_absent(judged, relevant, chosen), np.take_along_axis(items, order, axis=1))
 
 
@@ -156,27 +168,31 @@ def candidate_lists(collection: TextCollection, queries: Sequence[Document]) -> 
     return lists
 
 
-def score_lists(lists: Ints, queries: Vectors, documents: Vectors) -> Floats:
-    """Score listed documents by dot product in float64; empty slots get minus infinity."""
+def score_lists(lists: Ints, queries: AnyVectors, documents: AnyVectors) -> Floats:
+    """Score listed documents by dot product or MaxSim in float64; empty slots get minus infinity."""
     row, column = np.nonzero(lists >= 0)
     scores = np.full(lists.shape, -np.inf)
     scores[row, column] = dots(queries, documents, row, lists[row, column])
     return scores
 
 
-def score(found: Rankings, collection: TextCollection, left_out: int, ks: Sequence[int] = KS) -> Outcome:
+def score(
+    found: Rankings, collection: TextCollection, left_out: int, ks: Sequence[int] = KS, main: str = PRIMARY
+) -> Outcome:
     """Compute ndcg, map, mrr, recall, precision and hit_rate at each k, under MTEB's names: ``ndcg_at_10``.
 
     Conventions: `eyechart.metrics.retrieval`. Queries with the same relevant documents (the texts of one image) form
-    one independent unit for the intervals. ``left_out`` queries have no relevant document.
+    one independent unit for the intervals; with candidates, which may be classes, those about one image. ``left_out``
+    queries have no relevant document; ``main`` is the primary metric.
     """
     judged = found.judged
     values = {(name, k): metric(found.relevant, k) for name, metric in METRICS.items() for k in ks}
     # Queries without a document in the corpus are one unit each.
     keys: dict[object, int] = {}
-    units = np.array([keys.setdefault(tuple(sorted(one.positives)) or i, len(keys)) for i, one in enumerate(judged)])
+    by_image = bool(collection.candidates)
+    unit_of = [(by_image and one.query.image) or tuple(sorted(one.positives)) or i for i, one in enumerate(judged)]
+    units = np.array([keys.setdefault(unit, len(keys)) for unit in unit_of])
     sizes = [(one.searched, len(one.positives), len(one.positives) + len(one.absent)) for one in judged]
-    main = PRIMARY_OF_CANDIDATES if collection.candidates else PRIMARY
     metrics = {}
     for (measure, k), per_query in values.items():
         name = f"{measure}_at_{k}"
@@ -260,9 +276,9 @@ class MtebValues:
 
 
 def of_vectors(
-    collection: TextCollection, asked: Sequence[Document], queries: Vectors, documents: Vectors
+    collection: TextCollection, asked: Sequence[Document], queries: AnyVectors, documents: AnyVectors
 ) -> MtebValues:
-    """Rank the whole collection by dot product, a block of queries at a time."""
+    """Rank the whole collection by dot product or MaxSim, a block of queries at a time."""
     blocks = []
     for start in range(0, len(asked), BLOCK):
         part = slice(start, start + BLOCK)
@@ -284,7 +300,7 @@ def of_lists(collection: TextCollection, asked: Sequence[Document], lists: Ints,
     single = scores.astype(np.float32)
     order = np.lexsort((-by_name[lists], -single), axis=1)[:, :DEPTH]
     lists, single = np.take_along_axis(lists, order, axis=1), np.take_along_axis(single, order, axis=1)
-    having, found = _ranks(collection, asked, lists)
+    having, found = listed_ranks(collection, asked, lists)
     values = {(name, k): np.zeros(len(asked)) for name in METRICS for k in KS}
     if found is not None:
         for (name, k), column in values.items():
@@ -293,10 +309,10 @@ def of_lists(collection: TextCollection, asked: Sequence[Document], lists: Ints,
     return MtebValues(tuple(query.id for query in asked), values, sure)
 
 
-def _ranks(
+def listed_ranks(
     collection: TextCollection, asked: Sequence[Document], lists: Ints
 ) -> tuple[list[int], RelevantRanks | None]:
-    """Return which queries have a relevant document, and its ranks."""
+    """Return which queries have a relevant document, and its ranks in lists that are ordered already."""
     position = {document.id: i for i, document in enumerate(collection.documents)}
     having: list[int] = []
     found: list[tuple[int, int, float]] = []

@@ -63,6 +63,7 @@ class TextRetrieval(Task):
     kinds = frozenset({"texts"})
     inputs = ("text",)
     records = "ranking"
+    multi_vector = True
     roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
     model_options = GIVEN_PROMPTS
     Settings = TextRetrievalSettings
@@ -102,6 +103,8 @@ class TextRetrieval(Task):
             )
             for role, items in zip(ROLES, (asked, collection.documents), strict=True)
         )
+        if context.encoder.card.similarity == ranked_queries.MEAN_MAXSIM:
+            queries = queries.averaged()
         scored = {one.query.id for one in judged}
         mine = np.array([i for i, query in enumerate(asked) if query.id in scored])
         card: ModelCard | None = None
@@ -115,7 +118,8 @@ class TextRetrieval(Task):
             found = ranked_queries.rank_all(judged, queries[mine], documents)
             mteb = of_vectors(collection, asked, queries, documents)
         else:
-            found = ranked_queries.rank_lists(judged, lists[mine], scores[mine])
+            vectors = None if RERANKER in context.extra_models else (queries[mine], documents)
+            found = ranked_queries.rank_lists(judged, lists[mine], scores[mine], vectors)
             mteb = of_lists(collection, asked, lists, library_scores(scores, card))
         gains = (gain for query in asked for gain in collection.relevance[query.id].values())
         return TextPrediction(
@@ -132,7 +136,8 @@ class TextRetrieval(Task):
 
     def score(self, prediction: TextPrediction, settings: TextRetrievalSettings) -> Outcome:
         """Score the rankings."""
-        outcome = ranked_queries.score(prediction.found, prediction.collection, len(prediction.left_out))
+        main = ranked_queries.PRIMARY_OF_CANDIDATES if prediction.collection.candidates else ranked_queries.PRIMARY
+        outcome = ranked_queries.score(prediction.found, prediction.collection, len(prediction.left_out), main=main)
         details = {**outcome.details, **{key: value for key in CAPTION_FACTS if (value := getattr(settings, key))}}
         metrics = dict(outcome.metrics)
         if prediction.mteb is not None:

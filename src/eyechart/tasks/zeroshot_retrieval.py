@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, NoReturn, cast
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.errors import DataError
+from eyechart import stats
+from eyechart.datasets.mmeb import INSTRUCTED, INSTRUCTION, ranking_files, read_rankings
+from eyechart.errors import DataError, ModelError
 from eyechart.manifest import Failure
-from eyechart.metrics.vectors import Ints, Vectors, unit
-from eyechart.settings.tasks import MEAN_RECALL, PromptedSettings, ZeroshotRetrievalSettings
+from eyechart.metrics.retrieval import METRICS
+from eyechart.metrics.vectors import AnyVectors, Ints, placed, unit
+from eyechart.settings.tasks import MEAN_RECALL, MMEB_METRICS, ZeroshotRetrievalSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import (
     ROLES,
@@ -25,6 +29,7 @@ from eyechart.tasks.base import (
     encode_images,
     encode_pairs,
     encode_texts,
+    make_metric,
     need_samples,
     prompts_of,
 )
@@ -40,10 +45,13 @@ from eyechart.tasks.caption_search import (
     shared_pairs,
     with_repeats,
 )
-from eyechart.tasks.ranked_queries import TIES
-from eyechart.types import DatasetInfo, Document, Input, Notice, Outcome, TextCollection
+from eyechart.tasks.ranked_queries import TIES, JudgedQuery, Rankings
+from eyechart.types import DatasetInfo, Document, Input, MeanOf, Notice, Outcome, TextCollection
 
 DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")
+MMEB_NAMES = {"hit_rate": "hit", "ndcg": "ndcg_linear"}
+"""MMEB's names of the metrics that it publishes."""
+MMEB_KS = (1, 5, 10)
 
 
 @dataclass(frozen=True)
@@ -52,9 +60,10 @@ class CollectionPrediction(Prediction):
 
     collection: TextCollection
     """The usable part of the dataset's collection."""
-    queries: Vectors
-    documents: Vectors
-    lost: int
+    queries: AnyVectors | None = None
+    """None for the rankings of another tool: the candidates of each query are in their order."""
+    documents: AnyVectors | None = None
+    lost: int = 0
     """Number of queries and documents whose image failed."""
 
     def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
@@ -62,17 +71,21 @@ class CollectionPrediction(Prediction):
         raise DataError("a collection cannot be grouped")
 
 
-def predict_collection(context: TaskContext, settings: PromptedSettings) -> CollectionPrediction:
+def predict_collection(context: TaskContext, settings: ZeroshotRetrievalSettings) -> CollectionPrediction:
     """Embed all texts and images by role.
 
     An item with both is one joint input, or the sum of its two unit vectors (as in MIEB) if the model takes none.
     """
-    collection, card = context.info.collection, context.encoder.card
+    collection = context.info.collection
     if collection is None:
         raise DataError("{name} is declared as a collection but has none.", name=context.info.name)
+    if settings.predictions:
+        ranked = _with_rankings(collection, context.info.name, settings.predictions)
+        return CollectionPrediction(context.info, context.manifest.entries, (), ranked)
+    card = context.encoder.card
     if card.prompting == "prefix" and "image+text" not in card.inputs and "image" in card.inputs:
         context.encoder.images(context.listed)  # embedded while the dataset is read
-    manifest, prompts = context.manifest, prompts_of(context, settings)
+    manifest = context.manifest
     listed = {entry.id for entry in manifest.entries} | {failure.id for failure in manifest.failures}
     for item in (*collection.queries, *collection.documents):
         if item.image is not None and item.image not in listed:  # a smaller gallery would give different numbers
@@ -80,13 +93,15 @@ def predict_collection(context: TaskContext, settings: PromptedSettings) -> Coll
                 "The image of {id} was not read.", advice="{--limit} is not supported for collections.", id=item.id
             )
     sides = [
-        _encode_items(items, context, role, prompts.get(role, ""))
+        _encode_items(items, context, role, settings)
         for role, items in zip(ROLES, (collection.queries, collection.documents), strict=True)
     ]
     lost = {failure.id: failure for side in sides for failure in side.failures}
     kept = [[i for i, item in enumerate(side.items) if item.image not in lost] for side in sides]
     queries, documents = (tuple(side.items[i] for i in rows) for side, rows in zip(sides, kept, strict=True))
-    usable = replace(collection, queries=queries, documents=documents)
+    known = {document.id for document in documents}
+    lists = {query: tuple(filter(known.__contains__, names)) for query, names in collection.candidates.items()}
+    usable = replace(collection, queries=queries, documents=documents, candidates=lists)
     return CollectionPrediction(
         info=context.info,
         entries=tuple(entry for entry in manifest.entries if entry.id not in lost),
@@ -99,25 +114,66 @@ def predict_collection(context: TaskContext, settings: PromptedSettings) -> Coll
     )
 
 
+def _with_rankings(collection: TextCollection, name: str, path: str) -> TextCollection:
+    """Return a collection whose candidates are in the order of another tool."""
+    queries, rankings = collection.queries, read_rankings(path, name)
+    known = {document.id for document in collection.documents}
+    if len(queries) != len(rankings) or any(
+        one.relevance != {name: gain for name, gain in collection.relevance.get(query.id, {}).items() if gain > 0}
+        or not known.issuperset(one.ranked)
+        for query, one in zip(queries, rankings, strict=True)
+    ):
+        raise DataError("The queries or candidates of {path} are not those of the dataset.", path=path)
+    return replace(collection, candidates={query.id: one.ranked for query, one in zip(queries, rankings, strict=True)})
+
+
 class _Side(NamedTuple):
     """The queries or the documents whose image was read, with their vectors: zero if the image failed."""
 
     items: Sequence[Document]
-    vectors: Vectors
+    vectors: AnyVectors
     failures: Sequence[Failure]
     notices: Sequence[Notice]
 
 
-def _encode_items(listed: Sequence[Document], context: TaskContext, role: str, prompt: str) -> _Side:
+def _instructed(
+    items: Sequence[Document], context: TaskContext, role: str, settings: ZeroshotRetrievalSettings
+) -> tuple[Sequence[Document], str]:
+    """Return the items as they are encoded, and their prompt.
+
+    MMEB's own instructions, unless the user gives another, are the prompt of a model that takes one as a message, else
+    part of the texts; one alone is no text for a model without joint inputs. As published, late-interaction models get
+    none for documents.
+    """
+    card, told = context.encoder.card, {item.meta.get(INSTRUCTION, "") for item in items}
+    if getattr(settings, f"{role}_prompt") is not None or settings.main_metric not in MMEB_METRICS:
+        return items, prompts_of(context, settings).get(role, "")
+    if card.multi_vector and not (context.info.collection and context.info.collection.candidates):
+        return items, ""
+    if card.prompting == "message" and len(told) == 1:
+        return items, told.pop()
+    joint = "image+text" in card.inputs
+    return [
+        replace(item, text=item.meta[INSTRUCTED])
+        if INSTRUCTED in item.meta and (item.text or item.image is None or joint)
+        else item
+        for item in items
+    ], ""
+
+
+def _encode_items(
+    listed: Sequence[Document], context: TaskContext, role: str, settings: ZeroshotRetrievalSettings
+) -> _Side:
     encoder = context.encoder
     place = {entry.id: row for row, entry in enumerate(context.manifest.entries)}
-    items = [item for item in listed if item.image is None or item.image in place]
+    listed = [item for item in listed if item.image is None or item.image in place]
+    items, prompt = _instructed(listed, context, role, settings)
     joint = "image+text" in encoder.card.inputs
     kinds = [_kind(item) for item in items]
     read = [i for i, kind in enumerate(kinds) if kind == "text" or (kind == "image+text" and not joint)]
     seen = [i for i, kind in enumerate(kinds) if kind == "image" or (kind == "image+text" and not joint)]
     fused = [i for i, kind in enumerate(kinds) if kind == "image+text" and joint]
-    parts: list[tuple[Ints, Vectors]] = []
+    parts: list[tuple[Ints, Any]] = []
     failures: list[Failure] = []
     notices: list[Notice] = []
     if read:
@@ -138,31 +194,41 @@ def _encode_items(listed: Sequence[Document], context: TaskContext, role: str, p
             parts.append((rows[embedded.kept], vectors))
         failures += embedded.failures
         notices += about
+    if encoder.card.multi_vector:
+        double = np.intersect1d(read, seen)
+        if len(double):
+            raise ModelError(
+                "{id} has an image and a text, which {label} cannot encode as one input.",
+                advice="Use a model with joint inputs or with one vector per input.",
+                id=items[double[0]].id,
+                label=encoder.model.spec.label,
+            )
+        return _Side(listed, placed(parts, len(items)), failures, notices)
     out = np.zeros((len(items), max((vectors.shape[1] for _, vectors in parts), default=0)), np.float32)
     for rows, vectors in parts:
         out[rows] += vectors
     both = np.intersect1d(read, seen).astype(np.int64)
     out[both] = unit(out[both])
-    return _Side(items, out, failures, notices)
+    return _Side(listed, out, failures, notices)
 
 
 def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetrievalSettings) -> Outcome:
-    """Rank all documents for every query.
+    """Rank all documents, or its candidates, for every query.
 
     The metrics are those of text retrieval: nDCG, MRR and MAP at 10, hit rate and (true) recall at each k of
-    ``recall_k``; with ``--metrics full`` all of them at every k.
+    ``recall_k``; with ``--metrics full`` all of them at every k. MMEB has its own.
     """
-    collection = prediction.collection
+    collection, mmeb = prediction.collection, settings.main_metric in MMEB_METRICS
     judged, left_out = ranked_queries.judged_queries(collection)
-    ids = {one.query.id for one in judged}
-    chosen = [i for i, query in enumerate(collection.queries) if query.id in ids]
-    ranking = ranked_queries.rank_all(judged, prediction.queries[chosen], prediction.documents)
+    ranking = _rank(prediction, judged)
     ks = sorted({*settings.recall_k, 10, *(ranked_queries.KS if settings.metrics == "full" else ())})
-    outcome = ranked_queries.score(ranking, collection, len(left_out), ks)
+    outcome = ranked_queries.score(ranking, collection, len(left_out), MMEB_KS if mmeb else ks)
     kinds = [_kind(document) for document in collection.documents]
     found = Counter(kinds[row[0]] for row in ranking.top)
+    if mmeb:
+        outcome = _mmeb_outcome(outcome, prediction, ranking, str(settings.main_metric))
     metrics = outcome.metrics
-    if settings.metrics != "full":
+    if not mmeb and settings.metrics != "full":
         wanted = [*DEFAULT_METRICS, *(f"{name}_at_{k}" for name in ("hit_rate", "recall") for k in settings.recall_k)]
         metrics = {name: metrics[name] for name in wanted}
     unusable = "{n} queries and documents are left out because their image could not be used."
@@ -173,6 +239,49 @@ def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetriev
         notices=(*prediction.notices, *outcome.notices, *counted("unusable_items", prediction.lost, unusable)),
         details={**outcome.details, "gallery": dict(Counter(kinds)), "found_first": dict(found)},
     )
+
+
+def _rank(prediction: CollectionPrediction, judged: Sequence[JudgedQuery]) -> Rankings:
+    lists = ranked_queries.candidate_lists(prediction.collection, [one.query for one in judged])
+    if prediction.queries is None or prediction.documents is None:
+        assert lists is not None  # noqa: S101 - every line has a ranking
+        return ranked_queries.rank_lists(judged, lists, np.where(lists >= 0, -np.arange(lists.shape[1]), -np.inf))
+    ids = {one.query.id for one in judged}
+    chosen = [i for i, query in enumerate(prediction.collection.queries) if query.id in ids]
+    vectors = prediction.queries[chosen], prediction.documents
+    if lists is None:
+        return ranked_queries.rank_all(judged, *vectors)
+    return ranked_queries.rank_lists(judged, lists, ranked_queries.score_lists(lists, *vectors), vectors)
+
+
+def _mmeb_outcome(outcome: Outcome, prediction: CollectionPrediction, ranking: Rankings, main: str) -> Outcome:
+    """Name metrics as MMEB does, and add its own value of the primary one: the first of equals wins.
+
+    In the image tasks the right candidate is the first, so that MMEB's value of a constant model is 1. Rankings of
+    another tool have no scores, so ties are not visible, and all values are MMEB's.
+    """
+    prefix = "mmeb_" if prediction.queries is None else ""
+    metrics = {
+        f"{prefix}{name}@{k}": replace(outcome.metrics[f"{measure}_at_{k}"], primary=f"{name}@{k}" == main)
+        for measure, name in MMEB_NAMES.items()
+        for k in MMEB_KS
+    }
+    if prefix:
+        unseen = "The predictions are rankings without scores, so ties do not count against the model."
+        return replace(outcome, metrics=metrics, notices=(*outcome.notices, *counted("unseen_ties", 1, unseen)))
+    asked, (measure, k) = [one.query for one in ranking.judged], MMEB_METRICS[main]
+    _, relevant = ranked_queries.listed_ranks(prediction.collection, asked, ranking.top)
+    values = METRICS[measure](relevant, k) if relevant else np.zeros(len(asked))
+    units, own = np.array([record["unit"] for record in outcome.records]), f"mmeb_{main}"
+    metrics[own] = make_metric(
+        float(values.mean()),
+        stats.mean_interval(values, units),
+        chance=metrics[main].chance,
+        n=metrics[main].n,
+        mean_of=MeanOf(own, cluster="unit"),
+    )
+    records = [{**record, own: value} for record, value in zip(outcome.records, values.tolist(), strict=True)]
+    return replace(outcome, metrics=metrics, records=records, details={**outcome.details, "main_score": main})
 
 
 def _kind(item: Document) -> str:
@@ -196,14 +305,19 @@ class ZeroshotRetrieval(Task):
     inputs = ("image", "text")
     measures = "retrieval"
     records = "ranking"
+    multi_vector = True
     Settings = ZeroshotRetrievalSettings
 
+    def reads(self, output: Path, settings: ZeroshotRetrievalSettings) -> tuple[Path, ...]:  # noqa: ARG002 - others do
+        """Return the rankings to score."""
+        return ranking_files(settings.predictions) if settings.predictions else ()
+
     def inputs_of(self, info: DatasetInfo, settings: ZeroshotRetrievalSettings) -> tuple[Input, ...]:
-        """Return images and texts; for a collection, those that occur in it."""
+        """Return images and texts; for a collection, those that occur in it, and none for another tool's rankings."""
         if info.collection is None:
             return super().inputs_of(info, settings)
         kinds = {_kind(item) for item in (*info.collection.queries, *info.collection.documents)}
-        return tuple(name for name in self.inputs if kinds & {name, "image+text"})
+        return tuple(name for name in self.inputs if kinds & {name, "image+text"} and settings.uses_model)
 
     def predict(self, context: TaskContext, settings: ZeroshotRetrievalSettings) -> Prediction:
         """Embed images and texts."""

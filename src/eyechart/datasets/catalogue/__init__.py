@@ -18,9 +18,10 @@ exist), ``splits`` (the source's name by ours), ``languages`` (if it has fewer t
 library can no longer download it); further keys are for the reader. Sources are tried in order: first those with local
 data, then those that can be downloaded.
 
-Built-in files leave out what follows from other fields: an entry takes the fields that it lacks, except ``title`` and
-``datacomp``, from the earlier entry that it ``extends``, else from ``[defaults]``. ``{name}`` is the last part of its
-name. `_complete` derives the rest.
+Built-in files leave out what follows from other fields: an entry takes the fields that it lacks, except ``datacomp``,
+from the earlier entry that it ``extends``, else from ``[defaults]``. ``{name}`` is the last part of its name,
+``{words}`` the same with spaces, ``{stem}`` the part after the first ``_``. A table with ``members`` is the entry of
+each of them; ``collections`` are those that they belong to. `_complete` derives the rest.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from eyechart.benchmarks import FACTS, catalogue_facts
+from eyechart.benchmarks import FACTS, catalogue_facts, collection_name
 from eyechart.datasets.class_texts import SUBSETS
+from eyechart.datasets.locations import fill
 from eyechart.errors import UsageError, nearest
 from eyechart.io.safe_parse import is_number
 from eyechart.languages import find_same, flores_codes
@@ -235,6 +237,8 @@ class Catalogue:
 
     def __contains__(self, name: str) -> bool:
         """True if the name is that of a dataset or collection; the built-in files are not parsed if they lack it."""
+        if collection_name(name):
+            return True
         if not self.files and name.lower().replace("vtab_", "vtab/") not in _built_in_text():
             return False
         return name in self.collections or name.lower() in _parse(self.files).aliases
@@ -255,6 +259,10 @@ class Catalogue:
 
     def expand(self, name: str) -> Sequence[str]:
         """Return the members of a collection, or the name itself."""
+        if mteb := collection_name(name):
+            from eyechart.datasets.mteb import collection_tasks
+
+            return [f"mteb/{task.metadata.name}" for task in collection_tasks(mteb)]
         return self.collections.get(name, (name,)) if name in self else (name,)
 
     def spellings(self) -> list[str]:
@@ -302,12 +310,15 @@ def _built_in() -> _Content:
     for file in _built_in_files():
         data = tomllib.loads(file.read_text(encoding="utf-8"))
         if file.name == COLLECTIONS:
-            collections = {name: tuple(members) for name, members in data.items()}
+            collections |= {name: tuple(members) for name, members in data.items()}
             continue
         defaults = data.pop("defaults")
-        for name, own in data.items():
+        for label, own in data.items():
             inherited = tables[own.pop("extends")] if "extends" in own else defaults
-            tables[name] = {key: inherited[key] for key in inherited if key not in ("title", "datacomp")} | own
+            names, parts = own.pop("members", [label]), own.pop("collections", ())
+            full = {key: value for key, value in inherited.items() if key != "datacomp"} | own
+            tables |= dict.fromkeys(names, full)
+            collections |= {part: (*collections.get(part, ()), *names) for part in parts}
     aliases = _aliases({name: catalogue_facts(name).get("aliases", ()) for name in tables})
     return _Content(_BuiltInEntries(tables), collections, aliases)
 
@@ -377,7 +388,15 @@ def _complete_source(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_name(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     last = name.rpartition("/")[2]
-    return {key: value.replace("{name}", last) if isinstance(value, str) else value for key, value in values.items()}
+    stem = last.partition("_")[2].removesuffix("_multilingual")
+    known = {"name": last, "words": last.replace("_", " "), "stem": stem}
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, list):
+            return [filled(item) for item in value]
+        return fill(value, known) if isinstance(value, str) else value
+
+    return {key: filled(value) for key, value in values.items()}
 
 
 def _vtab_splits(train: str = "train", val: str = "validation", test: str = "test") -> dict[str, str]:

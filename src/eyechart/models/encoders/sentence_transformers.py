@@ -15,6 +15,7 @@ from PIL import Image
 from eyechart.errors import ModelError, UsageError, unknown_name
 from eyechart.messages import UserMessage
 from eyechart.models import hub
+from eyechart.models.encoders.late_interaction import LateInteractionEncoder
 from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT, POOLER
 from eyechart.models.family import MODULES, SENTENCE
 from eyechart.models.family import sees as folder_sees
@@ -266,8 +267,9 @@ class SentenceTransformersFamily(hub.DenseFamily):
     """Loads models through sentence-transformers.
 
     ``options``: pooling_mode (replaces the pooling of the plain transformer), max_seq_length, min_pixels, max_pixels,
-    model_kwargs, config_kwargs, hub, revision, trust_remote_code, and prompts: ``own`` prepends the model's default
-    prompt to every text, ``given`` prepends nothing because the texts contain their prompts.
+    model_kwargs, config_kwargs, hub, revision, trust_remote_code, token_pooling (for models with several vectors per
+    input: merge this many vectors of a document into one, on average), and prompts: ``own`` prepends the model's
+    default prompt to every text, ``given`` prepends nothing because the texts contain their prompts.
     """
 
     own_options = MappingProxyType(
@@ -278,14 +280,14 @@ class SentenceTransformersFamily(hub.DenseFamily):
             "config_kwargs": dict,
             "prompts": str,
             **dict.fromkeys(PIXEL_LIMITS, int),
+            "token_pooling": int,
             **DEVICE_OPTIONS,
         }
     )
 
     needs, extra = ("sentence_transformers",), "sentence-transformers"
     read_by = ("sentence-transformers", *LIBRARIES)
-    model = SentenceTransformersEncoder
-    pools = True
+    model, late_interaction, pools = SentenceTransformersEncoder, LateInteractionEncoder, True
 
     def inputs(self, spec: ModelSpec) -> Sequence[Input] | None:
         """Return texts only if the folder has no image processor; loading the model tells the rest."""

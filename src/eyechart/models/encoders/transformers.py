@@ -20,6 +20,7 @@ from PIL import Image
 
 from eyechart.errors import ModelError
 from eyechart.models import hub
+from eyechart.models.encoders.late_interaction import LateInteractionEncoder
 from eyechart.models.family import CONFIG
 from eyechart.models.towers.checkpoints import broken_file, load_error, read_json, whole_weights
 from eyechart.models.towers.precision import DEVICE_OPTIONS
@@ -279,9 +280,9 @@ class TransformersEncoder(TorchEncoder):
 class TransformersFamily(hub.DenseFamily):
     """Loads models through transformers' AutoModel and AutoProcessor."""
 
-    own_options = MappingProxyType({"context_length": int, **DEVICE_OPTIONS})
+    own_options = MappingProxyType({"context_length": int, "token_pooling": int, **DEVICE_OPTIONS})
     needs, extra, read_by = ("transformers", "torch"), "transformers", LIBRARIES
-    model = TransformersEncoder
+    model, late_interaction = TransformersEncoder, LateInteractionEncoder
 
     def inputs(self, spec: ModelSpec) -> Sequence[Input] | None:
         """Return images only if the files have neither a text tower nor a tokenizer."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from eyechart.errors import ResultError
 from eyechart.io.safe_parse import DAMAGED
+from eyechart.report.collection_means import means_json
 from eyechart.report.comparison import Difference, SuiteScores, compare_column, correct_for_many, tied_with_best
 from eyechart.report.judge_summary import judge_lines, judge_table
 from eyechart.report.loader import LoadedResult, SkippedFile
@@ -289,6 +290,7 @@ def make_payload(
         "benchmarks": benchmarks,
         "results": [describe_result(table, m, b) for m, b in sorted(table.cells)],
         "ranking": (ranking := suite.ranking()) and asdict(ranking),
+        "collections": means_json(table),
         "published": list(references),
         "notices": [
             *_first([str(cut(item.reason, 300)) for item in skipped]),
