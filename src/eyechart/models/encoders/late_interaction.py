@@ -19,9 +19,8 @@ from PIL import Image
 from eyechart.errors import ModelError, UsageError
 from eyechart.metrics.vectors import MultiVectors, float_array
 from eyechart.models import hub
-from eyechart.models.encoders.transformers import POOLER
 from eyechart.models.family import CONFIG, MODULES, UNSTEADY_TEXTS, BaseEncoder, probe_vectors
-from eyechart.models.towers.checkpoints import load_errors, read_json, whole_weights
+from eyechart.models.towers.checkpoints import POOLER, load_errors, read_json, whole_weights
 from eyechart.models.towers.torch_encoder import BATCH_TOLERANCE, COARSE_TOLERANCE, PROBE_TEXTS
 from eyechart.models.towers.torch_tools import (
     cast,
