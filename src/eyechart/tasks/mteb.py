@@ -15,7 +15,8 @@ import numpy as np
 from eyechart.datasets.mteb import ImageColumn, MtebDataset, without_progress_bars
 from eyechart.errors import DataError, EyechartError, ModelError, UsageError, first_line
 from eyechart.manifest import read_manifest
-from eyechart.metrics.vectors import Vectors, unit
+from eyechart.metrics.maxsim import maxsim
+from eyechart.metrics.vectors import MultiVectors, unit
 from eyechart.models.rerankers import Shortlist
 from eyechart.settings.tasks import TextSearchSettings
 from eyechart.tasks.base import Prediction, Task, TaskContext, counted, prompts_of
@@ -26,6 +27,8 @@ from eyechart.types import DatasetInfo, Input, Metric, ModelSpec, Outcome, Recor
 RETRIEVAL, RERANKING = "Retrieval", "Reranking"
 WITH_RERANKER = frozenset({RETRIEVAL, RERANKING})
 """Task types that can use a reranker."""
+WITH_CANDIDATES = frozenset({RERANKING, "Any2AnyReranking", "VisionCentricQA"})
+"""Task types whose queries rank candidates of their own, which MTEB scores as plain vectors."""
 FORMS: Mapping[str, RecordForm] = {
     "ZeroShotClassification": "label",
     "ImageClassification": "",
@@ -57,6 +60,7 @@ class Mteb(Task):
     kinds = frozenset({"external"})
     roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
     model_options = GIVEN_PROMPTS
+    multi_vector = True
     Settings = TextSearchSettings
 
     def extra_models(self, settings: TextSearchSettings) -> dict[str, ModelSpec]:
@@ -69,10 +73,16 @@ class Mteb(Task):
         if not isinstance(dataset, MtebDataset):
             raise UsageError("{name} is not an MTEB task.", advice="Use mteb/NAME.", name=context.info.name)
         card = context.encoder.card
-        if card.multi_vector:
+        kind, category = dataset.task.metadata.type, dataset.task.metadata.category or ""
+        composed = "it" in category.split("2") and "image+text" not in card.inputs
+        searches = hasattr(dataset.task, "skip_first_result") and kind not in WITH_CANDIDATES
+        if card.multi_vector and (composed or not searches):
             raise ModelError(
-                "{model} returns several vectors per input, which the tasks of MTEB do not support here.",
+                "{model} returns several vectors per input, which {name} ({kind}) does not support.",
+                advice="Use tasks that search a whole corpus for one image or text, such as those of ViDoRe.",
                 model=card.name,
+                name=context.info.name,
+                kind=kind,
             )
         try:
             with without_progress_bars():
@@ -222,7 +232,7 @@ def _encoder_class() -> Any:
             self.parts = parts
             card = context.encoder.card
             meta: dict[str, Any] = {"name": f"eyechart/{Path(card.name).name}", "revision": "local"}
-            meta["similarity_fn_name"] = ScoringFunction(card.similarity)
+            meta["similarity_fn_name"] = ScoringFunction("MaxSim" if card.multi_vector else card.similarity)
             meta["modalities"] = [name for name in ("text", "image") if name in card.inputs]
             self.mteb_model_meta = ModelMeta.create_empty(overwrites=meta)
 
@@ -230,15 +240,20 @@ def _encoder_class() -> Any:
             role = getattr(prompt_type, "value", "")
             vectors = encode_rows(self.context, inputs.dataset, role, self.prompts.get(role, ""))
             vectors = unit(vectors) if self.normalize else vectors
-            if "image" in task_metadata.modalities:
+            if "image" in task_metadata.modalities and not isinstance(vectors, MultiVectors):
                 vectors = self.parts.take(vectors, role)
             self.parts.encoded += len(vectors)
             return vectors
 
+        def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
+            if isinstance(embeddings1, MultiVectors):
+                return maxsim(embeddings1, embeddings2)
+            return super().similarity(embeddings1, embeddings2)
+
     return StoredEncoder
 
 
-def encode_rows(context: TaskContext, rows: Any, role: str, prompt: str) -> Vectors:
+def encode_rows(context: TaskContext, rows: Any, role: str, prompt: str) -> Any:
     """Encode rows with an image, a text or both; both are one joint input, or the sum of the vectors.
 
     MTEB's wrappers of dual encoders sum the vectors as the model returns them, before any normalisation.
