@@ -4,10 +4,12 @@ import io
 import math
 from copy import copy
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import eyechart
 from eyechart.datasets.mteb import _load_folder, _with_folder
@@ -252,6 +254,26 @@ def test_two_models_are_compared_on_the_same_samples(run, capsys):
     first, second = run("AROVisualAttribution"), run("AROVisualAttribution", Both(), output="second.json")
     assert main(["compare", str(first.path), str(second.path)]) == 0
     assert "AROVisualAttribution" in capsys.readouterr().out
+
+
+def test_late_interaction_models_search_pages_by_maxsim_and_are_refused_elsewhere(run, here):
+    from support import late_models
+
+    (here / "col").mkdir()
+    late_models.PAGE_MODELS["ColPali"](here / "col")
+    col = {"store_precision": "fp32"}
+    texts = late_models.library_pages(here / "col", [sentence(700 + i) for i in range(25)])
+    images = [Image.open(BytesIO(png(11000 + i)["bytes"])) for i in range(25)]
+    pages_found = late_models.library_pages(here / "col", images)
+    scores = np.array([[float((text @ page.T).max(1).sum()) for page in pages_found] for text in texts])
+
+    result = run("VidoreArxivQARetrieval", str(here / "col"), **col)
+
+    expected = (scores >= scores.diagonal()[:, None]).sum(1)
+    assert [record["rank"] for record in result.iter_records()] == expected.tolist()
+    for name in ("CVBenchCount", "CIFAR10Clustering", "CIRRIT2IRetrieval"):
+        with pytest.raises(EyechartError, match="several vectors"):
+            run(name, str(here / "col"), **col)
 
 
 def test_label_ranking_precision_is_that_of_scikit_learn():
