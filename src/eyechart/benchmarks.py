@@ -63,3 +63,25 @@ def benchmark_name(written: str, *, split: str = "", samples: int | None = None,
     # A different count means custom data, another version, or the whole set.
     differs = samples is not None and known is not None and abs(samples - known) > TOLERATED * known
     return f"{shown} ({samples} samples)" if differs else shown
+
+
+MTEB_COLLECTIONS = {
+    "mieb-eng": "MIEB(eng)",
+    "mieb-lite": "MIEB(lite)",
+    "mieb-multilingual": "MIEB(Multilingual)",
+    "mieb-img": "MIEB(Img)",
+    "vidore-v1": "ViDoRe(v1)",
+    "vidore-v2": "ViDoRe(v2)",
+    "vidore-v3": "ViDoRe(v3)",
+    "jinavdr": "JinaVDR",
+    "visrag": "VisRAG",
+}
+"""MTEB's benchmarks of images, by names that need no quotes in a shell."""
+PRIVATE = {"ViDoRe(v3)": "2 tasks whose data are private (Telecom and Nuclear)", "mmeb-v2": "MMEB's 18 video tasks"}
+"""What collections leave out."""
+
+
+def collection_name(written: str) -> str:
+    """Return MTEB's name of a collection, or an empty string."""
+    names = MTEB_COLLECTIONS | {name.lower(): name for name in MTEB_COLLECTIONS.values()}
+    return names.get(written.lower(), "")

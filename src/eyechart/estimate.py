@@ -9,6 +9,7 @@ from shutil import disk_usage
 from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
 from eyechart.datasets.locations import cache_folder
+from eyechart.datasets.mteb import MtebDataset
 from eyechart.datasets.questions.question_reader import is_benchmark
 from eyechart.datasets.registry import OpenDatasets
 from eyechart.errors import DataError, NotHereError, ResultError
@@ -69,7 +70,7 @@ def estimate(config: Config, say: Callable[[str], object]) -> list[str]:
         same_model = [one for one in past if (one.model, one.pretrained) == named]
         # The slowest past run of the same model; cached vectors make it faster.
         rates = [
-            float(one.provenance.get("seconds") or 0) / max(one.counts.get("listed", 0), 1)
+            float(one.provenance.get("seconds") or 0) / max(one.counts.get("encoded", one.counts.get("listed", 0)), 1)
             for one in same_model
             if one.task == job.task
         ]
@@ -85,7 +86,10 @@ def estimate(config: Config, say: Callable[[str], object]) -> list[str]:
         title = f"{spec.label} on {name} ({where})"
         lines.append(UserMessage("  {title}, after its download", title=title))
     used = [model for job in jobs for model in models_of(job)] + [(spec, role) for _, spec, role in later]
-    lines += _downloads(used, {name: error.source for name, error in absent.items()}, offline=config.offline)
+    opened = {job.dataset.name: datasets.open(job.dataset) for job in jobs if job.dataset.reader == "mteb"}
+    wanted = {path: "huggingface" for one in opened.values() if isinstance(one, MtebDataset) for path in one.missing()}
+    sources = wanted | {name: error.source for name, error in absent.items()}
+    lines += _downloads(used, sources, offline=config.offline)
     lines.append(UserMessage("disk: vectors about {n:,.1f} MB", n=sum(vectors) / 1e6) if vectors else "disk")
     lines += _free_space(config)
     which = "all jobs" if len(timed) == count else UserMessage("{n} of {all} jobs", n=len(timed), all=count)
@@ -140,7 +144,10 @@ def _samples(job: Job, past: Sequence[Result], datasets: OpenDatasets, config: C
     spec = job.dataset
     entry = load_catalogue(user_files(config.catalogue)).find(spec.name.removeprefix("wds/"))
     found = entry.samples if entry and spec.split == "test" else None
-    if spec.reader in COUNTED:
+    dataset = datasets.open(spec) if spec.reader == "mteb" else None
+    if isinstance(dataset, MtebDataset):
+        found = dataset.size()
+    elif spec.reader in COUNTED:
         found = sum(1 for shard in datasets.open(spec).shards() for _ in shard)
     elif found is None:
         same = [one for one in past if one.dataset == spec.name and one.data.get("split") == spec.split]

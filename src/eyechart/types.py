@@ -96,6 +96,12 @@ class DatasetInfo:
     shared_texts: bool = False
     """Equal captions are interchangeable: retrieving any image that has the text is correct. Published retrieval
     benchmarks require the original image (or copy of the text) instead."""
+    measures: str = ""
+    """What the benchmark measures, such as its task type in MTEB; by default, what the task measures."""
+    collections: Mapping[str, int] = field(default_factory=dict)
+    """Published collections that it is part of, with the number of benchmarks in each."""
+    inputs: tuple[Input, ...] = ()
+    """What it asks an encoder to encode, where the task alone does not tell."""
 
 
 @runtime_checkable
@@ -247,7 +253,7 @@ STEPS: Mapping[Role, tuple[str, ...]] = MappingProxyType(
     {
         "encoder": ("decode", "transform", "tokenize"),
         "generator": ("decode", "transform", "prompt", "payload"),
-        "reranker": ("tokenize", "prompt"),
+        "reranker": ("decode", "tokenize", "prompt", "payload"),
     }
 )
 """Steps of `PIPELINE` that affect the vectors, answers or scores of a model, by role."""

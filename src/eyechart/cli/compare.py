@@ -44,7 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
-    from eyechart.report.compare_text import comparison_text, positions_json, positions_text, ranking_text
+    from eyechart.report.collection_means import means_json
+    from eyechart.report.compare_text import (
+        collections_text,
+        comparison_text,
+        positions_json,
+        positions_text,
+        ranking_text,
+    )
     from eyechart.report.comparison import compare, correct_jointly, rank_models
     from eyechart.report.leaderboard import published_positions
     from eyechart.report.paired_records import RecordsCache, check_aspects
@@ -78,12 +85,15 @@ def run(args: argparse.Namespace) -> int:
     comparisons = correct_jointly(comparisons)
     ranking = rank_models(cache, args.metric)
     body = _to_json(table, comparisons, ranking) | ({"published": positions_json(*published)} if published else {})
+    if means := means_json(table):
+        body |= {"collections": {"models": [model.label for model in table.models], "means": means}}
     as_json = to_json(body, indent=1) + "\n"
     if args.output:
         save(args.output, as_json.encode("utf-8", "backslashreplace"))
     width = width_of(sys.stdout)
     parts = [comparison_text(table, comparison, width) for comparison in comparisons]
     parts += [ranking_text(table, ranking, width)] if ranking is not None else []
+    parts += collections_text(table, width)
     parts += [positions_text(*published, width)] if published else []
     write_output(as_json if args.json else "\n".join(parts), sys.stdout)
     return 0

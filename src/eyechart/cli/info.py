@@ -322,8 +322,30 @@ def _dataset(args: argparse.Namespace) -> Facts | None:
 
 
 def _collection(args: argparse.Namespace) -> Facts | None:
+    from eyechart.benchmarks import collection_name
+
+    if mteb := collection_name(args.name):
+        return _mteb_collection(mteb)
     members = catalogue_of(args).collections.get(args.name)
     return {"name": args.name, "collection of": len(members), "datasets": list(members)} if members else None
+
+
+def _mteb_collection(name: str) -> Facts:
+    from eyechart.benchmarks import MTEB_COLLECTIONS, PRIVATE
+    from eyechart.datasets.mteb import collection_tasks
+
+    tasks = collection_tasks(name)
+    types = Counter(task.metadata.type for task in tasks)
+    alias = next(alias for alias, other in MTEB_COLLECTIONS.items() if other == name)
+    return {
+        "name": name,
+        "alias": alias,
+        "collection of": len(tasks),
+        "left out": PRIVATE.get(name, ""),
+        "task types": [f"{kind} ({count})" for kind, count in types.items()],
+        "datasets": [f"mteb/{task.metadata.name}" for task in tasks],
+        "next": f"eyechart eval {alias} {ENCODER} --dry-run",
+    }
 
 
 def _questions(args: argparse.Namespace) -> Facts | None:

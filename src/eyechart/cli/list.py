@@ -162,12 +162,14 @@ def _named_datasets(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
 
 
 def _collections(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
+    from eyechart.benchmarks import MTEB_COLLECTIONS
     from eyechart.models.resolve import COLLECTIONS, EVERYTHING
 
     rows: Rows = [
         (name, "datasets", str(len(members)), " ".join(members))
         for name, members in catalogue_of(args).collections.items()
     ]
+    rows += [(name, "datasets", "", f"{mteb}, as in the installed mteb") for name, mteb in MTEB_COLLECTIONS.items()]
     rows += [
         (name, "models", str(len(members)), " ".join(",".join(pair) for pair in members))
         for name, members in COLLECTIONS.items()

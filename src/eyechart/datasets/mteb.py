@@ -5,22 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from eyechart.benchmarks import MTEB_COLLECTIONS
+from eyechart.datasets.in_memory_rows import image_of
 from eyechart.datasets.locations import no_such_split
 from eyechart.datasets.remote.hubs import HubFiles
 from eyechart.datasets.remote.remote_sources import open_files
-from eyechart.datasets.row_dataset import describe
+from eyechart.datasets.row_dataset import describe, located
 from eyechart.datasets.text_collection import CORPUS, read_collection
-from eyechart.errors import DataError, first_line, import_extra, unknown_name
+from eyechart.errors import (
+    DataError,
+    EyechartError,
+    UnknownNameError,
+    UsageError,
+    first_line,
+    import_extra,
+    unknown_name,
+)
 from eyechart.io.digests import file_digest
-from eyechart.io.files import cache_root
+from eyechart.io.files import cache_root, cached_snapshot
 from eyechart.io.progress import Progress
 from eyechart.messages import UserMessage
-from eyechart.types import DatasetInfo, DatasetSpec, Notice, Shard, digest_json
+from eyechart.types import DatasetInfo, DatasetSpec, Input, Notice, Sample, Shard, digest_json
 
 QRELS = "-qrels"
 SCOPE_NAMES = {
@@ -60,6 +70,20 @@ def _cache_of(folder: Path) -> Iterator[None]:
         config.HF_DATASETS_CACHE = before
 
 
+@contextmanager
+def without_progress_bars() -> Iterator[None]:
+    """Hide the progress bars of the library ``datasets``."""
+    import datasets
+
+    hidden = datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not hidden:
+            datasets.enable_progress_bars()
+
+
 def _load_folder(task: Any, folder: Path) -> None:
     """Load the data of a task from a folder.
 
@@ -83,7 +107,9 @@ def _load_folder(task: Any, folder: Path) -> None:
         try:
             with _cache_of(folder):
                 task.load_data()
-        except (ValueError, KeyError, OSError) as error:
+        except EyechartError:
+            raise
+        except Exception as error:  # every task has its own loader
             raise DataError(
                 "{folder} does not contain the data of {name} ({reason}).",
                 advice="It must be a downloaded repository of MTEB, or contain one file per split.",
@@ -226,13 +252,101 @@ class MtebDataset:
     def loaded(self) -> Any:
         """Return a copy of the task with its data, cut to the limit; the library modifies tasks that it evaluates."""
         task = copy(self.task)
+        if task.is_aggregate:
+            loaded = [part.loaded() for part in self.parts()]
+            for part in loaded:
+                part.filter_eval_splits(task.metadata.eval_splits)
+            task.metadata = task.metadata.model_copy(update={"tasks": loaded})
+            task.tasks = loaded
+            return task
         if self.folder is not None:
             _load_folder(task, self.folder)
         else:
             task.load_data()
         if self.limit is not None:
             _limit(task, self.limit)
+        if "image" in task.metadata.modalities:
+            if hasattr(task, "convert_v1_dataset_format_to_v2"):
+                task.convert_v1_dataset_format_to_v2(num_proc=None)
+            task.dataset = _undecoded(task.dataset)
         return task
+
+    def parts(self) -> list[MtebDataset]:
+        """Return the tasks of an aggregate, or itself."""
+        if not self.task.is_aggregate:
+            return [self]
+        return [replace(self, task=one, options=_with_folder(one, self.options)) for one in self.task.metadata.tasks]
+
+    def size(self) -> int | None:
+        """Return the number of samples, queries and documents together, as MTEB publishes it; None if it does not."""
+        splits, found = self.task.metadata.eval_splits, 0
+        for part in self.parts():
+            known = part.task.metadata.descriptive_stats or {}
+            for split in (split for split in part.task.eval_splits if split in splits):
+                by_subset = known.get(split, {}).get("hf_subset_descriptive_stats")
+                counted = [by_subset[name] for name in part.task.hf_subsets] if by_subset else [known.get(split, {})]
+                if any("num_samples" not in one for one in counted):
+                    return None
+                found += sum(one["num_samples"] for one in counted)
+        return found
+
+    def missing(self) -> list[str]:
+        """List the repositories that the library would download."""
+        paths = [part.task.metadata.dataset["path"] for part in self.parts() if part.folder is None]
+        return [path for path in paths if not Path(path).exists() and cached_snapshot("datasets", path) is None]
+
+
+def _undecoded(data: Any) -> Any:
+    """Return datasets whose image columns contain files instead of decoded images."""
+    from datasets import Dataset, Image
+
+    if isinstance(data, Dataset):
+        for name, feature in data.features.items():
+            if isinstance(feature, Image):
+                data = data.cast_column(name, Image(decode=False))
+        return data
+    if not isinstance(data, dict):
+        return data
+    return type(data)(
+        {key: part if key in ("relevant_docs", "top_ranked") else _undecoded(part) for key, part in data.items()}
+    )
+
+
+@dataclass(frozen=True)
+class ImageColumn:
+    """The images of a dataset of the library, as samples: rows without an image are skipped."""
+
+    info: DatasetInfo
+    rows: Any
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return self.info.name
+
+    def shards(self) -> Sequence[Shard]:
+        """Return itself: the only shard."""
+        return (self,)
+
+    def signature(self) -> str | None:
+        """Return None: the images are identified by their bytes."""
+        return None
+
+    def __iter__(self) -> Iterator[Sample]:
+        for position in range(len(self.rows)):
+            image, where = self.rows[position]["image"], f"{self.name}[{position}]"
+            if image is not None:
+                with located(where):
+                    yield Sample(str(position), image_of(image, where))
+
+
+def _with_folder(task: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the local folder of a task's data, if there is one: named after the task or after its repository."""
+    root = options.get("data_root")
+    path = str(task.metadata.dataset.get("path", ""))
+    names = [task.metadata.name, *([path] if path.count("/") == 1 else [])] if root else []
+    found = next((folder for name in names if (folder := Path(str(root)).expanduser() / name).is_dir()), None)
+    return {**options, **({"folder": str(found)} if found else {})}
 
 
 def open_mteb(spec: DatasetSpec) -> MtebDataset:
@@ -249,6 +363,14 @@ def open_mteb(spec: DatasetSpec) -> MtebDataset:
             raise no_such_split(spec.root, split, list(task.metadata.eval_splits))
     if splits:
         task = mteb.get_task(spec.root, languages=languages, eval_splits=list(splits))
+    other = sorted(set(task.metadata.modalities) - {"image", "text"})
+    if other:
+        raise UsageError(
+            "The MTEB task {root} has {other} inputs.",
+            advice="Tasks with images and texts are supported.",
+            root=spec.root,
+            other=" and ".join(other),
+        )
     folder = spec.options.get("folder")
     if folder and not Path(folder).expanduser().is_dir():
         raise DataError(
@@ -257,8 +379,32 @@ def open_mteb(spec: DatasetSpec) -> MtebDataset:
             folder=folder,
             root=spec.root,
         )
-    options = {key: spec.options[key] for key in ("folder", "hub", "cache_dir", "offline") if spec.options.get(key)}
-    return MtebDataset(describe(spec, "external", "mteb"), task, spec.limit, options)
+    known = ("folder", "data_root", "hub", "cache_dir", "offline")
+    options = {key: spec.options[key] for key in known if spec.options.get(key)}
+    inputs: tuple[Input, ...] = tuple(name for name in ("image", "text") if name in task.metadata.modalities)
+    info = replace(describe(spec, "external", "mteb"), inputs=inputs)
+    if "image" in task.metadata.modalities:
+        info = replace(info, measures=task.metadata.type, collections=collections_of(task.metadata.name))
+    return MtebDataset(info, task, spec.limit, options if folder else _with_folder(task, options))
+
+
+def collection_tasks(name: str) -> list[Any]:
+    """Return the tasks of a collection as the installed library defines it: those whose data are public."""
+    import_extra("mteb", "mteb")
+    from mteb.benchmarks.benchmarks import benchmarks
+
+    for found in vars(benchmarks).values():
+        if name in (getattr(found, "name", ""), *(getattr(found, "aliases", None) or ())):
+            return [task for task in found.tasks if task.metadata.is_public]
+    raise UnknownNameError(
+        "The installed mteb has no collection {name}.", advice="Install a newer version of mteb.", name=name
+    )
+
+
+def collections_of(task: str) -> dict[str, int]:
+    """Return the collections that a task is part of, and their sizes."""
+    found = {name: [one.metadata.name for one in collection_tasks(name)] for name in MTEB_COLLECTIONS.values()}
+    return {name: len(members) for name, members in found.items() if task in members}
 
 
 def tasks_of_types(types: Sequence[str], languages: Sequence[str]) -> list[str]:

@@ -307,8 +307,8 @@ def _prefixed(spec: DatasetSpec, reader: str, rest: str, catalogue: Catalogue) -
     if reader == "mmeb":  # those that are supported are in the catalogue
         raise not_supported(rest, catalogue.entries)
     if reader == "mteb":
-        folder = Path(root) / rest  # local data; else the library or a hub provides them
-        return _place(spec, "mteb", rest, **({"folder": str(folder)} if folder.is_dir() else {}))
+        # Without local data, the library or a hub provides them.
+        return _place(spec, "mteb", rest, **({"data_root": root} if Path(root).is_dir() else {}))
     entry = catalogue.find(rest) if reader == "wds" else None
     if entry is None:
         return _place(spec, reader, root)

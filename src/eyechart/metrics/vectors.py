@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar, cast, overload
 
@@ -77,6 +77,11 @@ class MultiVectors:
         sizes = self.sizes[places]
         skipped = self.starts[places] - (np.cumsum(sizes) - sizes)
         return np.repeat(skipped, sizes) + np.arange(sizes.sum())
+
+    @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """The vectors of each item, without a copy."""
+        return np.split(self.rows, self.starts[1:-1]) if len(self) else []
 
     def averaged(self) -> MultiVectors:
         """Divide each vector by the number of vectors of its item: queries whose MaxSim is a mean (MeanMaxSim)."""
@@ -211,16 +216,17 @@ def all_alike(vectors: AnyVectors) -> bool:
     return all(bool((np.abs(vectors[part] - vectors[0]) <= room).all()) for part in parts)
 
 
-def mean_of_units(units: Vectors, starts: Ints) -> Vectors:
+def mean_of_units(units: Vectors, starts: Ints, normalize: Callable[[Vectors], Vectors] = unit) -> Vectors:
     """Average unit vectors over consecutive groups and renormalise: CLIP's prompt ensembling.
 
     Args:
         units: Unit vectors, group after group.
         starts: First row of each group; groups are not empty.
+        normalize: How the means are normalised.
     """
     sizes = np.diff(np.append(starts, len(units)))
     sums = np.add.reduceat(units, starts, axis=0)
-    return unit(np.asarray(sums / sizes[:, None], np.float32))
+    return normalize(np.asarray(sums / sizes[:, None], np.float32))
 
 
 def distinct_rows(vectors: AnyVectors) -> tuple[Ints, Ints, Ints]:
@@ -234,8 +240,8 @@ def distinct_rows(vectors: AnyVectors) -> tuple[Ints, Ints, Ints]:
             number of occurrences of each distinct row.
     """
     if isinstance(vectors, MultiVectors):
-        items = np.split(np.ascontiguousarray(vectors.rows), vectors.starts[1:-1])[: len(vectors)]
-        digests = np.array([hashlib.blake2b(item.data, digest_size=16).digest() for item in items], "V16")
+        whole = (np.ascontiguousarray(item).data for item in vectors.arrays)
+        digests = np.array([hashlib.blake2b(item, digest_size=16).digest() for item in whole], "V16")
         _, first, inverse, counts = np.unique(digests, return_index=True, return_inverse=True, return_counts=True)
         return _in_order(first, inverse, counts)
     rows = np.ascontiguousarray(vectors)

@@ -297,7 +297,7 @@ def _result(
         failures=(),
         profile={"score": total, "total": total},
         measures=task.measures,
-        records=task.record_form(info.kind),
+        records=task.record_form(info),
         # The model that produced the vectors is unknown.
         identity={
             "settings": job.digest,

@@ -10,6 +10,7 @@ from typing import Any
 from eyechart.io.terminal import translate, wrap
 from eyechart.io.text_tables import columns_of, lay_out, one_line
 from eyechart.messages import UserMessage
+from eyechart.report.collection_means import collection_means
 from eyechart.report.comparison import Difference, PairwiseComparison, SuiteRanking
 from eyechart.report.leaderboard import LeaderboardPosition, PublishedRank
 from eyechart.report.paired_records import LEVEL
@@ -67,6 +68,21 @@ def ranking_text(table: ResultTable, ranking: SuiteRanking, width: int | None = 
     return "\n".join(lines) + "\n"
 
 
+def collections_text(table: ResultTable, width: int | None = None) -> list[str]:
+    """Lay out the means over collections, and by what their benchmarks measure."""
+    parts = []
+    for one in (one for one in collection_means(table) if one.notable):
+        models = [m for m, value in enumerate(one.values) if value is not None]
+        letters = columns_of("mean of", *(one_line(table.models[m].label) for m in models))
+        rows = [
+            (name, *("" if (value := values[m]) is None else f"{100 * value:.1f}" for m in models))
+            for name, values in ((one.name, one.values), *one.groups.items())
+        ]
+        laid_out = chain.from_iterable(lay_out(letters, rows if models else [], width))
+        parts.append("\n".join([*(laid_out if models else ()), "", *_wrapped(one.notes, width)]) + "\n")
+    return parts
+
+
 def _wrapped(texts: Iterable[str], width: int | None) -> list[str]:
     """Translate texts and break them into lines."""
     return [line for text in texts for line in wrap(translate(text), width)]
@@ -87,10 +103,15 @@ def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
         else f"[{scale * paired.low:+.2f}, {scale * paired.high:+.2f}]",
         str(paired.n),
         "-" if paired.only_first is None else f"{paired.only_first}/{paired.only_second}",
-        "-" if line.p_holm is None else "< 0.001" if line.p_holm < 0.001 else f"{line.p_holm:.3f}",
+        "-" if line.p_holm is None else p_text(line.p_holm),
         "-" if paired.detectable is None else f"{scale * paired.detectable:.1f}",
         translate({"better": "B better", "worse": "A better"}.get(line.verdict, line.verdict)),
     )
+
+
+def p_text(p_value: float) -> str:
+    """Format a p-value."""
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
 def _notes(lines: Sequence[Difference], n_tests: int) -> list[str]:

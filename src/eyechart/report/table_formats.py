@@ -12,6 +12,7 @@ from eyechart.errors import import_extra
 from eyechart.io.terminal import wrap
 from eyechart.io.text_tables import TextColumn, csv_text, lay_out, one_line
 from eyechart.messages import UserMessage
+from eyechart.report.collection_means import collection_means
 from eyechart.report.loader import LoadedResult
 from eyechart.report.paired_records import differing
 from eyechart.report.result_table import Column, ResultTable, best_of, lost_samples
@@ -188,16 +189,21 @@ def matrix(
             ]
         cells.append(texts)
     is_rank = how == "rank"
+    means = collection_means(table)
+    shown = [one for one in means if any(value is not None for value in one.values)]
     cells.append(_as_shown(mean.values, 2 if is_rank else digits, not is_rank))  # only fractions are averaged
+    cells += [_as_shown(one.values, digits, True) for one in shown]
     rows = tuple((model.label, *(column[m] for column in cells)) for m, model in enumerate(table.models))
-    lower = [*map(table.lower_is_better, columns), mean.lower_is_better]
-    leaders = [best_of(values, lower=low) for values, low in zip((*numbers, mean.values), lower, strict=True)]
+    lower = [*map(table.lower_is_better, columns), mean.lower_is_better, *[False] * len(shown)]
+    every = [*numbers, mean.values, *(one.values for one in shown)]
+    leaders = [best_of(values, lower=low) for values, low in zip(every, lower, strict=True)]
     best = frozenset((m, c + 1) for c, row in enumerate(leaders) for m in row)
     titles = [f"{table.benchmarks[column.benchmark].label} {metric_label(table, column)}" for column in columns]
     spellings = {b: table.spellings(b) for b in dict.fromkeys(column.benchmark for column in columns)}
     several = [f"{table.benchmarks[b].label}: {', '.join(names)}" for b, names in spellings.items() if len(names) > 1]
     note = [
         mean.describe(how, table),
+        *(note for one in means if one.notable for note in one.notes),
         *(
             [UserMessage("One benchmark under several names: {several}.", several="; ".join(several))]
             if several
@@ -206,7 +212,7 @@ def matrix(
         *_caution("With lost samples", table, columns, lambda m, b: lost_samples(table.cells[m, b].result)),
         *not_comparable(table, columns),
     ]
-    return Grid(("model", *titles, AVERAGES[how][0]), rows, best, " ".join(note))
+    return Grid(("model", *titles, AVERAGES[how][0], *(one.name for one in shown)), rows, best, " ".join(note))
 
 
 def not_comparable(table: ResultTable, columns: Sequence[Column]) -> list[str]:

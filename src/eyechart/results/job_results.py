@@ -334,6 +334,7 @@ def make_result(
             **({"other_splits": dict(other_splits)} if other_splits else {}),
             "kind": info.kind,
             "measures": measures,
+            **({"collections": dict(info.collections)} if info.collections else {}),
             "source": info.source,
             "benchmark": job.dataset.options.get("entry", ""),
             "prompts_digest": job.settings.get("prompts"),

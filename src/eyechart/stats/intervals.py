@@ -277,6 +277,17 @@ def widen_for_draws(interval: Interval | None, values: ArrayLike, level: float =
     return widen(interval, n, variance_of_draws(table), draws, level)
 
 
+def mean_over_draws_interval(values: ArrayLike, level: float = 0.95) -> Interval | None:
+    """Interval of the mean over training draws (rows) and test samples, covering the choice of both.
+
+    None for fewer than three draws.
+    """
+    table = np.asarray(values, np.float64)
+    draws, n = table.shape
+    interval = mean_interval(table.mean(axis=0), level=level) if draws >= FEWEST_DRAWS else None
+    return interval and widen(interval, n, variance_of_draws(table) / draws, draws, level)
+
+
 def cluster_index(clusters: ArrayLike | None, n: int) -> tuple[NDArray[np.intp], Floats]:
     """Number the clusters: each row's index and the size of each; by default each row is its own cluster."""
     if clusters is None:

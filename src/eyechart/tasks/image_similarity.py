@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,11 +21,11 @@ from eyechart.metrics.agreement import (
     pearson,
     spearman,
 )
-from eyechart.metrics.vectors import Vectors
+from eyechart.metrics.vectors import Floats, Vectors
 from eyechart.settings.tasks import ClusteringSettings, PromptedSettings
 from eyechart.tasks.base import Prediction, Task, TaskContext, encode_images, make_metric, need_samples
 from eyechart.tasks.label_metrics import labels_of
-from eyechart.types import MeanOf, Metric, Outcome
+from eyechart.types import DatasetInfo, MeanOf, Metric, Notice, Outcome
 
 SHUFFLES = 20
 """Number of random label permutations that estimate chance."""
@@ -142,35 +143,47 @@ class VisualSts(Task):
         """Correlate over pairs."""
         need_samples(prediction)
         pairs = _pairs(prediction.entries)
-        if len(pairs) < 3:
-            raise DataError("{name}: {n} pairs are too few for a correlation.", name=prediction.info.name, n=len(pairs))
         places = np.array(list(pairs.values()))
         cosines = (prediction.images[places[:, 0]] * prediction.images[places[:, 1]]).sum(axis=1)
         truth = np.array([prediction.entries[first].meta["score"] for first, _ in places], np.float64)
-        if np.ptp(truth) == 0:
-            raise DataError(
-                "{name}: all pairs have the score {first:g}, so the correlation is undefined.",
-                name=prediction.info.name,
-                first=truth[0],
-            )
-        return Outcome(
-            metrics={
-                name: make_metric(
-                    measure(cosines, truth),
-                    stats.correlation_interval(cosines, truth, of_ranks=measure is spearman),
-                    chance=0.0,
-                    n=len(truth),
-                    primary=measure is spearman,
-                    function=name,
-                )
-                for name, measure in (("spearman", spearman), ("pearson", pearson))
-            },
-            records=[
-                {"id": pair, "score": float(score), "cosine": float(cosine)}
-                for pair, score, cosine in zip(pairs, truth, cosines, strict=True)
-            ],
-            notices=prediction.notices,
+        return similarity_outcome(prediction.info, list(pairs), cosines, truth, prediction.notices)
+
+
+def similarity_outcome(
+    info: DatasetInfo,
+    ids: Sequence[str],
+    cosines: Vectors | Floats,
+    truth: Floats,
+    notices: Sequence[Notice] = (),
+    prefix: str = "",
+) -> Outcome:
+    """Correlate the cosines of pairs with their given scores."""
+    if len(ids) < 3:
+        raise DataError("{name}: {n} pairs are too few for a correlation.", name=info.name, n=len(ids))
+    if np.ptp(truth) == 0:
+        raise DataError(
+            "{name}: all pairs have the score {first:g}, so the correlation is undefined.",
+            name=info.name,
+            first=truth[0],
         )
+    return Outcome(
+        metrics={
+            f"{prefix}{name}": make_metric(
+                measure(cosines, truth),
+                stats.correlation_interval(cosines, truth, of_ranks=measure is spearman),
+                chance=0.0,
+                n=len(truth),
+                primary=measure is spearman,
+                function=name,
+            )
+            for name, measure in (("spearman", spearman), ("pearson", pearson))
+        },
+        records=[
+            {"id": pair, "score": float(score), "cosine": float(cosine)}
+            for pair, score, cosine in zip(ids, truth, cosines, strict=True)
+        ],
+        notices=notices,
+    )
 
 
 def _pairs(entries: tuple[Entry, ...]) -> dict[str, list[int]]:

@@ -36,7 +36,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from eyechart.benchmarks import FACTS, catalogue_facts
+from eyechart.benchmarks import FACTS, catalogue_facts, collection_name
 from eyechart.datasets.class_texts import SUBSETS
 from eyechart.datasets.locations import fill
 from eyechart.errors import UsageError, nearest
@@ -237,6 +237,8 @@ class Catalogue:
 
     def __contains__(self, name: str) -> bool:
         """True if the name is that of a dataset or collection; the built-in files are not parsed if they lack it."""
+        if collection_name(name):
+            return True
         if not self.files and name.lower().replace("vtab_", "vtab/") not in _built_in_text():
             return False
         return name in self.collections or name.lower() in _parse(self.files).aliases
@@ -257,6 +259,10 @@ class Catalogue:
 
     def expand(self, name: str) -> Sequence[str]:
         """Return the members of a collection, or the name itself."""
+        if mteb := collection_name(name):
+            from eyechart.datasets.mteb import collection_tasks
+
+            return [f"mteb/{task.metadata.name}" for task in collection_tasks(mteb)]
         return self.collections.get(name, (name,)) if name in self else (name,)
 
     def spellings(self) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from eyechart.errors import ResultError
 from eyechart.io.safe_parse import DAMAGED
+from eyechart.report.collection_means import means_json
 from eyechart.report.comparison import Difference, SuiteScores, compare_column, correct_for_many, tied_with_best
 from eyechart.report.judge_summary import judge_lines, judge_table
 from eyechart.report.loader import LoadedResult, SkippedFile
@@ -112,7 +113,7 @@ MAX_CONFUSIONS = 20_000
 def make_chunk(results: Mapping[int, Result], columns: Mapping[int, RecordColumns], limits: Limits) -> dict[str, Any]:
     """Build the chunk of one benchmark; ``columns`` holds the records of the comparable models."""
     chunk: dict[str, Any] = {"results": {str(m): describe(result) for m, result in results.items()}}
-    for key in ("prompt_sensitivity", "calibration"):
+    for key in ("prompt_sensitivity", "calibration", "compression"):
         found = {str(m): result.details[key] for m, result in results.items() if result.details.get(key)}
         if found:
             chunk[key] = found
@@ -289,6 +290,7 @@ def make_payload(
         "benchmarks": benchmarks,
         "results": [describe_result(table, m, b) for m, b in sorted(table.cells)],
         "ranking": (ranking := suite.ranking()) and asdict(ranking),
+        "collections": means_json(table),
         "published": list(references),
         "notices": [
             *_first([str(cut(item.reason, 300)) for item in skipped]),

@@ -19,11 +19,25 @@ function overview(main) {
       h("details", { class: "controls", open: !matchMedia("(max-width: 640px)").matches }, h("summary", {}, t("Filter, columns, copy")), toolbar()),
       h("div", { id: "matrix" }),
     ),
+    ...DATA.collections.map(collection),
     mistakesSection(),
     h("section", { id: "scatter" }),
     languages(),
   );
   drawOverview();
+}
+
+// A published collection: the mean of each model, and the means by task type.
+function collection({ name, notes, values, groups }) {
+  const models = MODELS.map((_, m) => m).filter((m) => values[m] !== null);
+  const rows = models.map((m) => h("tr", {}, h("th", { scope: "row" }, data(MODELS[m].label)), [values, ...groups.map(([, row]) => row)].map((row) => h("td", {}, number(row[m])))));
+  return h(
+    "section",
+    {},
+    h("h2", {}, data(name)),
+    models.length > 0 && plainTable(name, [t("Model"), t("Mean"), ...groups.map(([kind]) => data(kind))], rows),
+    h("p", {}, data(notes.map(told).join(" "))),
+  );
 }
 
 function notices() {
