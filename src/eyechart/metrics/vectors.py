@@ -240,8 +240,8 @@ def distinct_rows(vectors: AnyVectors) -> tuple[Ints, Ints, Ints]:
             number of occurrences of each distinct row.
     """
     if isinstance(vectors, MultiVectors):
-        whole = (np.ascontiguousarray(item).data for item in vectors.arrays)
-        digests = np.array([hashlib.blake2b(item, digest_size=16).digest() for item in whole], "V16")
+        blocks = (np.ascontiguousarray(item).data for item in vectors.arrays)
+        digests = np.array([hashlib.blake2b(item, digest_size=16).digest() for item in blocks], "V16")
         _, first, inverse, counts = np.unique(digests, return_index=True, return_inverse=True, return_counts=True)
         return _in_order(first, inverse, counts)
     rows = np.ascontiguousarray(vectors)
