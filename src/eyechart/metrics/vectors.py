@@ -57,16 +57,16 @@ class MultiVectors:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def __getitem__(self, chosen: Any) -> Self:
+    def __getitem__(self, chosen: Any) -> MultiVectors:
         """Return some items, by a slice (without a copy), positions or a mask."""
         if isinstance(chosen, slice) and chosen.step in (None, 1):
             first, last, _ = chosen.indices(len(self))
             bounds = self.starts[first : max(first, last) + 1]
-            return type(self)(self.rows[bounds[0] : bounds[-1]], bounds - bounds[0])
+            return MultiVectors(self.rows[bounds[0] : bounds[-1]], bounds - bounds[0])
         places = np.arange(len(self))[chosen]
         if len(places) and np.array_equal(places, np.arange(places[0], places[0] + len(places))):
             return self[int(places[0]) : int(places[0]) + len(places)]
-        return type(self)(self.rows[self._row_numbers(places)], _bounds(self.sizes[places]))
+        return MultiVectors(self.rows[self._row_numbers(places)], _bounds(self.sizes[places]))
 
     def __setitem__(self, places: Ints, items: MultiVectors) -> None:
         """Set items to others with the same numbers of vectors."""
@@ -83,13 +83,13 @@ class MultiVectors:
         """The vectors of each item, without a copy."""
         return np.split(self.rows, self.starts[1:-1]) if len(self) else []
 
-    def averaged(self) -> Self:
+    def averaged(self) -> MultiVectors:
         """Divide each vector by the number of vectors of its item: queries whose MaxSim is a mean (MeanMaxSim)."""
-        return type(self)(np.asarray(self.rows / np.repeat(self.sizes, self.sizes)[:, None], np.float32), self.starts)
+        return MultiVectors(np.asarray(self.rows / np.repeat(self.sizes, self.sizes)[:, None], np.float32), self.starts)
 
-    def without_vectors(self) -> Self:
+    def without_vectors(self) -> MultiVectors:
         """Return as many items that have no vector, which are never right."""
-        return type(self)(self.rows[:0], np.zeros_like(self.starts))
+        return MultiVectors(self.rows[:0], np.zeros_like(self.starts))
 
 
 AnyVectors = Vectors | MultiVectors
@@ -186,7 +186,7 @@ def unit(vectors: Any) -> Any:
 def in_range(vectors: _V) -> _V:
     """Scale all rows by one power of two, if needed, so that their float32 products neither overflow nor underflow."""
     if isinstance(vectors, MultiVectors):
-        return type(vectors)(in_range(vectors.rows), vectors.starts)
+        return cast("_V", MultiVectors(in_range(vectors.rows), vectors.starts))
     largest = max(float(vectors.max(initial=0)), -float(vectors.min(initial=0)))
     if largest == 0 or PLAIN_NUMBERS[0] < largest < PLAIN_NUMBERS[1]:
         return vectors
@@ -240,8 +240,8 @@ def distinct_rows(vectors: AnyVectors) -> tuple[Ints, Ints, Ints]:
             number of occurrences of each distinct row.
     """
     if isinstance(vectors, MultiVectors):
-        items = np.split(np.ascontiguousarray(vectors.rows), vectors.starts[1:-1])[: len(vectors)]
-        digests = np.array([hashlib.blake2b(item.data, digest_size=16).digest() for item in items], "V16")
+        blocks = (np.ascontiguousarray(item).data for item in vectors.arrays)
+        digests = np.array([hashlib.blake2b(item, digest_size=16).digest() for item in blocks], "V16")
         _, first, inverse, counts = np.unique(digests, return_index=True, return_inverse=True, return_counts=True)
         return _in_order(first, inverse, counts)
     rows = np.ascontiguousarray(vectors)
