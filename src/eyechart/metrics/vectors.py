@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar, cast, overload
 
@@ -216,16 +216,17 @@ def all_alike(vectors: AnyVectors) -> bool:
     return all(bool((np.abs(vectors[part] - vectors[0]) <= room).all()) for part in parts)
 
 
-def mean_of_units(units: Vectors, starts: Ints) -> Vectors:
+def mean_of_units(units: Vectors, starts: Ints, normalize: Callable[[Vectors], Vectors] = unit) -> Vectors:
     """Average unit vectors over consecutive groups and renormalise: CLIP's prompt ensembling.
 
     Args:
         units: Unit vectors, group after group.
         starts: First row of each group; groups are not empty.
+        normalize: How the means are normalised.
     """
     sizes = np.diff(np.append(starts, len(units)))
     sums = np.add.reduceat(units, starts, axis=0)
-    return unit(np.asarray(sums / sizes[:, None], np.float32))
+    return normalize(np.asarray(sums / sizes[:, None], np.float32))
 
 
 def distinct_rows(vectors: AnyVectors) -> tuple[Ints, Ints, Ints]:

@@ -16,7 +16,7 @@ from eyechart.datasets.mmeb import INSTRUCTED, INSTRUCTION, ranking_files, read_
 from eyechart.errors import DataError, ModelError
 from eyechart.manifest import Failure
 from eyechart.metrics.retrieval import METRICS, top_items
-from eyechart.metrics.vectors import AnyVectors, Floats, Ints, placed, unit
+from eyechart.metrics.vectors import AnyVectors, Floats, Ints, placed
 from eyechart.settings.tasks import MEAN_RECALL, MMEB_METRICS, ZeroshotRetrievalSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import (
@@ -200,7 +200,7 @@ def _encode_items(
             else encoder.images(shown, role=role, prompt=prompt)
         )
         contents = zip(map(bytes, shown.digests), words or [""] * len(rows), strict=True)
-        vectors, about = drop_constant_embeddings(unit(embedded.vectors), "images", contents)
+        vectors, about = drop_constant_embeddings(encoder.unit(embedded.vectors), "images", contents)
         if len(vectors):
             parts.append((rows[embedded.kept], vectors))
         failures += embedded.failures
@@ -211,7 +211,7 @@ def _encode_items(
     for rows, vectors in parts:
         out[rows] += vectors
     both = np.intersect1d(read, seen).astype(np.int64)
-    out[both] = unit(out[both])
+    out[both] = encoder.unit(out[both])
     return _Side(listed, out, failures, notices)
 
 

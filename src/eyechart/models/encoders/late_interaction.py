@@ -20,7 +20,7 @@ from eyechart.errors import ModelError, UsageError
 from eyechart.metrics.vectors import MultiVectors, float_array
 from eyechart.models import hub
 from eyechart.models.family import CONFIG, MODULES, UNSTEADY_TEXTS, BaseEncoder, probe_vectors
-from eyechart.models.towers.checkpoints import load_errors, read_json, whole_weights
+from eyechart.models.towers.checkpoints import POOLER, load_errors, read_json, whole_weights
 from eyechart.models.towers.torch_encoder import BATCH_TOLERANCE, COARSE_TOLERANCE, PROBE_TEXTS
 from eyechart.models.towers.torch_tools import (
     cast,
@@ -39,8 +39,6 @@ OPTIONS = frozenset(
 """Supported model options."""
 NATIVE = "ForRetrieval"
 """End of the names of transformers' late-interaction classes."""
-POOLER = "pooler."
-"""BERT's pooler. sentence-transformers pools tokens itself, and many models are saved without these weights."""
 NO_LIMIT = 100_000
 
 
