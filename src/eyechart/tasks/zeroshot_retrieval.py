@@ -253,8 +253,8 @@ def _rank(prediction: CollectionPrediction, judged: Sequence[JudgedQuery]) -> Ra
     ids = {one.query.id for one in judged}
     chosen = [i for i, query in enumerate(prediction.collection.queries) if query.id in ids]
     if prediction.reranked is not None:
-        lists, scores, _ = prediction.reranked
-        return ranked_queries.rank_lists(judged, lists[chosen], scores[chosen])
+        shortlists, scores, _ = prediction.reranked
+        return ranked_queries.rank_lists(judged, shortlists[chosen], scores[chosen])
     lists = ranked_queries.candidate_lists(prediction.collection, [one.query for one in judged])
     if prediction.queries is None or prediction.documents is None:
         assert lists is not None  # noqa: S101 - every line has a ranking
