@@ -60,7 +60,7 @@ ARROWS = {
 HEAVY = {
     "torch", "torchvision", "transformers", "open_clip", "onnxruntime", "ray", "sklearn", "scipy", "pyarrow", "mteb",
     "sentence_transformers", "huggingface_hub", "modelscope", "tensorflow_datasets", "httpx2", "rich", "jinja2",
-    "pandas", "matplotlib", "datasets", "IPython",
+    "pandas", "matplotlib", "datasets", "IPython", "timm",
 }  # fmt: skip
 NETWORKS = {"models/internvl/network.py"}
 """They define torch modules, so they need torch at once; whoever uses them imports them inside a function."""

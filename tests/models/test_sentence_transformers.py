@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from eyechart import load_model
 from eyechart.cli import main
 from eyechart.errors import ModelError, UsageError
 from eyechart.inference.embeddings import CachedEncoder
@@ -18,7 +19,7 @@ from eyechart.models.family import other_kind
 from eyechart.models.registry import open_model
 from eyechart.settings.tasks import TextRetrievalSettings
 from eyechart.store.vector_store import EmbeddingStore
-from eyechart.tasks.text_retrieval import prompts_of
+from eyechart.tasks.base import prompts_of
 from eyechart.types import ModelSpec
 from support.text_models import minilm
 from support.zoo import load, photos
@@ -79,12 +80,8 @@ def test_long_texts_are_cut_where_the_option_says_and_reported():
 
 
 def test_a_model_that_only_reads_says_so_to_images():
-    encoder = load(spec_of())
-
-    with pytest.raises(ModelError, match="encodes texts only, not images"):
-        encoder.prepare_image(photos()[0])
-    with pytest.raises(ModelError, match="encodes texts only, not images"):
-        encoder.encode_images(np.zeros((1, 3, 8, 8), np.float32))
+    with pytest.raises(ModelError, match="encodes texts, not images"):
+        load_model(minilm(), model_type=FAMILY).encode_images([photos()[0]])
 
 
 def test_the_default_prompt_stands_before_every_text_unless_prompts_are_given_in_the_texts(with_prompt):

@@ -107,6 +107,31 @@ def other_kind(folder: Path) -> str:
     return CROSS if not modules and names[0].endswith("ForSequenceClassification") else ""
 
 
+_NO_VECTORS: tuple[tuple[str, str], ...] = (
+    (r"xclip|videomae|vivit|timesformer|vjepa\w*|pe_\w*video\w*|video_\w+", UserMessage("it encodes videos")),
+    (r"clap|wav2vec\w*|hubert|whisper|wavlm|audio\w*|pe_audio\w*|clvp|data2vec-audio", UserMessage("it encodes audio")),
+    ("flava", UserMessage("it returns one vector per image patch and per token")),
+)
+"""Reasons why models of a type (in config.json) are no encoders of images and texts."""
+_GENERATIVE = frozenset({"image_token_id", "image_token_index", "img_context_token_id"})
+"""Config keys of language models that read images."""
+
+
+def unsuitable(folder: Path, *, pooled: bool = False) -> str:
+    """Return why a transformers model does not give one vector per image or text; empty if its config does not tell.
+
+    ``pooled``: a library adds the pooling that a language model lacks.
+    """
+    config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    kind = str(config.get("model_type"))
+    if reason := next((reason for pattern, reason in _NO_VECTORS if re.fullmatch(pattern, kind)), ""):
+        return reason
+    retrieval = any(str(name).endswith("Retrieval") for name in config.get("architectures") or ())
+    if config.keys() & _GENERATIVE and not pooled and not retrieval:
+        return UserMessage("it is a language model without a pooling head (see sentence-transformers' modules.json)")
+    return ""
+
+
 def _has_any(folder: Path, patterns: tuple[str, ...]) -> bool:
     return any(True for pattern in patterns for _ in folder.glob(pattern))
 

@@ -28,6 +28,7 @@ from eyechart.models.family import (
     check_path,
     content_identity,
     other_kind,
+    unsuitable,
 )
 from eyechart.types import ModelSpec
 
@@ -84,6 +85,9 @@ class DenseFamily(HubFamily):
     late_interaction: type[Any]
     """Class of models with several vectors per input."""
 
+    pools = False
+    """Whether the library pools the tokens of a language model."""
+
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library, folder or hub, and another kind of model."""
         super().check(spec)
@@ -120,7 +124,15 @@ class DenseFamily(HubFamily):
         return None if place is None else other_kind(place) if place.is_dir() else ""
 
     def _check_kind(self, spec: ModelSpec) -> None:
-        kind = self._kind(spec)
+        place, kind = place_of(self.source(spec), spec), self._kind(spec)
+        reason = unsuitable(place, pooled=self.pools) if place is not None and kind == "" else ""
+        if reason:
+            raise ModelError(
+                "{name} is not supported as an encoder: {reason}.",
+                advice="Use a model that returns one vector per image or text.",
+                name=spec.label,
+                reason=reason,
+            )
         if kind and kind != LATE:
             raise ModelError(
                 "{name} is a {kind}, which is not supported as an encoder: {reason}.",

@@ -21,6 +21,7 @@ ENCODERS = Registry(
         "open_clip": "eyechart.models.encoders.open_clip:OpenClipFamily",
         "python": "eyechart.models.objects.families:PythonFamily",
         "sentence-transformers": "eyechart.models.encoders.sentence_transformers:SentenceTransformersFamily",
+        "timm": "eyechart.models.encoders.timm:TimmFamily",
         "transformers": "eyechart.models.encoders.transformers:TransformersFamily",
     },
 )

@@ -87,7 +87,7 @@ def expand_collection(name: str) -> list[tuple[str, str]] | None:
 
 EMBEDDED = "eyechart-tiny"
 """Default ONNX model: the first that ships with the package."""
-PREFIXES = {"hf-hub:": "open_clip", "local-dir:": "open_clip", "internvl_": "internvl"}
+PREFIXES = {"timm:": "timm", "hf-hub:": "open_clip", "local-dir:": "open_clip", "internvl_": "internvl"}
 CHECKPOINTS = (".pt", ".pth", ".bin", ".safetensors", ".ckpt")
 WITH_TAGS = frozenset({"open_clip", "internvl"})
 """Families whose models are an architecture and weights, which may be written as one name."""

@@ -112,6 +112,8 @@ def evaluate(
     group_by: str | Sequence[str] | None = None,
     num_workers: int | None = None,
     store_precision: Literal["fp32", "fp16"] | None = None,
+    truncate_dim: int | Sequence[int] | None = None,
+    quantize: Literal["int8", "binary"] | Sequence[Literal["int8", "binary"]] | None = None,
     decode_processes: int | None = None,
     on_error: Literal["fail", "skip"] | None = None,
     min_success: float | None = None,
@@ -240,6 +242,8 @@ def evaluate(
         num_workers: reader and decoder threads (default: 4).
         store_precision: precision of cached vectors, also used for scoring; fp16 halves disk usage (default: fp32; fp16
             for models with several vectors per item).
+        truncate_dim: also score the stored vectors cut to these numbers of dimensions.
+        quantize: also score the stored vectors in these precisions, in each --truncate-dim.
         decode_processes: loader processes that decode images for a GPU, 0: threads (default: processes with 8 or more
             cores).
         on_error: what to do with unreadable images (default: fail).

@@ -14,7 +14,7 @@ from eyechart.config import make_config
 from eyechart.datasets.in_memory_rows import ObjectRow, ObjectRows, make_dataset
 from eyechart.errors import UsageError, errors_on
 from eyechart.inference.embeddings import CachedEncoder
-from eyechart.manifest import read_manifest
+from eyechart.manifest import Manifest, read_manifest
 from eyechart.metrics.vectors import unit
 from eyechart.models.registry import open_model
 from eyechart.plan import Planner
@@ -43,25 +43,39 @@ class LoadedEncoder:
         """Description of the model: dimensions, transform, precision, digest of the weights."""
         return self._model.card
 
-    def encode_images(self, images: Iterable[Any]) -> Any:
+    def encode_images(self, images: Iterable[Any], *, prompt: str = "") -> Any:
         """Encode PIL images, paths, uint8 arrays or encoded bytes to a float32 array (n, dimensions)."""
+        listed = self._listed(images)
+        return self._encode(listed, lambda model: model.images(self._manifest(listed), prompt=prompt).vectors)
+
+    def encode_joint(self, images: Iterable[Any], texts: Iterable[str], *, prompt: str = "") -> Any:
+        """Encode pairs of an image and a text to one vector each, if the model takes both as one input."""
+        listed, words = self._listed(images), list(texts)
+        if len(listed) != len(words):
+            raise UsageError(
+                "encode_joint takes one text per image, not {n} for {images}.", n=len(words), images=len(listed)
+            )
+        return self._encode(listed, lambda model: model.joint(self._manifest(listed), words, prompt=prompt).vectors)
+
+    def _listed(self, images: Iterable[Any]) -> list[Any]:
         # An array of three axes that ends in channels is a single image.
         shape: tuple[int, ...] = getattr(images, "shape", ())
         alone = len(shape) == 3 and shape[2] in (3, 4)
         if alone or isinstance(images, str | Path | bytes) or not hasattr(images, "__iter__"):
             raise UsageError("encode_images takes a list.", advice="Pass [image] for a single image.")
-        listed = list(images)
-        rows = ObjectRows("images", lambda: (ObjectRow(image, None) for image in listed))
-        dataset = make_dataset(DatasetSpec("images", IN_MEMORY, ""), rows, "list", "")
-        return self._encode(listed, lambda model: model.images(read_manifest(dataset)).vectors)
+        return list(images)
 
-    def encode_texts(self, texts: Iterable[str], *, language: str = "en") -> Any:
+    def _manifest(self, listed: list[Any]) -> Manifest:
+        rows = ObjectRows("images", lambda: (ObjectRow(image, None) for image in listed))
+        return read_manifest(make_dataset(DatasetSpec("images", IN_MEMORY, ""), rows, "list", ""))
+
+    def encode_texts(self, texts: Iterable[str], *, language: str = "en", prompt: str = "") -> Any:
         """Encode texts to a float32 array (n, dimensions)."""
         listed: list[Any] = [texts] if isinstance(texts, str) or not hasattr(texts, "__iter__") else list(texts)
         strange = [text for text in listed if not isinstance(text, str)]
         if strange:
             raise UsageError("encode_texts takes a list of strings; {first!r:.60} is not a string.", first=strange[0])
-        return self._encode(listed, lambda model: model.texts(listed, language=language))
+        return self._encode(listed, lambda model: model.texts(listed, language=language, prompt=prompt))
 
     def __repr__(self) -> str:
         return f"<{self.spec.label} ({self.spec.family}, {self.spec.precision})>"

@@ -16,7 +16,7 @@ from eyechart.datasets.mmeb import INSTRUCTED, INSTRUCTION, ranking_files, read_
 from eyechart.errors import DataError, ModelError
 from eyechart.manifest import Failure
 from eyechart.metrics.retrieval import METRICS, top_items
-from eyechart.metrics.vectors import AnyVectors, Floats, Ints, placed, unit
+from eyechart.metrics.vectors import AnyVectors, Floats, Ints, placed
 from eyechart.settings.tasks import MEAN_RECALL, MMEB_METRICS, ZeroshotRetrievalSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import (
@@ -86,6 +86,14 @@ def predict_collection(context: TaskContext, settings: ZeroshotRetrievalSettings
         ranked = _with_rankings(collection, context.info.name, settings.predictions)
         return CollectionPrediction(context.info, context.manifest.entries, (), ranked)
     card = context.encoder.card
+    pair = next((one for one in (*collection.queries, *collection.documents) if _kind(one) == "image+text"), None)
+    if pair is not None and card.multi_vector and "image+text" not in card.inputs:
+        raise ModelError(
+            "{id} has an image and a text, which {label} cannot encode as one input.",
+            advice="Use a model with joint inputs or with one vector per input.",
+            id=pair.id,
+            label=context.encoder.model.spec.label,
+        )
     if card.prompting == "prefix" and "image+text" not in card.inputs and "image" in card.inputs:
         context.encoder.images(context.listed)  # embedded while the dataset is read
     manifest = context.manifest
@@ -192,26 +200,18 @@ def _encode_items(
             else encoder.images(shown, role=role, prompt=prompt)
         )
         contents = zip(map(bytes, shown.digests), words or [""] * len(rows), strict=True)
-        vectors, about = drop_constant_embeddings(unit(embedded.vectors), "images", contents)
+        vectors, about = drop_constant_embeddings(encoder.unit(embedded.vectors), "images", contents)
         if len(vectors):
             parts.append((rows[embedded.kept], vectors))
         failures += embedded.failures
         notices += about
     if encoder.card.multi_vector:
-        double = np.intersect1d(read, seen)
-        if len(double):
-            raise ModelError(
-                "{id} has an image and a text, which {label} cannot encode as one input.",
-                advice="Use a model with joint inputs or with one vector per input.",
-                id=items[double[0]].id,
-                label=encoder.model.spec.label,
-            )
         return _Side(listed, placed(parts, len(items)), failures, notices)
     out = np.zeros((len(items), max((vectors.shape[1] for _, vectors in parts), default=0)), np.float32)
     for rows, vectors in parts:
         out[rows] += vectors
     both = np.intersect1d(read, seen).astype(np.int64)
-    out[both] = unit(out[both])
+    out[both] = encoder.unit(out[both])
     return _Side(listed, out, failures, notices)
 
 

@@ -1,4 +1,4 @@
-"""The ``sentence-transformers`` family: CLIP-style models for images and texts, and text-only models."""
+"""The ``sentence-transformers`` family: text models, CLIP-style models, and multimodal LLMs that take messages."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.errors import ModelError, unknown_name
+from eyechart.errors import ModelError, UsageError, unknown_name
 from eyechart.messages import UserMessage
 from eyechart.models import hub
 from eyechart.models.encoders.late_interaction import LateInteractionEncoder
-from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT
+from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT, POOLER
 from eyechart.models.family import MODULES, SENTENCE
 from eyechart.models.family import sees as folder_sees
 from eyechart.models.hub import source_of
 from eyechart.models.towers.checkpoints import load_errors, read_json, whole_weights
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.sentencepieces import disagreements
-from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
+from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder, Vectors
+from eyechart.models.towers.torch_tools import forward_pass
 from eyechart.types import Input, ModelSpec
 
 if TYPE_CHECKING:
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
 
 PROMPTS = ("own", "given")
 DEFAULT_LENGTH = 512
-PROMPT = "prompt_length"
-"""Number of prompt tokens: some models exclude them from the mean."""
+PIXEL_LIMITS = {"min_pixels": "shortest_edge", "max_pixels": "longest_edge"}
+"""Options, and their names in image processors that resize by area (Qwen2-VL and its successors)."""
+MAX_BATCH = 8
+"""Maximum images per forward pass of a model that takes images of any size: they wait as full-size RGB pixels."""
 DOCUMENT = ("document", "passage")
 """Common names of the document prompt; the first non-empty one is used."""
-POOLER = "pooler."
-"""BERT's pooler. sentence-transformers pools tokens itself, and many models are saved without these weights."""
 
 
 def own_prompts(spec: ModelSpec) -> dict[str, str]:
@@ -48,9 +49,10 @@ def own_prompts(spec: ModelSpec) -> dict[str, str]:
     return prompts | {"document": document} if document else prompts
 
 
-def sees(model: Any) -> bool:
-    """Whether a SentenceTransformer encodes images."""
-    return "image" in (getattr(model, "modalities", None) or ["text"])
+def inputs_of(model: Any) -> tuple[Input, ...]:
+    """Return what a SentenceTransformer encodes."""
+    kinds: dict[Input, Any] = {"image": "image", "text": "text", "image+text": ("image", "text")}
+    return tuple(name for name, kind in kinds.items() if model.supports(kind))
 
 
 def load_pipeline(spec: ModelSpec, source: str) -> tuple[Any, list[str]]:
@@ -72,12 +74,36 @@ def load_pipeline(spec: ModelSpec, source: str) -> tuple[Any, list[str]]:
             first=other[0],
         )
     wanted = spec.options.get("max_seq_length")
-    if wanted or (model.max_seq_length is None and not sees(model)):
+    if not inputs_of(model):
+        raise ModelError(
+            "{source} encodes neither images nor texts ({modalities}).",
+            advice="Use an encoder of images or texts.",
+            source=source,
+            modalities=", ".join(map(str, model.modalities)),
+        )
+    _limit_pixels(spec, model)
+    if wanted or (model.max_seq_length is None and inputs_of(model) == ("text",)):
         config = getattr(model.transformers_model, "config", None)
         positions = getattr(config, "max_position_embeddings", None)
         length = int(wanted or DEFAULT_LENGTH)
         model.max_seq_length = min(length, positions) if positions else length
     return model, notes + _part_notes(spec, source, model)
+
+
+def _limit_pixels(spec: ModelSpec, model: Any) -> None:
+    """Set the smallest and largest area of images."""
+    wanted = {edge: spec.options[name] for name, edge in PIXEL_LIMITS.items() if name in spec.options}
+    processor: Any = getattr(getattr(model[0], "processor", None), "image_processor", None)
+    size = dict(getattr(processor, "size", None) or {})
+    if wanted and not all(size.get(edge) for edge in PIXEL_LIMITS.values()):
+        raise UsageError(
+            "{label} has no limits of the number of pixels.",
+            advice="Omit {names}.",
+            label=spec.label,
+            names=", ".join(PIXEL_LIMITS),
+        )
+    if wanted:
+        processor.size = {**size, **wanted}
 
 
 def _part_notes(spec: ModelSpec, source: str, model: Any) -> list[str]:
@@ -133,20 +159,27 @@ def _saved(folder: Path | None) -> dict[str, Any]:
 
 
 class SentenceTransformersEncoder(TorchEncoder):
-    """A SentenceTransformer: its preprocessing, then its modules in order."""
+    """A SentenceTransformer: its preprocessing, then its modules in order.
+
+    A model that takes an image and a text as one input (as a message of its chat template, or as a tuple) preprocesses
+    whole batches, with its prompt; a CLIP-style model prepares images one by one.
+    """
 
     family = "sentence-transformers"
 
     def __init__(self, spec: ModelSpec) -> None:
         model, notes = load_pipeline(spec, source_of(spec))
         self.pipeline, self.tokenizer = model, model.tokenizer
-        self.sees = sees(model)
+        inputs = inputs_of(model)
+        self.sees, self.reads, self.joint = (name in inputs for name in ("image", "text", "image+text"))
+        if self.joint:
+            self.max_batch = MAX_BATCH
         default = "" if spec.options.get("prompts") == "given" else model.default_prompt_name
         self.prefix = (model.prompts or {}).get(default or "") or ""
         super().__init__(spec, model)
         if not self.sees:
             notes.append("This model encodes texts only.")
-        elif model.similarity_fn_name != "cosine":
+        elif self.reads and model.similarity_fn_name != "cosine":
             notes.append(
                 UserMessage(
                     "This model was trained with {similarity} similarity; images and texts are compared by cosine.",
@@ -160,41 +193,70 @@ class SentenceTransformersEncoder(TorchEncoder):
             parts.append(f"{type(module).__name__} {settings} {processor.to_dict() if processor is not None else ''}")
         length = model.max_seq_length
         self.card = self.make_card(
-            transform=f"{' > '.join(parts)} | prompt {self.prefix!r} | {length}",
+            transform=f"{' > '.join(parts)} | prompt {self.prefix!r} | {length} | {model.truncate_dim}",
             context_length=length if length and length < NO_LIMIT else None,
             similarity=model.similarity_fn_name,
             prompts=own_prompts(spec),
             notes=notes,
-            inputs=("image", "text") if self.sees else ("text",),
+            inputs=inputs,
+            prompting="message" if self.joint else "prefix",
         )
 
-    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Preprocess an image with the first module."""
+    def prepare_image(self, image: Image.Image) -> NDArray[Any]:
+        """Preprocess an image with the first module; keep the RGB pixels of one that is preprocessed with its batch."""
+        if self.joint:
+            return np.asarray(image.convert("RGB"))
         prepared = self.pipeline.preprocess([image.convert("RGB")])
         pixels: NDArray[np.float32] = np.asarray(prepared["pixel_values"][0].cpu().numpy(), np.float32)
         return pixels
 
-    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
-        """Preprocess texts with the first module, prepending the prompt."""
-        import torch
+    def encode_images(self, batch: Any, *, instruction: str = "") -> Vectors:
+        """Encode images with an instruction, if the model takes one."""
+        if not self.joint:
+            return super().encode_images(batch)
+        return self._encode([Image.fromarray(np.asarray(pixels)) for pixels in batch], instruction)
 
-        prepared = self.pipeline.preprocess(list(texts), prompt=self.prefix or None)
-        inputs = {name: value for name, value in prepared.items() if hasattr(value, "shape") and value.dim() > 0}
-        if PROMPT in prepared:
-            # One number for the batch; as a column it can be split by rows like every other input.
-            inputs[PROMPT] = torch.full((len(texts),), int(prepared[PROMPT]))
-        return inputs
+    def encode_texts(self, texts: Sequence[str], *, language: str = "en", instruction: str = "") -> Vectors:  # noqa: ARG002 - one tokenizer for all
+        """Encode texts with an instruction, if the model takes one."""
+        return self._encode(list(texts), instruction)
+
+    def encode_joint(self, batch: Sequence[Any], texts: Sequence[str], *, instruction: str = "") -> Vectors:
+        """Encode each image with its text as one input."""
+        images = (Image.fromarray(np.asarray(pixels)) for pixels in batch)
+        pairs = [{"image": image, "text": text} for image, text in zip(images, texts, strict=True)]
+        return self._encode(pairs, instruction)
+
+    def _encode(self, inputs: list[Any], instruction: str) -> Vectors:
+        """Feed the library's whole preprocessing output to the modules."""
+        if not inputs:
+            return self.no_vectors()
+        with forward_pass(self.precision, self.device):
+            prepared = self._preprocess(inputs, instruction)
+        return self._forward(self.model, "text", prepared)
+
+    def _preprocess(self, inputs: list[Any], instruction: str = "", **options: Any) -> dict[str, Any]:
+        return dict(self.pipeline.preprocess(inputs, prompt=instruction or self.prefix or None, **options))
+
+    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
+        """Preprocess texts with the first module, with the default prompt."""
+        return self._preprocess(list(texts))
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Count the tokens of each text before truncation, with its chat template if there is one."""
+        if not self.joint:
+            return super().token_counts(texts)
+        whole = self._preprocess(list(texts), processing_kwargs={"text": {"truncation": False}})
+        counts: list[int] = whole["attention_mask"].sum(dim=1).tolist()
+        return counts
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run all modules on images."""
-        return model({"pixel_values": pixels, "modality": "image"})["sentence_embedding"]
+        return self.text_features(model, {"pixel_values": pixels, "modality": "image"})
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
-        """Run all modules on texts."""
-        fed = {**inputs, "modality": "text"}
-        if PROMPT in fed:
-            fed[PROMPT] = int(inputs[PROMPT][0])
-        return model(fed)["sentence_embedding"]
+        """Run all modules on preprocessed inputs, and cut the vectors to the length that the model was saved with."""
+        vectors: torch.Tensor = model(dict(inputs))["sentence_embedding"]
+        return vectors[:, : self.pipeline.truncate_dim]
 
     def logit_scale(self, model: Any) -> float | None:
         """Return the logit scale of an inner CLIP."""
@@ -204,10 +266,10 @@ class SentenceTransformersEncoder(TorchEncoder):
 class SentenceTransformersFamily(hub.DenseFamily):
     """Loads models through sentence-transformers.
 
-    ``options``: pooling_mode (replaces the pooling of the plain transformer), max_seq_length, model_kwargs,
-    config_kwargs, hub, revision, trust_remote_code, token_pooling (for models with several vectors per input: merge
-    this many vectors of a document into one, on average), and prompts: ``own`` prepends the model's default prompt to
-    every text, ``given`` prepends nothing because the texts contain their prompts.
+    ``options``: pooling_mode (replaces the pooling of the plain transformer), max_seq_length, min_pixels, max_pixels,
+    model_kwargs, config_kwargs, hub, revision, trust_remote_code, token_pooling (for models with several vectors per
+    input: merge this many vectors of a document into one, on average), and prompts: ``own`` prepends the model's
+    default prompt to every text, ``given`` prepends nothing because the texts contain their prompts.
     """
 
     own_options = MappingProxyType(
@@ -217,6 +279,7 @@ class SentenceTransformersFamily(hub.DenseFamily):
             "model_kwargs": dict,
             "config_kwargs": dict,
             "prompts": str,
+            **dict.fromkeys(PIXEL_LIMITS, int),
             "token_pooling": int,
             **DEVICE_OPTIONS,
         }
@@ -224,7 +287,7 @@ class SentenceTransformersFamily(hub.DenseFamily):
 
     needs, extra = ("sentence_transformers",), "sentence-transformers"
     read_by = ("sentence-transformers", *LIBRARIES)
-    model, late_interaction = SentenceTransformersEncoder, LateInteractionEncoder
+    model, late_interaction, pools = SentenceTransformersEncoder, LateInteractionEncoder, True
 
     def inputs(self, spec: ModelSpec) -> Sequence[Input] | None:
         """Return texts only if the folder has no image processor; loading the model tells the rest."""

@@ -1,7 +1,7 @@
-"""The ``transformers`` family: dual encoders from a local folder, the Hugging Face hub or ModelScope.
+"""The ``transformers`` family: dual and image encoders from a local folder, the Hugging Face hub or ModelScope.
 
-`KINDS` and `HEADS` have one row per architecture that needs one. Others use the settings of their tokenizer and must
-have ``get_image_features`` and ``get_text_features``.
+`KINDS` and `HEADS` have one row per architecture that needs one. Other dual encoders use the settings of their
+tokenizer and must have ``get_image_features`` and ``get_text_features``.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from PIL import Image
 from eyechart.errors import ModelError
 from eyechart.models import hub
 from eyechart.models.encoders.late_interaction import LateInteractionEncoder
-from eyechart.models.towers.checkpoints import broken_file, load_error, whole_weights
+from eyechart.models.family import CONFIG
+from eyechart.models.towers.checkpoints import broken_file, load_error, read_json, whole_weights
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.preprocess import check_config, check_scaled, shorter_edge
 from eyechart.models.towers.sentencepieces import exact_tokenizer
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.towers.torch_tools import number
-from eyechart.types import ModelSpec
+from eyechart.types import Input, ModelSpec
 
 if TYPE_CHECKING:
     import torch
@@ -96,6 +97,33 @@ def _unit(vectors: Any) -> Any:
     return torch.nn.functional.normalize(vectors, dim=-1)
 
 
+CLASS_TOKEN = frozenset({"deit", "vit", "vit_msn"})
+"""Image encoders whose authors use the class token; their pooler is a layer of one pretraining task, or missing."""
+PROJECTED = "WithProjection"
+TOWER_CLASSES = ("VisionModel", PROJECTED)
+"""Suffixes of the classes of a dual encoder's image tower, which are loaded by name."""
+
+
+def pooling_of(model: Any) -> str:
+    """Return how an image encoder's output becomes one vector."""
+    if type(model).__name__.endswith(PROJECTED):
+        return "image_embeds"
+    return "class token" if model.config.model_type in CLASS_TOKEN else "pooler_output, else the mean of all tokens"
+
+
+def _pooled_image(model: Any, inputs: Mapping[str, Any]) -> Any:
+    """Return the projected vector, the class token, the pooled output, or the mean of all tokens or places."""
+    output = model(**inputs)
+    if pooling_of(model) == "image_embeds":
+        return output.image_embeds
+    states = output.last_hidden_state
+    if pooling_of(model) == "class token":
+        return states[:, 0]
+    if getattr(output, "pooler_output", None) is not None:
+        return output.pooler_output.flatten(1)
+    return states.mean(dim=1) if states.dim() == 3 else states.mean(dim=(2, 3))
+
+
 HEADS: dict[str, tuple[Tower, Tower]] = {
     "BlipForImageTextRetrieval": (_blip_image, _blip_text),
     "Blip2ForImageTextRetrieval": (_blip2_image, _blip2_text),
@@ -119,6 +147,8 @@ KINDS: dict[str, TextSettings] = {
 """By ``model_type`` of the config."""
 
 
+POOLER = "pooler."
+"""A pooler that checkpoints may lack; its output is not used where it is (`CLASS_TOKEN`, sentence-transformers)."""
 LIBRARIES = ("transformers", "torchvision", "tokenizers", "sentencepiece")
 """Libraries that produce tokens and pixels."""
 NO_LIMIT = 100_000
@@ -151,8 +181,17 @@ class ProcessorImages:
         return pixels
 
 
+class ImageProcessor:
+    """The processor of a model without texts."""
+
+    tokenizer = None
+
+    def __init__(self, image_processor: Any) -> None:
+        self.image_processor = image_processor
+
+
 class TransformersEncoder(TorchEncoder):
-    """A transformers dual encoder in evaluation mode; ``pair`` is model, processor and notes, if loaded already."""
+    """A transformers encoder in evaluation mode; ``pair`` is model, processor and notes, if loaded already."""
 
     family = "transformers"
 
@@ -160,6 +199,26 @@ class TransformersEncoder(TorchEncoder):
         model, self.processor, unused = pair or load_pair(spec)
         kind = KINDS.get(model.config.model_type, TextSettings())
         self.image_head, self.text_head = HEADS.get(type(model).__name__, (_plain_image, _plain_text))
+        self.reads, self.context, notes = self.processor.tokenizer is not None, None, []
+        reading: Any = pooling_of(model)
+        if self.reads:
+            notes = self._read_with(spec, model, kind)
+            reading = {"padding": self.padding, "length": self.context, "lower": self.lower}
+        else:
+            self.image_head = _pooled_image
+        self.pixels = ProcessorImages(self.processor.image_processor)
+        super().__init__(spec, model)
+        vision = getattr(model.config, "vision_config", model.config)
+        seeing = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
+        self.card = self.make_card(
+            transform=f"{seeing} | {reading}",
+            image_size=getattr(vision, "image_size", None),
+            context_length=self.context,
+            notes=[*unused, *notes, *([kind.note] if kind.note else [])],
+        )
+
+    def _read_with(self, spec: ModelSpec, model: Any, kind: TextSettings) -> list[str]:
+        """Set the tokenizer and its settings; return notes."""
         self.tokenizer, notes = exact_tokenizer(
             self.processor.tokenizer, spec.options.get("cache_dir"), hub.revision_of(spec)
         )
@@ -173,17 +232,7 @@ class TransformersEncoder(TorchEncoder):
             parameters = inspect.signature(model.get_text_features).parameters
             takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
             self.accepted = None if takes_any else frozenset(parameters)
-        self.pixels = ProcessorImages(self.processor.image_processor)
-        super().__init__(spec, model)
-        vision = getattr(model.config, "vision_config", model.config)
-        seeing = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
-        reading = {"padding": self.padding, "length": self.context, "lower": self.lower}
-        self.card = self.make_card(
-            transform=f"{seeing} | {reading}",
-            image_size=getattr(vision, "image_size", None),
-            context_length=self.context,
-            notes=[*unused, *notes, *([kind.note] if kind.note else [])],
-        )
+        return notes
 
     def image_inputs(self, pixels: torch.Tensor) -> Inputs:
         """Build the inputs of the image tower: plain pixels, or patches with their mask and shape.
@@ -235,6 +284,14 @@ class TransformersFamily(hub.DenseFamily):
     needs, extra, read_by = ("transformers", "torch"), "transformers", LIBRARIES
     model, late_interaction = TransformersEncoder, LateInteractionEncoder
 
+    def inputs(self, spec: ModelSpec) -> Sequence[Input] | None:
+        """Return images only if the files have neither a text tower nor a tokenizer."""
+        place = hub.place_of(self.source(spec), spec)
+        if place is None or not (place / CONFIG).is_file():
+            return None
+        reads = read_json(place / CONFIG).keys() & {"text_config", "qformer_config"} or any(place.glob("*token*"))
+        return ("image", "text") if reads else ("image",)
+
 
 def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
     """Load the model as the class it was saved as, its processor, and notes on unused weights.
@@ -246,13 +303,18 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
     source = hub.source_for_library(hub.source_of(spec), spec)
     options = hub.loading(spec)
     try:
-        with whole_weights(source) as notes:
-            config = transformers.AutoConfig.from_pretrained(source, **options)
+        config = transformers.AutoConfig.from_pretrained(source, **options)
+        with whole_weights(source, unused=POOLER if config.model_type in CLASS_TOKEN else "") as notes:
             saved_as = (getattr(config, "architectures", None) or [""])[0]
-            loader = getattr(transformers, saved_as) if saved_as in HEADS else transformers.AutoModel
+            by_name = saved_as in HEADS or (saved_as.endswith(TOWER_CLASSES) and hasattr(transformers, saved_as))
+            loader = getattr(transformers, saved_as) if by_name else transformers.AutoModel
             # Load in float32 regardless of the saved dtype; the requested precision is set afterwards.
             model = loader.from_pretrained(source, dtype="float32", **options)
-            processor = transformers.AutoProcessor.from_pretrained(source, **options)
+            alone = model.main_input_name == "pixel_values" and not hasattr(model, "get_text_features")
+            alone = alone and type(model).__name__ not in HEADS
+            processor = (transformers.AutoImageProcessor if alone else transformers.AutoProcessor).from_pretrained(
+                source, **options
+            )
     except Exception as error:
         if "trust_remote_code" in str(error):
             raise ModelError(
@@ -262,7 +324,10 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
                 path=source,
             ) from error
         raise (broken_file(Path(source)) or load_error(f"transformers {source}", error)) from error
-    check_pair(source, model, processor)
+    if alone:
+        processor = ImageProcessor(processor)
+    else:
+        check_pair(source, model, processor)
     files = (Path(source, name) for name in ("preprocessor_config.json", "processor_config.json"))
     check_config(processor.image_processor.to_dict(), next((str(file) for file in files if file.is_file()), source))
     return model, processor, notes

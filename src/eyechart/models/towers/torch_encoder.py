@@ -72,6 +72,8 @@ class TorchEncoder(BaseEncoder, ABC):
     """Prompt before every text."""
     sees = True
     """Whether it encodes images; text-only families clear it before loading."""
+    reads = True
+    """Whether it encodes texts."""
     strips_padding = False
     """Whether the text tower ignores padding at the end, so that it is removed."""
     precision_check: PrecisionCheck | None = None
@@ -113,17 +115,17 @@ class TorchEncoder(BaseEncoder, ABC):
         prepared: NDArray[np.float32] = self.pixels.prepare(image)
         return prepared
 
-    @abstractmethod
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
         """Convert texts to inputs of the text tower, truncated and padded as in training."""
+        raise NotImplementedError
 
     @abstractmethod
     def image_features(self, model: Any, pixels: Any) -> torch.Tensor:
         """Run the image tower and its projection."""
 
-    @abstractmethod
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower and its projection."""
+        raise NotImplementedError
 
     def written(self, texts: Sequence[str]) -> list[str]:
         """Return texts as the tokenizer receives them."""
@@ -190,11 +192,25 @@ class TorchEncoder(BaseEncoder, ABC):
         kinds = {str(weight.dtype) for weight in self.model.parameters()}
         exact = self.precision == "fp32" and not self.compute.tf32 and kinds == {"torch.float32"}
         tolerance = BATCH_TOLERANCE if exact else COARSE_TOLERANCE
-        together, steady = probe_vectors(self.encode_texts, PROBE_TEXTS[:2], tolerance)
-        notes += [] if steady else [UNSTEADY_TEXTS]
-        # The tokens of a few texts reveal a changed vocabulary or cleaning.
-        tokens = {name: value.tolist() for name, value in self.tokenize(PROBE_TEXTS, "en").items()}
-        reading = f"tokens {digest_json([tokens, tokenizer_digest(self.tokenizer)])}"
+        reading = ""
+        if self.reads:
+            together, steady = probe_vectors(self.encode_texts, PROBE_TEXTS[:2], tolerance)
+            notes += [] if steady else [UNSTEADY_TEXTS]
+            # The tokens of a few texts reveal a changed vocabulary or cleaning.
+            tokens = {
+                name: value.tolist() if hasattr(value, "tolist") else str(value)
+                for name, value in self.tokenize(PROBE_TEXTS, "en").items()
+            }
+            reading = f"tokens {digest_json([tokens, tokenizer_digest(self.tokenizer)])}"
+        else:
+            together, steady = probe_vectors(self.encode_images, self._probe_images(), tolerance)
+            if not steady:
+                raise ModelError(
+                    "{label} returns different vectors for the same image.",
+                    advice="It may mask patches at random. Use a model that was not saved for masked training.",
+                    label=self.spec.label,
+                )
+            facts = {"inputs": ("image",), **facts}
         seeing = [transform, reading, self._structure, self.compute.text]
         known = {
             "family": self.family,
@@ -214,6 +230,10 @@ class TorchEncoder(BaseEncoder, ABC):
             )
         self._plain = None
         return card
+
+    def _probe_images(self) -> list[NDArray[Any]]:
+        ramp = Image.linear_gradient("L")
+        return [self.prepare_image(Image.merge("RGB", (ramp, ramp.rotate(turn), ramp))) for turn in (90, 180)]
 
     def _plain_encoder(self, model: torch.nn.Module) -> TorchEncoder:
         """Return this encoder in float32 without compute options."""
@@ -245,7 +265,7 @@ class TorchEncoder(BaseEncoder, ABC):
         if vectors.ndim != 2:
             raise ModelError(
                 "{label} returns an array with {ndim} axes per {tower}, not one vector.",
-                advice="Use a dual encoder (CLIP, SigLIP, ...).",
+                advice="Use a model that returns one vector per input.",
                 label=self.spec.label,
                 ndim=vectors.ndim - 1,
                 tower=tower,
@@ -261,6 +281,8 @@ class TorchEncoder(BaseEncoder, ABC):
 
         if isinstance(value, Mapping):
             return {name: self._place(inner) for name, inner in value.items()}
+        if not hasattr(value, "to"):
+            return value  # a setting, such as the modality
         value = value.to(self.device, non_blocking=True)
         if value.dtype == torch.uint8 and self.levels is not None:
             if self._levels is None:

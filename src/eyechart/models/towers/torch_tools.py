@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eyechart.errors import ModelError, OutOfMemoryError, UsageError, first_line
+from eyechart.errors import EyechartError, ModelError, OutOfMemoryError, UsageError, first_line
 from eyechart.io.digests import code_digest, digest_bytes, is_user_code
 from eyechart.messages import UserMessage
 from eyechart.types import digest_json
@@ -187,7 +187,9 @@ def forward_pass(precision: str, device: str = "cpu", *, tf32: bool = False) -> 
     try:
         with tf32_switched(allowed=tf32), torch.autocast(kind, dtype=dtype) if precision == "amp" else nullcontext():
             yield
-    except (IndexError, RuntimeError) as error:
+    except EyechartError:
+        raise
+    except Exception as error:
         if OUT_OF_MEMORY.search(str(error)):
             raise OutOfMemoryError("The batch does not fit into memory ({reason}).", reason=error) from error
         if "not implemented for" in str(error):
