@@ -77,7 +77,7 @@ MTEB_COLLECTIONS = {
     "visrag": "VisRAG",
 }
 """MTEB's benchmarks of images, by names that need no quotes in a shell."""
-PRIVATE = {"ViDoRe(v3)": "2 tasks whose data are private (Telecom and Nuclear)"}
+PRIVATE = {"ViDoRe(v3)": "2 tasks whose data are private (Telecom and Nuclear)", "mmeb-v2": "MMEB's 18 video tasks"}
 """What collections leave out."""
 
 

@@ -23,7 +23,7 @@ from eyechart.errors import DataError, LanguageError, NotHereError, UsageError, 
 from eyechart.io.config_files import PARSERS, read_file
 from eyechart.messages import UserMessage, join
 from eyechart.models.family import Family, need_inputs
-from eyechart.models.registry import family_of, inputs_of, is_multi_vector
+from eyechart.models.registry import family_of, inputs_of, is_multi_vector, open_model
 from eyechart.outputs import check_outputs, place_of
 from eyechart.plan_models import list_entries, model_specs, requested_models, with_generation
 from eyechart.settings.generation import QuestionSettings
@@ -142,10 +142,12 @@ class Planner:
         inputs = task.inputs if info is None else task.inputs_of(info, settings)
         return PlannedBenchmark(spec, task, task_name, record, others, usual, blind, length, inputs)
 
-    def check_model(self, spec: ModelSpec, benchmark: PlannedBenchmark) -> None:
-        """Reject a model that cannot be loaded or does not support the task."""
+    def check_model(self, spec: ModelSpec, benchmark: PlannedBenchmark, widest: int = 0) -> None:
+        """Reject a model that cannot be loaded, does not support the task, or is known to have fewer dimensions."""
         task = benchmark.task
         family = self.check(spec, task.needs)
+        if widest:
+            open_model(spec, task.needs).check_dim(widest)
         if task.needs == "encoder":
             task.check_vectors(spec.label, several=is_multi_vector(spec))
         known = inputs_of(family, spec) if benchmark.inputs and task.needs == "encoder" else None
@@ -227,7 +229,7 @@ def plan_jobs(
         # Checking a model may import its library, which is wasted if all its results exist.
         # If a result turns out to be outdated, loading the model checks it again.
         if benchmark.task.settings_of(job).uses_model and not (config.skip_existing and job.output.exists()):
-            planner.check_model(job.model, benchmark)
+            planner.check_model(job.model, benchmark, max(job.settings.get("truncate_dim", [0])))
     skipped = [
         UserMessage("Skipped: {reason} {hint}", reason=missing.message, hint=missing.advice)
         for missing in left_out.values()
@@ -285,6 +287,7 @@ def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[
     precision = config.store_precision if task.needs == "encoder" else None
     if precision == HALF or (precision and is_multi_vector(spec) is not False):
         settings[STORE_PRECISION] = precision
+    settings |= _compression(config, benchmark)
     thumbnails = THUMBNAILS if dataset.own else 0
     job = replace(benchmark, settings=settings).job(
         spec,
@@ -321,6 +324,23 @@ def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[
         min_success=0.0,  # a model that is shown no image may rightly decline to answer
     )
     return [job, control]
+
+
+def _compression(config: Config, benchmark: PlannedBenchmark) -> dict[str, list[Any]]:
+    """Return the dimensions and precisions to which vectors are compressed; reject jobs that do not support any."""
+    config.check_positive("truncate_dim")
+    names = "truncate_dim", "quantize"  # full vectors first
+    found = {name: sorted({*values}, reverse=True) for name in names if (values := getattr(config, name))}
+    reasons = {
+        "{task} does not compare vectors": benchmark.task.needs != "encoder",
+        "a reranker would read other documents": benchmark.extra_models,
+        "{--load_clfs} loads full vectors": benchmark.settings.get("load_clfs"),
+        "MTEB breaks ties of binary codes by rounding": benchmark.task.name == "mteb" and "binary" in config.quantize,
+    }
+    for reason in (text for text, applies in reasons.items() if found and applies):
+        why = UserMessage(reason, task=benchmark.task.name)
+        raise UsageError("{--truncate_dim} and {--quantize} are not supported here: {reason}.", reason=why)
+    return found
 
 
 def dataset_names(config: Config, given: Mapping[str, InMemoryObject] = NO_OBJECTS) -> list[str]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from eyechart.errors import EyechartError, ResultError
@@ -17,14 +18,16 @@ from eyechart.messages import UserMessage
 from eyechart.models.access import access_of
 from eyechart.models.family import Remote, need_inputs
 from eyechart.models.registry import family_of, inputs_of, is_multi_vector
+from eyechart.report.compression_curve import compare_compressions
 from eyechart.results.job_results import check_complete, check_owner, is_done, make_result, with_thumbnails
 from eyechart.results.result import Result, write_result
 from eyechart.session import Session
+from eyechart.settings.tasks import TaskSettings
 from eyechart.tasks.base import Prediction, Task, TaskContext
 from eyechart.tasks.image_caption import USER, ImageCaption, data_folder, is_whole, prompts
 from eyechart.tasks.label_metrics import check_columns, score_with_groups
 from eyechart.tasks.registry import load_task
-from eyechart.types import Job, ModelSpec, Role, digest_json
+from eyechart.types import Job, ModelSpec, Outcome, Role, digest_json
 
 
 @dataclass(frozen=True)
@@ -146,15 +149,15 @@ def run_job(job: Job, session: Session) -> Result:
             reason = why or UserMessage("{path} already contains this result", path=job.output)
             session.progress.say(UserMessage("{reason}; overwriting it", reason=reason))
     model = session.cached_model(job, task, watch)
+    loaded_before = model.model.loaded
     if isinstance(model, CachedEncoder):
-        _check_inputs(job, task, model, session)
+        _check_encoder(job, task, model, session)
     with watch.phase("read"):
         reading = session.reading(job)
         if task.needs != "encoder" or settings.splits:  # these compare images before encoding any
             _ = reading.manifest
     if settings.groups:
         check_columns(reading.outline, settings.groups)
-    loaded_before = model.model.loaded
     context = TaskContext(
         listed=reading,
         model=model,
@@ -170,6 +173,10 @@ def run_job(job: Job, session: Session) -> Result:
     manifest = reading.manifest
     with watch.phase("score"):
         outcome = score_with_groups(task, prediction, settings)
+    counts = _counts(manifest, prediction)
+    failures = [asdict(failure) for failure in (*manifest.failures, *prediction.failures)]
+    del prediction  # compressed vectors need its memory
+    outcome = _score_compressed(job, task, context, settings, outcome)
     if model.model.loaded and not loaded_before:
         watch.add("load", model.model.load_seconds)
     origins = {} if isinstance(model, CachedEncoder) else model.origins.details()
@@ -186,11 +193,11 @@ def run_job(job: Job, session: Session) -> Result:
         other_splits={name: session.manifest(job, name).fingerprint for name in settings.splits},
         card=model.model.known_card,
         outcome=outcome,
-        counts=_counts(manifest, prediction),
+        counts=counts,
         notices=dict.fromkeys(
             (*job.notes, *manifest.notices, *(model.notices() if settings.uses_model else ()), *outcome.notices)
         ),
-        failures=[asdict(failure) for failure in (*manifest.failures, *prediction.failures)],
+        failures=failures,
         profile=seconds | {"total": round(time.perf_counter() - start, 4)},
         measures=manifest.info.measures or task.measures or task.name.replace("_", " "),
         records=task.record_form(manifest.info),
@@ -201,7 +208,7 @@ def run_job(job: Job, session: Session) -> Result:
     return write_result(result, records, job.output, place=job.place if job.append else None)
 
 
-def _check_inputs(job: Job, task: Task, encoder: CachedEncoder, session: Session) -> None:
+def _check_encoder(job: Job, task: Task, encoder: CachedEncoder, session: Session) -> None:
     """Refuse an encoder whose inputs or vectors do not suit the task, before data are read.
 
     It is loaded if its files do not tell.
@@ -212,6 +219,30 @@ def _check_inputs(job: Job, task: Task, encoder: CachedEncoder, session: Session
     known = inputs_of(encoder.model.family, job.model) if wanted else ()
     if wanted:
         need_inputs(job.model.label, encoder.card.inputs if known is None else known, wanted)
+    if any(compressions := _compressions(job)):
+        encoder.prepare_compression(*compressions)
+
+
+def _compressions(job: Job) -> tuple[list[int], list[str]]:
+    return job.settings.get("truncate_dim", []), job.settings.get("quantize", [])
+
+
+def _score_compressed(job: Job, task: Task, context: TaskContext, settings: TaskSettings, full: Outcome) -> Outcome:
+    """Add the scores of the stored vectors in every requested dimension and precision; nothing is encoded again."""
+    if not any(_compressions(job)):
+        return full
+    unneeded = {"save_clf": None, "prompt_sensitivity": "no"}
+    settings = settings.replaced(**{name: unneeded[name] for name in unneeded.keys() & settings.fields().keys()})
+    points = chain(
+        [(context.encoder.describe_vectors(), full)],
+        (
+            (encoder.describe_vectors(), task.score(task.predict(replace(context, model=encoder), settings), settings))
+            for encoder in context.encoder.compressed(*_compressions(job))
+        ),
+    )
+    quoted = job.dataset.options.get("metric", "")
+    curve = compare_compressions(full, points, quoted, task.record_form(context.info))
+    return replace(full, details={**full.details, "compression": curve})
 
 
 def _counts(manifest: Manifest, prediction: Prediction) -> dict[str, int]:

@@ -253,7 +253,7 @@ STEPS: Mapping[Role, tuple[str, ...]] = MappingProxyType(
     {
         "encoder": ("decode", "transform", "tokenize"),
         "generator": ("decode", "transform", "prompt", "payload"),
-        "reranker": ("tokenize", "prompt"),
+        "reranker": ("decode", "tokenize", "prompt", "payload"),
     }
 )
 """Steps of `PIPELINE` that affect the vectors, answers or scores of a model, by role."""

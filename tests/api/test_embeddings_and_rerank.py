@@ -9,15 +9,16 @@ from eyechart.api import (
     ApiClient,
     EncodedImage,
     Retry,
-    embed_images,
-    embed_texts,
+    embed,
     parse_embeddings,
     parse_rerank,
     rerank_request,
 )
 from eyechart.api import errors as api_errors
+from eyechart.api.embedding_forms import FORMS, OPENAI, Asked
 from support.openai_server import OpenAIServer, Raw, Status, random_faults
 
+MODEL = Asked("test-model")
 PICTURES = [EncodedImage("image/jpeg", bytes([i] * 4)) for i in range(7)]
 
 
@@ -30,14 +31,14 @@ def test_texts_come_back_in_order_whatever_fails():
     texts = [f"text {i}" for i in range(100)]
     with OpenAIServer(fault=random_faults(0.2, Status(500), Status(429))) as server:
         client = ApiClient(server.api_base, concurrency=8, retry=Retry(first_wait=0.01))
-        vectors = embed_texts(client, "test-model", texts, batch_size=7, dimension=8)
+        vectors = embed(client, OPENAI, MODEL, [(text,) for text in texts], batch_size=7, dimension=8)
     expected = np.array([server.vector(text) for text in texts], dtype=np.float32)
     assert vectors.dtype == np.float32
     np.testing.assert_array_equal(vectors, expected)
 
 
 def test_no_texts_are_no_request():
-    assert embed_texts(ApiClient("http://localhost:1/v1"), "m", [], dimension=8).shape == (0, 8)
+    assert embed(ApiClient("http://localhost:1/v1"), OPENAI, MODEL, [], dimension=8).shape == (0, 8)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,8 @@ def test_no_texts_are_no_request():
 )
 def test_images_in_the_form_of_each_server(form, inputs):
     with OpenAIServer() as server:
-        vectors = embed_images(ApiClient(server.api_base), "test-model", PICTURES, form=form, batch_size=3)
+        inputs_sent = [(image,) for image in PICTURES]
+        vectors = embed(ApiClient(server.api_base), FORMS[form], MODEL, inputs_sent, batch_size=3)
     np.testing.assert_array_equal(vectors, np.array([server.vector(i) for i in inputs], dtype=np.float32))
     bodies = [request.body for request in server.requests]
     assert len(bodies) == (7 if form == "vllm" else 3)
@@ -95,12 +97,12 @@ def test_another_size_in_a_later_batch_is_refused():
         return Raw(b'{"data": [{"index": 0, "embedding": [1, 2]}]}') if body["input"] == ["c"] else None
 
     with OpenAIServer(fault=fault) as server, pytest.raises(api_errors.BadAnswerError, match=r"\[2, 8\]"):
-        embed_texts(ApiClient(server.api_base), "test-model", ["a", "b", "c"], batch_size=1)
+        embed(ApiClient(server.api_base), OPENAI, MODEL, [("a",), ("b",), ("c",)], batch_size=1)
 
 
 def test_a_failing_batch_is_an_error_not_a_hole():
     with OpenAIServer(fault=Status(400)) as server, pytest.raises(api_errors.RequestRefusedError):
-        embed_texts(ApiClient(server.api_base), "test-model", ["a", "b"])
+        embed(ApiClient(server.api_base), OPENAI, MODEL, [("a",), ("b",)])
 
 
 @given(st.permutations(range(6)))

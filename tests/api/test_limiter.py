@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from eyechart.api import ApiClient, Retry, chat_request, embed_texts, rerank_request, user
+from eyechart.api import ApiClient, Retry, chat_request, embed, rerank_request, user
 from eyechart.api import errors as api_errors
+from eyechart.api.embedding_forms import OPENAI, Asked
 from eyechart.api.limiter import MANY, START, AdaptiveLimit, AdaptiveLimiter, RepeatedFailureError, TransientError
 from support.openai_server import OpenAIServer, Raw, Status, first_attempts, random_faults
 
@@ -122,7 +123,7 @@ def test_what_was_learnt_is_kept_for_the_next_requests_of_a_client():
 def test_embedding_and_rerank_servers_are_spared_too():
     with OpenAIServer(delay=0.05, at_once=2) as server:
         client = ApiClient(server.api_base, concurrency=32, retry=QUICK)
-        embed_texts(client, "test-model", [f"text {i}" for i in range(40)], batch_size=1)
+        embed(client, OPENAI, Asked("test-model"), [(f"text {i}",) for i in range(40)], batch_size=1)
         embedded = len(server.requests)
         lists = [rerank_request(str(i), "test-model", f"query {i}", ["a b", "c"]) for i in range(40)]
         assert all(reply.error is None for reply in client.map(lists))

@@ -89,9 +89,9 @@ def test_another_dimension_than_asked_for():
 
 def test_a_dimension_that_is_given_costs_no_request_and_makes_no_other_model():
     with OpenAIServer(dimension=8) as server:
-        given = load(spec_of(server, dimension=8))
+        given = load(spec_of(server, dimension=8, image_form="infinity"))
         assert not server.paid
-        found = load(spec_of(server))
+        found = load(spec_of(server, image_form="infinity"))
 
     assert given.card == found.card
 
@@ -193,7 +193,7 @@ def test_an_evaluation_sends_each_image_once_and_keeps_the_key_secret(tmp_path, 
 
 def test_another_model_that_the_server_reports_is_another_model_and_the_two_never_mix(tmp_path):
     with OpenAIServer(report={"model": "test-model"}) as server:
-        store, spec = EmbeddingStore(tmp_path), spec_of(server)
+        store, spec = EmbeddingStore(tmp_path), spec_of(server, image_form="infinity")
         first = CachedEncoder(open_model(spec, "encoder"), store)
         first.texts(["a cat"])
         plain = load(spec).card.fingerprint
@@ -202,7 +202,8 @@ def test_another_model_that_the_server_reports_is_another_model_and_the_two_neve
         changed.texts(["a cat", "a dog"])
         assert server.requests[-1].body["input"] == ["a cat", "a dog"]  # not only the missing one
         assert changed.card.fingerprint == load(spec).card.fingerprint != plain == first.card.fingerprint
-        assert load(spec_of(server, dimension=8)).card.fingerprint == plain  # nothing was asked
+        given = spec_of(server, image_form="infinity", dimension=8)
+        assert load(given).card.fingerprint == plain  # nothing was asked
 
 
 def test_vectors_of_a_server_are_requested_again_on_demand(tmp_path):

@@ -174,6 +174,10 @@ class OpenAIServer:
             if recorded.outcome == "200" and recorded.method == "POST":
                 self.paid[identity] += 1
 
+    def given_key(self, headers: Any) -> str:
+        """The key of a request."""
+        return headers.get("Authorization", "").removeprefix("Bearer ")
+
     def fault_for(self, path: str, body: Any, attempt: int) -> Fault | None:
         return self.fault(path, body, attempt) if callable(self.fault) else self.fault
 
@@ -299,8 +303,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, body: Any, attempt: int) -> str:
         time.sleep(self.server.owner.delay)
-        if self.server.owner.key is not None and self.headers.get("Authorization") != f"Bearer {self.server.owner.key}":
-            given = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        given = self.server.owner.given_key(self.headers)
+        if self.server.owner.key is not None and given != self.server.owner.key:
             error = {"message": f"Incorrect API key provided: {given}.", "code": "invalid_api_key"}
             return self._send(401, {"error": error})
         fault = self.server.owner.fault_for(self.path, body, attempt)

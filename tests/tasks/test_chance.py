@@ -18,7 +18,7 @@ WORDS = ("red", "dog", "runs", "street", "two", "a", "on", "old")
 TRIED_ELSEWHERE = {
     "captioning": "below",
     "image_caption": "it gives no number that a model could get by chance: it counts its captions",
-    "mteb": "the scores are MTEB's",
+    "mteb": "tests/tasks/test_mteb_images.py; the scores of tasks on text alone are MTEB's",
     "questions": "tests/scorers/test_chance.py",
 }
 

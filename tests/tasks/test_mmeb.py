@@ -1,19 +1,29 @@
 """MMEB: numbers equal the published rule, ties count against the model, other tools' rankings are rescored."""
 
 import json
+import zlib
 from dataclasses import replace
+from statistics import fmean
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import eyechart
+from eyechart.datasets.catalogue import load_catalogue
 from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, UsageError
 from eyechart.inference.embeddings import CachedEncoder
 from eyechart.manifest import read_manifest
+from eyechart.metrics.vectors import MultiVectors
+from eyechart.report.collection_means import collection_means
+from eyechart.report.loader import load_results
+from eyechart.report.result_table import make_table
 from eyechart.store.vector_store import EmbeddingStore
 from eyechart.tasks.base import TaskContext
-from support.encoders import constant_encoder, lazy, no_other_split, random_encoder
+from support.data import noise_image
+from support.encoders import SmallEncoder, constant_encoder, lazy, no_other_split, random_encoder
 from support.mmeb_data import PlainVectors, hit_at_1, image_rows, ndcg_at_5, write_documents, write_image_task
 from support.tasks import run_task
 
@@ -130,6 +140,29 @@ def test_a_candidate_whose_image_is_broken_counts_as_not_found(tmp_path):
     assert not lost["hit_rate_at_1"].any()
 
 
+def test_means_are_by_collection_and_by_group_as_published(tmp_path):
+    """All 60 tasks, each with a share of right rankings of its own, from files that VLM2Vec would leave."""
+    (tmp_path / "theirs").mkdir()
+    catalogue, shares = load_catalogue(), {}
+    for number, name in enumerate(catalogue.collections["mmeb-v2"]):
+        right = number % 7
+        lines = [{"prediction": [str(i >= right), "x"], "label": ["False"], "rel_scores": None} for i in range(6)]
+        path = tmp_path / "theirs" / f"{name.removeprefix('mmeb/')}_pred.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        shares.setdefault(catalogue.entries[name].domain, []).append(min(right, 6) / 6)
+    output = str(tmp_path / "results" / "{dataset}.json")
+    eyechart.evaluate("m", "mmeb-v2", predictions=tmp_path / "theirs", dataset_root="none", output=output)
+    means = {one.name: one for one in collection_means(make_table(load_results([str(tmp_path / "results")]).found))}
+
+    image, visdoc = (
+        [value for name in shares if name.startswith(kind) for value in shares[name]] for kind in ("i", "v")
+    )
+    expected = {"mmeb-v2": fmean(image + visdoc), "mmeb-image": fmean(image), "mmeb-visdoc": fmean(visdoc)}
+    assert {name: one.values for name, one in means.items()} == {k: (pytest.approx(v),) for k, v in expected.items()}
+    assert means["mmeb-v2"].groups == {name: (pytest.approx(fmean(own)),) for name, own in shares.items()}
+    assert means["mmeb-v2"].size == 60
+
+
 def rankings(path, rows, order):
     """Write VLM2Vec's file for rows of an image task; ``order`` sorts the names of a row."""
     with path.open("w") as file:
@@ -209,3 +242,55 @@ def test_joint_inputs_carry_the_benchmarks_instruction_or_the_users(prompting, s
     )
     assert expected <= set(encoder.given)
     assert {kind for kind, _, _ in encoder.given} == {kind for kind, _, _ in expected}
+
+
+class SeveralVectors(SmallEncoder):
+    """Two to four vectors per item, compared by MaxSim; a constant one gives the same to all."""
+
+    def __init__(self, constant=False):
+        super().__init__("several", np.ones_like)
+        self.card = replace(self.card, multi_vector=True, similarity="maxsim")
+        self.constant = constant
+
+    def vectors(self, content):
+        seed = 0 if self.constant else zlib.crc32(content)
+        rows = np.random.default_rng(seed).standard_normal((2 + seed % 3, 8)).astype(np.float32)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    def encode_images(self, batch):
+        return MultiVectors.of([self.vectors(pixels.tobytes()) for pixels in batch])
+
+    def encode_texts(self, texts, *, language="en"):
+        return MultiVectors.of([self.vectors(text.encode()) for text in texts])
+
+
+def run_several(task, root, encoder, main):
+    manifest = read_manifest(open_dataset(resolve_dataset(f"mmeb/{task}", str(root))))
+    cached = CachedEncoder(lazy(encoder), EmbeddingStore(root / encoder.card.name))
+    return run_task("zeroshot_retrieval", TaskContext(manifest, cached, no_other_split, root), main_metric=main).metrics
+
+
+def maxsim(query, document):
+    return (query.astype(np.float64) @ document.T).max(axis=1).sum()
+
+
+def test_late_interaction_models_rank_their_candidates_by_maxsim(tmp_path):
+    write_image_task(tmp_path, "ImageNet-1K")
+    model, hits = SeveralVectors(), []
+    for row in image_rows("ImageNet-1K"):
+        query = model.vectors(model.prepare_image(Image.open(tmp_path / "image-tasks" / row["qry_img_path"])).tobytes())
+        hits.append(np.argmax([maxsim(query, model.vectors(text.encode())) for text in row["tgt_text"]]) == 0)
+    assert 0 < np.mean(hits) < 1
+    assert run_several("ImageNet-1K", tmp_path, model, "hit@1")["hit@1"].value == pytest.approx(np.mean(hits))
+
+    write_documents(tmp_path, "ViDoSeek")
+    pages = [model.vectors(model.prepare_image(noise_image(i)).tobytes()) for i in range(9)]
+    best = [np.argmax([maxsim(model.vectors(f"query {i}".encode()), page) for page in pages]) for i in range(8)]
+    expected = np.mean([page in ((2 * i) % 9, (2 * i + 1) % 9) for i, page in enumerate(best)])  # without instruction
+    assert run_several("ViDoSeek-doc", tmp_path, model, "ndcg_linear@5")["hit@1"].value == pytest.approx(expected)
+
+
+def test_a_constant_late_interaction_model_gets_nothing(tmp_path):
+    write_image_task(tmp_path, "ImageNet-1K")
+    found = run_several("ImageNet-1K", tmp_path, SeveralVectors(constant=True), "hit@1")
+    assert (found["hit@1"].value, found["mmeb_hit@1"].value) == (0.0, 1.0)

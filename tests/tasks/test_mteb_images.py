@@ -1,5 +1,6 @@
 """Tasks of MTEB with images, on small data in the layouts of their repositories, against MTEB's own evaluation."""
 
+import io
 import math
 from copy import copy
 from functools import partial
@@ -10,7 +11,7 @@ import pytest
 
 import eyechart
 from eyechart.datasets.mteb import _load_folder, _with_folder
-from eyechart.errors import DataError, EyechartError
+from eyechart.errors import DataError, EyechartError, ModelError
 from eyechart.report.paired_records import check_records
 from eyechart.tasks.mteb import flat_scores
 from eyechart.tasks.mteb_records import label_ranking_precision
@@ -177,8 +178,9 @@ class Blind:
         return np.full((len(texts), 8), self.value, np.float32)
 
 
-@pytest.mark.parametrize("name", PRIMARY)
-@pytest.mark.parametrize("value", [1.0, 0.0])
+@pytest.mark.parametrize(
+    ("name", "value"), [*((name, 1.0) for name in PRIMARY), ("AROVisualAttribution", 0.0), ("CIRRIT2IRetrieval", 0.0)]
+)
 def test_a_model_that_does_not_look_gets_chance_or_less(name, value, run):
     result = run(name, Blind(value))
 
@@ -261,3 +263,27 @@ def test_label_ranking_precision_is_that_of_scikit_learn():
 
     ours = label_ranking_precision(present, scores).mean()
     assert ours == pytest.approx(label_ranking_average_precision_score(present.astype(int), scores))
+
+
+def test_a_late_interaction_model_is_ranked_by_maxsim_and_refused_where_one_vector_is_needed(run, root, tmp_path):
+    from PIL import Image
+
+    from support.late_models import colqwen2, library_pages
+
+    folder = tmp_path / "colqwen2"
+    folder.mkdir()
+    colqwen2(folder)
+    model = {"model_type": "transformers", "device": "cpu", "model": str(folder)}
+    [result] = eyechart.evaluate(
+        dataset="mteb/VidoreArxivQARetrieval", dataset_root=str(root), output="r.json", **model
+    )
+
+    queries = library_pages(folder, [sentence(700 + i) for i in range(25)])
+    pages_ = library_pages(folder, [Image.open(io.BytesIO(png(11000 + i)["bytes"])).convert("RGB") for i in range(25)])
+    scores = np.array([[float((q @ d.T).max(axis=1).sum()) for d in pages_] for q in queries])
+    ranks = 1 + (scores >= np.diag(scores)[:, None]).sum(axis=1) - 1
+    expected = np.where(ranks <= 5, 1 / np.log2(ranks + 1), 0).mean()
+    assert result.metrics["ndcg@5"] == pytest.approx(expected, abs=1e-3)  # half precision in the store
+    assert 0 < expected < 1
+    with pytest.raises(ModelError, match="several vectors per input"):
+        eyechart.evaluate(dataset="mteb/CIFAR10ZeroShot", dataset_root=str(root), output="z.json", **model)

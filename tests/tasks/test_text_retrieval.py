@@ -540,11 +540,12 @@ def test_a_gallery_of_images_and_texts_is_searched_by_either_tool(here, tool):
     assert result.metrics["hit_rate_at_1"] == pytest.approx(0.75)
 
 
-def test_a_reranker_is_refused_where_there_are_images(here):
+def test_a_reranker_of_texts_is_refused_where_there_are_images(here):
     mixed_gallery(Path("g"))
-    models = [{"model_name": "eyechart-tiny", "model_type": "onnx"}, local("cross", is_cross_encoder=True)]
+    reader = local(save_tiny_cross_encoder(Path("cross")), is_cross_encoder=True)
+    models = [{"model_name": "eyechart-tiny", "model_type": "onnx"}, reader]
 
-    with pytest.raises(UsageError, match="contains images, but rerankers only accept text"):
+    with pytest.raises(ModelError, match=r"cross scores pairs of texts, but .* contains images"):
         run_task(config(models, "g"))
 
 

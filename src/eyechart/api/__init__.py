@@ -8,14 +8,12 @@ save(reply.id, reply.value, reply.error)
 
 from eyechart.api.budget import Budget, Usage
 from eyechart.api.client import ApiClient
+from eyechart.api.embedding_forms import embed, parse_embeddings
 from eyechart.api.endpoints import (
     chat_body,
     chat_request,
-    embed_images,
-    embed_texts,
     encode_ref,
     parse_chat,
-    parse_embeddings,
     parse_rerank,
     rerank_request,
     user,
@@ -38,8 +36,7 @@ __all__ = [
     "Usage",
     "chat_body",
     "chat_request",
-    "embed_images",
-    "embed_texts",
+    "embed",
     "encode_image",
     "encode_ref",
     "find_key",

@@ -56,11 +56,13 @@ class Usage:
 
 
 def read_usage(body: Mapping[str, Any]) -> Usage:
-    """Read the `usage` object of a response; 0 tokens if it is absent or malformed."""
-    usage = body.get("usage")
+    """Read the `usage` object of a response, or Cohere's or Gemini's; 0 tokens if it is absent or malformed."""
+    meta = body.get("meta")
+    billed = meta.get("billed_units") if isinstance(meta, Mapping) else None
+    usage = body.get("usage") or billed or body.get("usageMetadata")
     if not isinstance(usage, Mapping):
         return Usage()
-    prompt = _count(usage.get("prompt_tokens"))
+    prompt = _count(usage.get("prompt_tokens", usage.get("input_tokens", usage.get("promptTokenCount"))))
     completion = _count(usage.get("completion_tokens"))
     if not prompt and not completion:  # embeddings and rerankers often report the total only
         prompt = _count(usage.get("total_tokens"))

@@ -240,6 +240,7 @@ class ApiClient:
         retry: Retry | None = None,
         budget: Budget | None = None,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
+        key_header: str = "",
     ) -> None:
         if concurrency < 1 or timeout <= 0:
             raise ValueError(f"need concurrency >= 1 and timeout > 0, not {concurrency} and {timeout}")
@@ -247,7 +248,8 @@ class ApiClient:
         self.concurrency = concurrency
         self.retry = retry or Retry()
         self.budget = budget or Budget()
-        self.transport = Transport(self.api_base, find_key(api_key, api_key_variable), timeout, max_response_bytes)
+        key = find_key(api_key, api_key_variable)
+        self.transport = Transport(self.api_base, key, timeout, max_response_bytes, key_header)
         self.limit = AdaptiveLimit(concurrency)
 
     def __repr__(self) -> str:
@@ -305,6 +307,7 @@ class ApiClient:
             retry=self.retry if timeout is None else Retry(tries=min(3, self.retry.tries), first_wait=0.2),
             budget=self.budget if timeout is None else None,
             max_response_bytes=self.transport.max_response_bytes,
+            key_header=self.transport.key_header,
         )
 
 

@@ -1,20 +1,16 @@
 """Endpoints of OpenAI-compatible servers: request bodies and response parsers.
 
-POST /chat/completions takes messages with images; POST /embeddings takes texts as OpenAI defines it, and images in
-vendor-specific forms; POST /rerank has two forms.
+POST /chat/completions takes messages with images; POST /rerank has three forms. `eyechart.api.embedding_forms` has the
+embeddings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from eyechart.api.budget import read_usage
-from eyechart.api.client import ApiClient
 from eyechart.api.errors import BadAnswerError
 from eyechart.api.image_payloads import EncodedImage, encode_image
 from eyechart.api.requests import Json, Request, excerpt, list_of, not_a, whole
@@ -23,11 +19,8 @@ from eyechart.io.images import ImageRef
 from eyechart.io.safe_parse import is_number
 from eyechart.types import Answer, Message, Part
 
-Vectors = NDArray[np.float32]
-ImageForm = Literal["vllm", "infinity", "jina"]
-RerankForm = Literal["jina", "tei"]
-_DOCUMENTS: dict[RerankForm, str] = {"jina": "documents", "tei": "texts"}
-"""Field name of the documents: Cohere and Jina (followed by vLLM and others), and Text Embeddings Inference."""
+RerankForm = Literal["jina", "tei", "vllm"]
+"""Cohere's and Jina's form (followed by vLLM and others), Text Embeddings Inference, and vLLM's form for images."""
 _OURS = frozenset({"messages", "model", "n", "stream"})
 """Chat options that are set by Eyechart."""
 
@@ -71,15 +64,20 @@ def chat_body(
             # Plain text as a string: servers of text-only models do not accept parts.
             content: object = "\n".join(str(part) for part in message.parts)
         else:
-            content = [
-                {"type": "text", "text": part} if isinstance(part, str) else _image_part(encode(part))
-                for part in message.parts
-            ]
+            content = content_parts([part if isinstance(part, str) else encode(part) for part in message.parts])
         turns.append({"role": message.role, "content": content})
     return {"model": model, "messages": turns, **(options or {})}
 
 
-def _image_part(image: EncodedImage) -> Json:
+def content_parts(
+    parts: Iterable[str | EncodedImage], image: Callable[[EncodedImage], Json] | None = None
+) -> list[Json]:
+    """Return texts and images as the content of a chat message."""
+    return [{"type": "text", "text": part} if isinstance(part, str) else (image or image_part)(part) for part in parts]
+
+
+def image_part(image: EncodedImage) -> Json:
+    """Return an image as a part of a chat message."""
     return {"type": "image_url", "image_url": {"url": image.data_url}}
 
 
@@ -132,124 +130,39 @@ def _text(value: object) -> str:
     return whole(value) if isinstance(value, str) else ""
 
 
-# -------------------------------------------------------------------------------------------- embeddings
-
-
-def embed_texts(
-    client: ApiClient, model: str, texts: Sequence[str], *, batch_size: int = 64, dimension: int | None = None
-) -> Vectors:
-    """Embed texts, in their order. Any failed request raises its error.
-
-    Raises:
-        BadAnswerError: If the server returns a wrong number of vectors, or vectors of unequal size or not of
-            `dimension`.
-    """
-    return _embed(client, model, texts, batch_size, dimension, lambda batch: {"input": list(batch), **_FLOAT})
-
-
-def embed_images(
-    client: ApiClient,
-    model: str,
-    images: Sequence[EncodedImage],
-    *,
-    form: ImageForm,
-    batch_size: int = 16,
-    dimension: int | None = None,
-) -> Vectors:
-    """Embed images, in their order, with the request form of this kind of server; see `embed_texts`."""
-    return _embed(client, model, images, 1 if form == "vllm" else batch_size, dimension, _IMAGE_FORMS[form])
-
-
-def parse_embeddings(body: Json, count: int, dimension: int | None = None) -> Vectors:
-    """Read `count` vectors in the order of their `index`, or as they come if a server omits it."""
-    rows = list_of(body, "data", "list of embeddings")
-    if len(rows) != count:
-        raise BadAnswerError("Expected {count} embeddings, the server returned {n}.", count=count, n=len(rows))
-    ordered: list[Any] = [None] * count
-    for place, row in enumerate(rows):
-        if not isinstance(row, Mapping) or not isinstance(index := row.get("index", place), int):
-            raise BadAnswerError("The response is not a list of embeddings: {body}", body=excerpt(body))
-        if not 0 <= index < count or ordered[index] is not None:
-            raise BadAnswerError(
-                "Index {index} of the {count} returned embeddings is repeated or out of range.",
-                count=count,
-                index=index,
-            )
-        ordered[index] = row.get("embedding")
-    return _matrix(ordered, dimension)
-
-
-def _matrix(rows: list[Any], dimension: int | None) -> Vectors:
-    sizes = {len(row) if isinstance(row, list) else None for row in rows}
-    if None in sizes or 0 in sizes:
-        raise BadAnswerError("The server returned an embedding that is not a list of numbers.")
-    if len(sizes) > 1:
-        raise BadAnswerError(
-            "The server returned embeddings of different sizes: {sizes}.", sizes=sorted(map(str, sizes))
-        )
-    try:
-        vectors = np.array(rows, dtype=np.float32)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise BadAnswerError("The server returned an embedding that is not a list of numbers.") from error
-    if vectors.ndim != 2:
-        raise BadAnswerError("The server returned several vectors for one input; expected one.")
-    if not np.isfinite(vectors).all():
-        raise BadAnswerError("The server returned an embedding with NaN or infinite values.")
-    if dimension is not None and vectors.shape[1] != dimension:
-        raise BadAnswerError(
-            "The server returned embeddings of size {n}, expected {dimension}.", n=vectors.shape[1], dimension=dimension
-        )
-    return vectors
-
-
-def _embed(
-    client: ApiClient,
-    model: str,
-    items: Sequence[Any],
-    batch_size: int,
-    dimension: int | None,
-    build: Callable[[Sequence[Any]], Json],
-) -> Vectors:
-    if not items:
-        return np.empty((0, dimension or 0), dtype=np.float32)
-
-    def request(start: int) -> Request[Vectors]:
-        batch = items[start : start + batch_size]
-        parse = partial(parse_embeddings, count=len(batch), dimension=dimension)
-        return Request(str(start), "embeddings", lambda: {"model": model, **build(batch)}, parse)
-
-    parts = {int(reply.id): reply.result() for reply in client.map(map(request, range(0, len(items), batch_size)))}
-    sizes = sorted({part.shape[1] for part in parts.values()})
-    if len(sizes) > 1:
-        raise BadAnswerError("The server returned embeddings of different sizes: {sizes}.", sizes=sizes)
-    return np.concatenate([parts[start] for start in sorted(parts)])
-
-
-_FLOAT = {"encoding_format": "float"}
-_IMAGE_FORMS: dict[ImageForm, Callable[[Sequence[EncodedImage]], Json]] = {
-    # Chat form: one user message that holds only the image, so one image per request.
-    "vllm": lambda images: {"messages": [{"role": "user", "content": [*map(_image_part, images)]}], **_FLOAT},
-    # Data URLs as input, with the modality.
-    "infinity": lambda images: {"input": [image.data_url for image in images], "modality": "image", **_FLOAT},
-    # Objects with the image in base64.
-    "jina": lambda images: {"input": [{"image": image.base64} for image in images]},
-}
-
-
 # ------------------------------------------------------------------------------------------------ rerank
 
 
 def rerank_request(
-    request_id: str, model: str, query: str, documents: Sequence[str], form: RerankForm = "jina"
+    request_id: str,
+    model: str,
+    query: str | tuple[Part, ...],
+    documents: Sequence[str | tuple[Part, ...]],
+    form: RerankForm = "jina",
+    max_edge: int | None = None,
 ) -> Request[list[float]]:
     """Request the scores of all documents, in the order of the documents.
 
     TEI serves a single model and does not take its name; it is asked for raw scores because good scores tie between 0
-    and 1.
+    and 1. Images follow jina-reranker-m0 (``{"image": ..., "text": ...}``) or vLLM 0.18 (``{"content": [...]}``).
     """
-    others = {"raw_scores": True} if form == "tei" else {"model": model}
-    body = {**others, "query": query, _DOCUMENTS[form]: list(documents)}
+
+    def body() -> Json:
+        if form == "tei":
+            return {"raw_scores": True, "query": query, "texts": list(documents)}
+        items = [_ranked_item(item, form, max_edge) for item in (query, *documents)]
+        return {"model": model, "query": items[0], "documents": items[1:]}
+
     return Request(request_id, "rerank", body, partial(parse_rerank, count=len(documents)))
+
+
+def _ranked_item(item: str | tuple[Part, ...], form: RerankForm, max_edge: int | None) -> str | Json:
+    if isinstance(item, str):
+        return item
+    encoded = [part if isinstance(part, str) else encode_ref(part, max_edge) for part in item]
+    if form == "vllm":
+        return {"content": content_parts(encoded)}
+    return dict(("text", part) if isinstance(part, str) else ("image", part.base64) for part in encoded)
 
 
 def parse_rerank(body: Json, count: int) -> list[float]:

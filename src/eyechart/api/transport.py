@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FATAL_CODES = frozenset({"insufficient_quota", "model_not_found", "invalid_api_key"})
 """Error codes that apply to every request."""
-_ANSWERS = ("choices", "data", "results", "models")
+_ANSWERS = ("choices", "data", "results", "models", "embeddings")
 _WORDS = ("message", "detail", "msg", "error")
 """Fields that hold the error text."""
 
@@ -69,6 +69,8 @@ class Transport:
     key: Secret
     timeout: float
     max_response_bytes: int
+    key_header: str = ""
+    """Header of the key; empty for the Bearer scheme."""
 
     def sessions(self, count: int) -> Iterator[httpx2.AsyncClient]:
         """Create sessions of one connection each; the caller closes them."""
@@ -77,7 +79,7 @@ class Transport:
         certificates = httpx2.create_ssl_context()
         for _ in range(count):
             yield httpx2.AsyncClient(
-                auth=_bearer(self.key),
+                auth=_key_auth(self.key, self.key_header),
                 limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1),
                 verify=certificates,
                 # Not followed: a request carries the key and images, which only the configured address may get.
@@ -236,13 +238,13 @@ class Transport:
                 api_base=self.api_base,
                 location=self.quote(headers.get("location", "nowhere")),
             )
-        elif code == "insufficient_quota":
+        elif code == "insufficient_quota" or status == 402:
             error = errors.KeyRefusedError(
                 "The account behind this API key has no credit left at {address}: {reason}",
                 advice="Check the plan and billing of the account.",
                 **fields,
             )
-        elif code == "invalid_api_key" or status in (401, 403):
+        elif code == "invalid_api_key" or status in (401, 403) or "API key not valid" in words:  # as Gemini says it
             error = errors.KeyRefusedError(
                 "{address} rejected the API key (status {status}): {reason}",
                 advice="Set another key (api_key, or the environment variable EYECHART_API_KEY).",
@@ -305,13 +307,13 @@ def is_loopback(api_base: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def _bearer(key: Secret) -> httpx2.Auth:
+def _key_auth(key: Secret, header: str) -> httpx2.Auth:
     """Implement authorisation as an auth flow of httpx2: no variable or argument of ours holds the key's text."""
     import httpx2
 
-    class Bearer(httpx2.Auth):
+    class KeyAuth(httpx2.Auth):
         def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
-            request.headers["Authorization"] = f"Bearer {key.reveal()}"
+            request.headers[header or "Authorization"] = key.reveal() if header else f"Bearer {key.reveal()}"
             yield request
 
-    return Bearer()
+    return KeyAuth()

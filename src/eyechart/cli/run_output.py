@@ -109,6 +109,7 @@ def show_profiles(results: Sequence[Result]) -> None:
 
 def result_lines(results: Sequence[Result], width: int | None = None) -> list[str]:
     """Lay out a heading per result and a line per metric; names are never truncated."""
+    from eyechart.report.compression_curve import curve_lines
     from eyechart.report.judge_summary import judge_lines
     from eyechart.report.result_table import AS_WRONG, lost_samples
     from eyechart.results.views import level, with_unit
@@ -137,6 +138,7 @@ def result_lines(results: Sequence[Result], width: int | None = None) -> list[st
     for result, count in zip(results, counts, strict=True):
         lines += wrap(visible(_heading(result)), width, indent=MARGIN)
         lines += [f"{MARGIN}{line}" for row in islice(left, count) for line in row]
+        lines += [f"{MARGIN}{line}" for line in curve_lines(result, inner)]
         lines += [line for text in judge_lines(result) for line in wrap(f"{MARGIN}{translate(text)}", width)]
     return lines
 

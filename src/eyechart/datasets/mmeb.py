@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,7 +64,14 @@ def not_supported(name: str, known: Iterable[str]) -> UsageError:
 
 def open_mmeb(spec: DatasetSpec) -> RowDataset[Sample] | ObjectDataset:
     """Open a task: its data under the root; without them, what the rankings of another tool tell of it."""
-    entry = load_catalogue().entries[spec.options["entry"]]
+    catalogue = load_catalogue()
+    entry = catalogue.entries[spec.options["entry"]]
+    sizes = {name: len(catalogue.collections[name]) for name in catalogue.collections_of(entry.name)}
+    dataset = _open(spec, entry)
+    return replace(dataset, info=replace(dataset.info, measures=entry.domain, collections=sizes))
+
+
+def _open(spec: DatasetSpec, entry: CatalogueEntry) -> RowDataset[Sample] | ObjectDataset:
     found = (path for pattern in source_of(spec)["present"] for path in sorted(Path(spec.root).glob(pattern)))
     for folder in filter(Path.is_dir, found):
         if entry.domain.startswith("visdoc") and all((folder / part).is_dir() for part in PARTS):

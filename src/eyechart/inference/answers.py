@@ -333,4 +333,9 @@ class CachedReranker:
 
 
 def _shortlist_key(shortlist: Shortlist) -> str:
-    return digest_json(["rerank", shortlist.query, shortlist.documents])
+    items = [shortlist.query, *shortlist.documents]
+    keys = [
+        item if isinstance(item, str) else [part if isinstance(part, str) else [part.digest().hex()] for part in item]
+        for item in items
+    ]
+    return digest_json(["rerank", keys[0], keys[1:]])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.errors import DataError, ModelError
+from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.inference.image_batches import KeyedSample, bytes_held, trait_notices
 from eyechart.inference.pipeline import FLUSH_ROWS, JointTexts, Pipeline
 from eyechart.io.digests import DIGEST_SIZE, digest_bytes
@@ -17,6 +18,7 @@ from eyechart.io.progress import Bar, NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import DatasetScan, EmbeddedSamples, Failure, Manifest
 from eyechart.messages import UserMessage
+from eyechart.metrics.compression import BITS, Compression
 from eyechart.metrics.vectors import MultiVectors
 from eyechart.models.family import need_inputs
 from eyechart.models.lazy_model import LazyModel
@@ -54,19 +56,46 @@ class CachedEncoder:
         self.progress = progress or NoProgress()
         self.watch = watch or Stopwatch()
         self.pipeline = Pipeline(model, options, on_error, self.watch)
+        self.compression = Compression("float16" if options.half else "float32")
+        self._widest = 0
         self._opened: set[tuple[str, str]] = set()
         """Tables in use: kind of input and instruction."""
         self._truncated = 0
         self._traits: dict[bytes, int] = {}
         self._given: str | None = None
         """Fingerprint of the model whose vectors were returned; vectors of two models are never mixed."""
-        self._size: int | None = None
-        """Length of the vectors returned so far."""
+        self.size: int | None = None
+        """Dimensions of the stored vectors read so far."""
 
     @property
     def card(self) -> ModelCard:
         """Card of the model; loads the model only if no card is cached."""
         return self.model.card
+
+    def prepare_compression(self, dims: Sequence[int], precisions: Sequence[str]) -> None:
+        """Reject a model whose vectors cannot be compressed this way; call it before vectors are read."""
+        self._widest = max(dims, default=0)
+        if self.card.multi_vector:  # the card loads the model unless it is cached
+            text = "{label} returns several vectors per item, which {--truncate_dim} and {--quantize} do not support."
+            raise UsageError(text, label=self.model.spec.label)
+        self.model.check_dim(self._widest)
+        self.compression.calibrates = "int8" in precisions
+
+    def compressed(self, dims: Sequence[int], precisions: Sequence[str]) -> Iterator[Self]:
+        """Yield copies that compress the vectors they return; the store keeps them as they are."""
+        for compression in self.compression.variants([dim for dim in dims if dim < (self.size or 0)], precisions):
+            other = copy.copy(self)
+            other.compression = compression
+            yield other
+
+    def describe_vectors(self) -> dict[str, Any]:
+        """Return dimension, precision and bytes of a vector."""
+        dim, precision = self.compression.dim or self.size or 0, self.compression.precision
+        return {"dim": dim, "precision": precision, "bytes": -(-dim * BITS[precision] // 8)}
+
+    def unit(self, vectors: Any) -> Any:
+        """Scale rows to unit length, and binary codes to one length."""
+        return self.compression.unit(vectors)
 
     def missing_samples(self, manifest: Manifest) -> list[KeyedSample]:
         """List the distinct images without a vector, in order, for another process to embed.
@@ -201,21 +230,22 @@ class CachedEncoder:
         return self.card.multi_vector if self.options.half is None else self.options.half
 
     def _read_vectors(self, kind: str, keys: Digests, instruction: str) -> Any:
-        """Read vectors, refusing a length that differs from earlier vectors."""
+        """Read and compress vectors, refusing a length that differs from earlier vectors."""
         if not len(keys) and self.card.multi_vector:
             return MultiVectors.of([], self.card.embedding_dim or 0)
         vectors = self._table(kind, instruction).get(keys)
         if len(vectors):
-            size, self._size = self._size, vectors.shape[1]
-            if size not in (None, self._size):
+            size, self.size = self.size, vectors.shape[1]
+            self.model.check_dim(self._widest, self.size)
+            if size not in (None, self.size):
                 raise ModelError(
                     "{label} returned vectors of {size} and of {other} dimensions.",
                     advice="Images and texts need vectors of the same length.",
                     label=self.model.spec.label,
                     size=size,
-                    other=self._size,
+                    other=self.size,
                 )
-        return vectors
+        return self.compression.apply(vectors)
 
     def _table(self, kind: str = "image", instruction: str = "") -> VectorTable:
         self._opened.add((kind, instruction))

@@ -114,7 +114,8 @@ class BatchBackoff:
             self.size = len(part) // 2
             gc.collect()
             empty_cache()
-        return concatenate(parts)
+        joined: AnyVectors = concatenate(parts)
+        return joined
 
     def notices(self) -> list[Notice]:
         """Report a reduced batch size."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar, cast, overload
 
@@ -78,6 +78,11 @@ class MultiVectors:
         skipped = self.starts[places] - (np.cumsum(sizes) - sizes)
         return np.repeat(skipped, sizes) + np.arange(sizes.sum())
 
+    @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """The vectors of each item, without a copy."""
+        return np.split(self.rows, self.starts[1:-1]) if len(self) else []
+
     def averaged(self) -> Self:
         """Divide each vector by the number of vectors of its item: queries whose MaxSim is a mean (MeanMaxSim)."""
         return type(self)(np.asarray(self.rows / np.repeat(self.sizes, self.sizes)[:, None], np.float32), self.starts)
@@ -92,20 +97,12 @@ AnyVectors = Vectors | MultiVectors
 _V = TypeVar("_V", bound=NDArray[Any] | MultiVectors)
 
 
-def concatenate(parts: Sequence[_V]) -> _V:
-    """Join vectors of the same kind.
-
-    Raises:
-        ValueError: If their kinds or lengths differ.
-    """
-    joined: Any
-    if any(isinstance(part, MultiVectors) for part in parts):
-        items: Any = parts
-        rows = np.concatenate([part.rows for part in items]) if len(parts) > 1 else items[0].rows
-        joined = MultiVectors(rows, _bounds(np.concatenate([part.sizes for part in items])))
-    else:
-        joined = parts[0] if len(parts) == 1 else np.concatenate(parts)  # type: ignore[arg-type]
-    return cast("_V", joined)
+def concatenate(parts: Sequence[Any]) -> Any:
+    """Join vectors of the same kind, one or several per item; a single part is not copied."""
+    if not isinstance(parts[0], MultiVectors):
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    rows = parts[0].rows if len(parts) == 1 else np.concatenate([part.rows for part in parts])
+    return MultiVectors(rows, _bounds(np.concatenate([part.sizes for part in parts])))
 
 
 def placed(parts: Sequence[tuple[Ints, MultiVectors]], count: int) -> MultiVectors:
@@ -219,16 +216,17 @@ def all_alike(vectors: AnyVectors) -> bool:
     return all(bool((np.abs(vectors[part] - vectors[0]) <= room).all()) for part in parts)
 
 
-def mean_of_units(units: Vectors, starts: Ints) -> Vectors:
+def mean_of_units(units: Vectors, starts: Ints, normalize: Callable[[Vectors], Vectors] = unit) -> Vectors:
     """Average unit vectors over consecutive groups and renormalise: CLIP's prompt ensembling.
 
     Args:
         units: Unit vectors, group after group.
         starts: First row of each group; groups are not empty.
+        normalize: How the means are normalised.
     """
     sizes = np.diff(np.append(starts, len(units)))
     sums = np.add.reduceat(units, starts, axis=0)
-    return unit(np.asarray(sums / sizes[:, None], np.float32))
+    return normalize(np.asarray(sums / sizes[:, None], np.float32))
 
 
 def distinct_rows(vectors: AnyVectors) -> tuple[Ints, Ints, Ints]:

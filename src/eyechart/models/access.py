@@ -67,8 +67,8 @@ def address_of(spec: ModelSpec) -> str:
     return check_api_base(address)
 
 
-def make_client(spec: ModelSpec) -> ApiClient:
-    """Create the HTTP client of a model spec."""
+def make_client(spec: ModelSpec, key_header: str = "") -> ApiClient:
+    """Create the HTTP client of a model spec; ``key_header`` replaces the Bearer scheme."""
     access = access_of(spec)
     return ApiClient(
         address_of(spec),
@@ -78,6 +78,7 @@ def make_client(spec: ModelSpec) -> ApiClient:
         timeout=access.timeout,
         retry=Retry(tries=access.tries),
         budget=access.budget,
+        key_header=key_header,
     )
 
 
@@ -103,10 +104,12 @@ class ServedFamily:
 class ServedModel:
     """A model behind an address."""
 
+    key_header = ""
+
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
 
     @cached_property
     def client(self) -> ApiClient:
         """HTTP client, created on first use: reading stored answers needs no key."""
-        return make_client(self.spec)
+        return make_client(self.spec, self.key_header)

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart import api
-from eyechart.api.endpoints import ImageForm, RerankForm, read_origin
+from eyechart.api.embedding_forms import FORMS, OPENAI, Asked, Content, EmbeddingForm, find_form
+from eyechart.api.endpoints import RerankForm, read_origin
 from eyechart.api.errors import RequestRefusedError, ServerBusyError
 from eyechart.api.requests import Json
 from eyechart.errors import DataError, ModelError, UsageError, unknown_name
@@ -30,7 +31,6 @@ from eyechart.models.local_generators import BatchedGenerator, Keep, drop, gener
 from eyechart.models.rerankers import KeepScores, Shortlist
 from eyechart.types import PIPELINE, UNREAD, Answer, ModelCard, ModelSpec, Prompt, digest_json
 
-FORMS: tuple[str, ...] = get_args(ImageForm)
 EMBEDDING_MAX_EDGE = 1024
 """Images are downscaled to this edge before sending; embedding models use smaller inputs."""
 REQUEST_SIZE = 32
@@ -44,15 +44,19 @@ class ApiEncoder(ServedModel, BaseEncoder):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
-        self.form = spec.options.get("image_form")
+        self.form = _form_of(spec)
+        self.key_header = self.form.key_header
         self.max_edge = int(spec.options.get("max_edge", EMBEDDING_MAX_EDGE))
         self.request_size = access_of(spec).batch_size if spec.access is not None else REQUEST_SIZE
-        self.client.check(spec.name)
+        if self.form.lists_models:
+            self.client.check(spec.name)
         self.dimension, served = int(spec.options.get("dimension") or 0), spec.name
+        self.asked = Asked(spec.name, dimension=self.dimension or None, dtype=spec.options.get("dtype", "float"))
         if not self.dimension:
-            body = {"model": spec.name, "input": ["a"], "encoding_format": "float"}
-            reply = self.client.call(api.Request("probe", "embeddings", body, lambda reply: reply))
-            self.dimension = int(api.parse_embeddings(reply, 1).shape[1])
+            path, body = self.form.path.format(model=spec.name), self.form.body(self.asked, [("a",)])
+            reply = self.client.call(api.Request("probe", path, body, lambda reply: reply))
+            found = api.parse_embeddings(reply, 1, form=self.form, dtype=self.asked.dtype)
+            self.dimension = int(found.shape[1])
             served = read_origin(reply).get("model", spec.name)
         self.card = ModelCard(
             family="api",
@@ -64,47 +68,60 @@ class ApiEncoder(ServedModel, BaseEncoder):
             transform=str(_request_options(spec)),
             embedding_dim=self.dimension,
             notes=(UNVERIFIED, *_downscaling(self.max_edge)),
+            inputs=self.form.inputs,
+            prompting="role" if self.form.roles else "prefix",
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[Any]:
         """Encode an image as PNG; a batch holds these bytes."""
-        if self.form is None:
+        if self.form is OPENAI:
             raise ModelError(
                 "The image format that {api_base} accepts is unknown.",
                 advice="Set {--model_option=image_form={forms}}.",
                 api_base=self.client.api_base,
                 forms="|".join(FORMS),
             )
+        if "image" not in self.form.inputs:
+            raise ModelError("{name} encodes texts only, not images.", name=self.spec.name)
         stored = Image.fromarray(np.asarray(image))  # without EXIF: encoders see images as stored
         return np.frombuffer(api.encode_image(stored, max_edge=self.max_edge, format="png").data, np.uint8)
 
-    def encode_images(self, batch: Sequence[NDArray[Any]]) -> Vectors:
-        """Request the vectors of images in the server's format."""
-        if not len(batch) or self.form is None:
-            return self.no_vectors()
-        images = [api.EncodedImage("image/png", bytes(data)) for data in batch]
-        return api.embed_images(self.client, self.spec.name, images, form=self.form, dimension=self.dimension)
+    def encode_images(self, batch: Sequence[NDArray[Any]], *, instruction: str = "") -> Vectors:
+        """Request the vectors of images in the server's form; ``instruction`` is their role."""
+        return self._embed([(_png(data),) for data in batch], instruction)
 
-    def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:  # noqa: ARG002 - detected by the server
+    def encode_texts(self, texts: Sequence[str], *, language: str = "en", instruction: str = "") -> Vectors:  # noqa: ARG002 - detected by the server
         """Request the vectors of texts, many per request."""
-        return self._embed(texts, self.dimension) if len(texts) else self.no_vectors()
+        return self._embed([(text,) for text in texts], instruction)
 
-    def _embed(self, texts: Sequence[str], dimension: int | None) -> Vectors:
-        return api.embed_texts(self.client, self.spec.name, texts, batch_size=self.request_size, dimension=dimension)
+    def encode_joint(self, batch: Sequence[NDArray[Any]], texts: Sequence[str], *, instruction: str = "") -> Vectors:
+        """Request one vector for each pair of an image and a text."""
+        return self._embed([(text, _png(data)) for data, text in zip(batch, texts, strict=True)], instruction)
+
+    def _embed(self, inputs: Sequence[Content], role: str) -> Vectors:
+        asked = replace(self.asked, role=role)
+        return api.embed(self.client, self.form, asked, inputs, batch_size=self.request_size, dimension=self.dimension)
+
+
+def _png(data: NDArray[Any]) -> api.EncodedImage:
+    return api.EncodedImage("image/png", bytes(data))
 
 
 class ApiFamily(ServedFamily):
     """Models behind an address: ``--model NAME --pretrained http://host/v1``, or the option ``api_base``.
 
-    ``options``: api_base, image_form (the server's request format for images), max_edge, dimension (the expected vector
-    length). The spec's access settings configure the connection and the number of texts per request.
+    ``options``: api_base, image_form (the server's request form, see `eyechart.api.embedding_forms`), max_edge,
+    dimension (of the vectors: requested if the form can, otherwise the expected length), dtype (``float``, ``int8`` or
+    ``binary``). The spec's access settings configure the connection and the number of texts per request.
     """
 
-    own_options = MappingProxyType({"api_base": str, "image_form": str, "max_edge": int, "dimension": int})
+    own_options = MappingProxyType(
+        {"api_base": str, "image_form": str, "max_edge": int, "dimension": int, "dtype": str}
+    )
     model = ApiEncoder
 
     def check(self, spec: ModelSpec) -> None:
-        """Refuse a missing or malformed address, unknown options and formats; the server is contacted on load."""
+        """Refuse a missing or malformed address, unknown options and forms; the server is contacted on load."""
         super().check(spec)
         check_options(self, spec.family, spec.options)
         if spec.precision not in ("fp32", "amp"):
@@ -114,16 +131,32 @@ class ApiFamily(ServedFamily):
         form = spec.options.get("image_form")
         if form is not None and form not in FORMS:
             raise unknown_name("image_form", str(form), FORMS)
+        dtype, dtypes = spec.options.get("dtype", "float"), _form_of(spec).dtypes
+        if dtype not in dtypes:
+            raise unknown_name(UserMessage("dtype of {name}", name=form or address_of(spec)), dtype, dtypes)
+
+    def probe(self, spec: ModelSpec) -> None:
+        """Check that the server serves the model; if it has no list of models, request one vector."""
+        if _form_of(spec).lists_models:
+            super().probe(spec)
+        else:
+            ApiEncoder(spec).encode_texts(["a"])
 
     def identity(self, spec: ModelSpec) -> str:
         """Identify the address and the request settings; the weights behind an API are unknown."""
         return digest_json([address_of(spec), spec.name, _request_options(spec), spec.options.get("dimension")])
 
 
+def _form_of(spec: ModelSpec) -> EmbeddingForm:
+    return find_form(spec.options.get("image_form"), address_of(spec), spec.name)
+
+
 def _request_options(spec: ModelSpec) -> dict[str, Any]:
     """Return the options that change what is sent."""
-    sent = {"image_form": spec.options.get("image_form"), "payload": PIPELINE["payload"]}
-    return {**sent, "max_edge": spec.options.get("max_edge", EMBEDDING_MAX_EDGE)}
+    form, options = _form_of(spec), spec.options
+    sent = {"image_form": options.get("image_form"), "payload": PIPELINE["payload"]}
+    asked = {name: options[name] for name in ("dimension", "dtype") if name in options and name in form.names}
+    return {**sent, "max_edge": options.get("max_edge", EMBEDDING_MAX_EDGE), "roles": dict(form.roles), **asked}
 
 
 # The ``api`` family: a chat model behind an OpenAI-compatible server.
@@ -293,14 +326,16 @@ class ApiReranker(ServedModel):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         self.form: RerankForm = spec.options.get("rerank_form") or "jina"
+        self.max_edge: int | None = spec.options.get("max_edge")
         self.card = ModelCard(
             family="rerank-api",
             name=spec.name,
             weights_digest=ApiRerankerFamily().identity(spec),
             transform="rerank",
             precision="unknown",
-            notes=(UNVERIFIED,),
+            notes=(UNVERIFIED, *_downscaling(self.max_edge)),
             role="reranker",
+            inputs=("text",) if self.form == "tei" else ("image", "text", "image+text"),
         )
 
     def score(self, shortlists: Iterable[Shortlist], keep: KeepScores) -> Iterator[tuple[str, list[float]]]:
@@ -323,16 +358,16 @@ class ApiReranker(ServedModel):
         for start in starts:
             documents = shortlist.documents[start : start + size]
             name = json.dumps([shortlist.id, start, len(starts)])
-            request = api.rerank_request(name, self.spec.name, shortlist.query, documents, self.form)
+            request = api.rerank_request(name, self.spec.name, shortlist.query, documents, self.form, self.max_edge)
             yield replace(request, keep=partial(keep, shortlist.id)) if len(starts) == 1 else request
 
 
 class ApiRerankerFamily(ServedFamily):
-    """Rerankers by address and model name; ``options``: api_base, rerank_form (``jina`` or ``tei``)."""
+    """Rerankers by address and model name; ``options``: api_base, rerank_form (jina, tei, vllm), max_edge."""
 
     model = ApiReranker
 
     def identity(self, spec: ModelSpec) -> str:
         """Identify address and model: the weights behind an API are unknown."""
-        form = spec.options.get("rerank_form")
-        return digest_json([address_of(spec), spec.name, *([form] if form else [])])
+        sent = [spec.options[name] for name in ("rerank_form", "max_edge") if spec.options.get(name)]
+        return digest_json([address_of(spec), spec.name, *sent])

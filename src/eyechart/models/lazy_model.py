@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eyechart.errors import ModelError
+from eyechart.errors import ModelError, UsageError
 from eyechart.io.files import cache_root, write_cached
 from eyechart.models.family import Family, Remote
 from eyechart.types import ModelCard, ModelSpec, digest_json
@@ -101,6 +101,14 @@ class LazyModel:
         if self._card is None and self.identity is not None:
             self._card = read_card(self.spec, self.identity)
         return self._card
+
+    def check_dim(self, wanted: int, size: int | None = None) -> None:
+        """Reject more dimensions than ``size``, by default that of the card, if known."""
+        card = self.known_card
+        size = size or (card.embedding_dim if card else None)
+        if size and wanted > size:
+            text = "{label} has {size} dimensions, fewer than {--truncate_dim={wanted}}."
+            raise UsageError(text, label=self.spec.label, size=size, wanted=wanted)
 
     @cached_property
     def identity(self) -> str | None:

@@ -1,14 +1,15 @@
-"""Rerankers: models that read a query and a document together; cross-encoders through sentence-transformers."""
+"""Rerankers: models that see a query and a document together; cross-encoders through sentence-transformers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from eyechart.errors import ModelError
+from eyechart.io.images import decode_rgb
 from eyechart.models import hub
 from eyechart.models.access import access_of
 from eyechart.models.towers.checkpoints import load_errors, whole_weights
@@ -20,10 +21,12 @@ from eyechart.models.towers.torch_tools import (
     structure_digest,
     tokenizer_digest,
 )
-from eyechart.types import ModelCard, ModelSpec, digest_json
+from eyechart.types import ModelCard, ModelSpec, Part, digest_json
 
 KeepScores = Callable[[str, list[float]], None]
 """Called with the id of a shortlist and its scores, as soon as they are known."""
+RankedItem = str | tuple[Part, ...]
+"""A query or a document: a text, or an image and its text if it has one."""
 SIGMOID = "sigmoid"
 """`ModelCard.similarity` of a reranker whose library applies a sigmoid to the raw score."""
 
@@ -33,8 +36,8 @@ class Shortlist:
     """A query and the documents that the first stage retrieved for it."""
 
     id: str
-    query: str
-    documents: tuple[str, ...]
+    query: RankedItem
+    documents: tuple[RankedItem, ...]
 
 
 @runtime_checkable
@@ -88,7 +91,11 @@ class CrossEncoderReranker:
         # Sigmoid keeps the order but saturates large scores.
         bounded = isinstance(own, torch.nn.Sigmoid)
         self.activation = torch.nn.Identity() if bounded else own
-        structure = structure_digest(self.model), tokenizer_digest(self.model.tokenizer)
+        structure: list[Any] = [structure_digest(self.model), tokenizer_digest(self.model.tokenizer)]
+        sees = "image" in getattr(self.model, "modalities", ())  # of sentence-transformers 6
+        if sees:
+            processor, modules = self.model.processor, [module.get_config_dict() for module in self.model]
+            structure += [processor.image_processor.to_dict(), processor.chat_template, modules]
         self.card = ModelCard(
             family="cross-encoder",
             name=spec.name,
@@ -97,22 +104,35 @@ class CrossEncoderReranker:
             similarity=SIGMOID if bounded else "raw",
             notes=tuple(notes),
             role="reranker",
+            inputs=("image", "text", "image+text") if sees else ("text",),
             **model_facts(self.model.model),
         )
 
     def score(self, shortlists: Iterable[Shortlist], keep: KeepScores) -> Iterator[tuple[str, list[float]]]:
         """Score the documents of one shortlist after the other."""
         for shortlist in shortlists:
-            pairs = [(shortlist.query, document) for document in shortlist.documents]
-            with forward_pass(self.card.precision, self.device):
-                scores = self.model.predict(
-                    pairs, batch_size=self.batch_size, activation_fn=self.activation, show_progress_bar=False
-                )
+            items: list[Any] = [shortlist.query, *shortlist.documents]
+            if not all(isinstance(item, str) for item in items):
+                items = [*map(_by_modality, items)]
+            pairs = [(items[0], document) for document in items[1:]]
+            try:
+                with forward_pass(self.card.precision, self.device):
+                    scores = self.model.predict(
+                        pairs, batch_size=self.batch_size, activation_fn=self.activation, show_progress_bar=False
+                    )
+            except ValueError as error:  # a chat template that drops the query or the document
+                raise ModelError("{name} cannot score the pairs: {error}", name=self.card.name, error=error) from error
             if not np.isfinite(scores).all():
                 raise ModelError("{name} returned a score that is not finite.", name=self.card.name)
             found = [float(score) for score in scores]
             keep(shortlist.id, found)
             yield shortlist.id, found
+
+
+def _by_modality(item: RankedItem) -> dict[str, Any]:
+    """Name the modality of each part, which the library otherwise guesses: a text may look like the name of a file."""
+    parts = (item,) if isinstance(item, str) else item
+    return dict(("text", part) if isinstance(part, str) else ("image", decode_rgb(part)) for part in parts)
 
 
 class CrossEncoderFamily(hub.HubFamily):

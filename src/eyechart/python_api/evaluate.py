@@ -112,6 +112,8 @@ def evaluate(
     group_by: str | Sequence[str] | None = None,
     num_workers: int | None = None,
     store_precision: Literal["fp32", "fp16"] | None = None,
+    truncate_dim: int | Sequence[int] | None = None,
+    quantize: Literal["int8", "binary"] | Sequence[Literal["int8", "binary"]] | None = None,
     decode_processes: int | None = None,
     on_error: Literal["fail", "skip"] | None = None,
     min_success: float | None = None,
@@ -240,6 +242,8 @@ def evaluate(
         num_workers: reader and decoder threads (default: 4).
         store_precision: precision of cached vectors, also used for scoring; fp16 halves disk usage (default: fp32; fp16
             for models with several vectors per item).
+        truncate_dim: also score the stored vectors cut to these numbers of dimensions.
+        quantize: also score the stored vectors in these precisions, in each --truncate-dim.
         decode_processes: loader processes that decode images for a GPU, 0: threads (default: processes with 8 or more
             cores).
         on_error: what to do with unreadable images (default: fail).
@@ -247,7 +251,7 @@ def evaluate(
         recall_k: k of retrieval recall@k (default: 5).
         predictions: MMEB: score VLM2Vec's NAME_pred.jsonl, or a folder of them, without a model.
         metrics: full adds less common metrics (default: default).
-        reranker: text retrieval: cross-encoder that reranks the retrieved documents.
+        reranker: text retrieval and collections: cross-encoder that reranks the retrieved documents.
         batch_size: images or texts per forward pass (default: 64).
         seed: random seed.
         custom_classname_file: JSON keyed by dataset, or one class name per line.

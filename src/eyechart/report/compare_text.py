@@ -103,10 +103,15 @@ def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
         else f"[{scale * paired.low:+.2f}, {scale * paired.high:+.2f}]",
         str(paired.n),
         "-" if paired.only_first is None else f"{paired.only_first}/{paired.only_second}",
-        "-" if line.p_holm is None else "< 0.001" if line.p_holm < 0.001 else f"{line.p_holm:.3f}",
+        "-" if line.p_holm is None else p_text(line.p_holm),
         "-" if paired.detectable is None else f"{scale * paired.detectable:.1f}",
         translate({"better": "B better", "worse": "A better"}.get(line.verdict, line.verdict)),
     )
+
+
+def p_text(p_value: float) -> str:
+    """Format a p-value."""
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
 def _notes(lines: Sequence[Difference], n_tests: int) -> list[str]:

@@ -11,17 +11,14 @@ import numpy as np
 from eyechart.errors import UsageError
 from eyechart.messages import UserMessage
 from eyechart.report.paired_records import (
-    FUNCTIONS,
     LEVEL,
     UNPAIRABLE,
     AlignedRows,
     PairedOutcome,
     RecordsCache,
     align,
+    compare_records,
     differences,
-    in_common,
-    paired_test,
-    paired_test_over_draws,
     rows_of,
 )
 from eyechart.report.record_columns import Floats, numbered
@@ -128,27 +125,10 @@ def compare_column(cache: RecordsCache, column: Column, pair: tuple[int, int]) -
     sides = [(found[model], columns) for model, columns in records.items() if columns and model in found]
     if len(sides) < len(pair):
         return None
-    (metric, a), (other, b) = sides
-    function = FUNCTIONS.get(metric.function)
-    if metric.mean_of and other.mean_of:
-        aligned = align([rows_of(a, metric.mean_of), rows_of(b, other.mean_of)])
-        if aligned is None:
-            return None
-        first, second = aligned.values if aligned.draws is None else aligned.draws
-        values, left_out = (float(first.mean()), float(second.mean())), aligned.left_out
-        if aligned.draws is None:
-            test = paired_test(first, second, aligned.units)
-        else:
-            test = paired_test_over_draws(first, second)
-    elif function and other.function == metric.function:
-        ids, (of_a, of_b), left_out = in_common([a.ids, b.ids])
-        if not ids:
-            return None
-        first, second, present = a.scores[of_a], b.scores[of_b], a.present[of_a]
-        values = function.value(first, present), function.value(second, present)
-        test = function.compare(first, second, present)
-    else:
+    tested = compare_records(*sides)
+    if tested is None:
         return None
+    values, test, left_out = tested
     fewer = [", ".join(lost_samples(table.cells[model, column.benchmark].result)) for model in pair]
     return Difference(
         table.benchmarks[column.benchmark],

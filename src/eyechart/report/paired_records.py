@@ -351,6 +351,32 @@ def in_common(lists: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], list[I
     return ids, places, len(set().union(*lists)) - len(ids)
 
 
+def compare_records(
+    one: tuple[Metric, RecordColumns], other: tuple[Metric, RecordColumns]
+) -> tuple[tuple[float, float], PairedOutcome, int] | None:
+    """Test a metric of two sets of records; None if they have no common samples or do not determine the metric.
+
+    Returns both values on the common samples, the test, and how many samples only one of them has.
+    """
+    (metric, a), (own, b) = one, other
+    function = FUNCTIONS.get(metric.function)
+    if metric.mean_of and own.mean_of:
+        aligned = align([rows_of(a, metric.mean_of), rows_of(b, own.mean_of)])
+        if aligned is None:
+            return None
+        first, second = aligned.values if aligned.draws is None else aligned.draws
+        values = float(first.mean()), float(second.mean())
+        if aligned.draws is None:
+            return values, paired_test(first, second, aligned.units), aligned.left_out
+        return values, paired_test_over_draws(first, second), aligned.left_out
+    ids, (of_a, of_b), left_out = in_common([a.ids, b.ids])
+    if not function or own.function != metric.function or not ids:
+        return None
+    first, second, present = a.scores[of_a], b.scores[of_b], a.present[of_a]
+    values = function.value(first, present), function.value(second, present)
+    return values, function.compare(first, second, present), left_out
+
+
 def read_checked(result: Result, *, keep: int = 0) -> RecordColumns | None:
     """Read the records of a result and verify its metrics against them; None without records.
 

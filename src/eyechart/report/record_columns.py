@@ -24,7 +24,7 @@ from eyechart.io.safe_parse import DAMAGED, Objects
 from eyechart.results import Result
 from eyechart.results.files import record_blocks, records_file
 from eyechart.results.job_results import badness
-from eyechart.types import MeanOf, RecordForm
+from eyechart.types import MeanOf, Metric, Outcome, RecordForm
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -94,7 +94,7 @@ def read_columns(result: Result, *, keep: int = 0) -> RecordColumns | None:
     if path is None:
         return None
     try:
-        reader = _RecordsReader(result, keep)
+        reader = _RecordsReader(result.values, result.record_info.get("form"), keep)
         for block in record_blocks(result):
             reader.add(block)
         return reader.columns()
@@ -102,12 +102,18 @@ def read_columns(result: Result, *, keep: int = 0) -> RecordColumns | None:
         raise ResultError("{path}: a record is damaged: {reason!r}.", path=path, reason=error) from error
 
 
+def as_columns(outcome: Outcome, form: RecordForm) -> RecordColumns:
+    """Return the records of an outcome that has not been written."""
+    reader = _RecordsReader(outcome.metrics, form, keep=0)
+    reader.add(list(map(dict, outcome.records)))
+    return reader.columns()
+
+
 class _RecordsReader:
     """Collects columns from blocks of records."""
 
-    def __init__(self, result: Result, keep: int) -> None:
-        means: Sequence[MeanOf] = [metric.mean_of for metric in result.values.values() if metric.mean_of]
-        form = result.record_info.get("form")
+    def __init__(self, metrics: Mapping[str, Metric], form: object, keep: int) -> None:
+        means: Sequence[MeanOf] = [metric.mean_of for metric in metrics.values() if metric.mean_of]
         self.form: RecordForm = form if form in FORMS else ""
         self.keep = keep
         self.ids: list[str] = []

@@ -140,6 +140,12 @@ class RunSettings(RecallSettings, MetricSettings, RerankerSettings, BatchSetting
         "precision of cached vectors, also used for scoring; fp16 halves disk usage (default: fp32; fp16 for models "
         "with several vectors per item)",
     )
+    truncate_dim: list[int] = setting(
+        [], "also score the stored vectors cut to these numbers of dimensions", metavar="DIM"
+    )
+    quantize: list[Literal["int8", "binary"]] = setting(
+        [], UserMessage("also score the stored vectors in these precisions, in each {--truncate_dim}")
+    )
     decode_processes: int | None = setting(
         None,
         "loader processes that decode images for a GPU, 0: threads (default: processes with 8 or more cores)",

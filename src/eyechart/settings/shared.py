@@ -34,10 +34,13 @@ class MetricSettings(Settings):
 
 
 class RerankerSettings(Settings):
-    """Reranking in text retrieval."""
+    """Reranking in retrieval."""
 
     reranker: str = setting(
-        "", "text retrieval: cross-encoder that reranks the retrieved documents", group=HOW, record="never"
+        "",
+        "text retrieval and collections: cross-encoder that reranks the retrieved documents",
+        group=HOW,
+        record="never",
     )
 
 

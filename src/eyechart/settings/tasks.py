@@ -253,7 +253,22 @@ class ClusteringSettings(SeedSettings, PromptedSettings):
     """Random seed of the clustering."""
 
 
-class ZeroshotRetrievalSettings(RecallSettings, MetricSettings, PromptedSettings):
+class RerankingSettings(RerankerSettings, PromptedSettings):
+    """The second stage of a search."""
+
+    top_k: int = option(10, ge=1)
+    """Documents per query that the reranker scores."""
+    reranker_prompt: str = option("")
+    """Prepended to queries for the reranker."""
+
+    def recorded(self) -> dict[str, Any]:
+        """Store the reranking options if there is a reranker."""
+        second = {"top_k": self.top_k, "reranker_prompt": self.reranker_prompt}
+        found = {name: value for name, value in super().recorded().items() if name not in second}
+        return found | (second if self.reranker else {})
+
+
+class ZeroshotRetrievalSettings(RecallSettings, MetricSettings, RerankingSettings):
     """Cutoffs and metrics of zero-shot retrieval."""
 
     main_metric: str | None = internal()
@@ -322,21 +337,11 @@ class ImageCaptionSettings(CaptionTaskSettings):
     )
 
 
-class TextSearchSettings(RerankerSettings, PromptedSettings):
+class TextSearchSettings(RerankingSettings):
     """Prompts of a text encoder, and reranking."""
 
     normalize_embeddings: bool = option(False)
     """Use cosine similarity for a model whose similarity is the dot product."""
-    top_k: int = option(10, ge=1)
-    """Documents per query that the reranker scores."""
-    reranker_prompt: str = option("")
-    """Prepended to queries for the reranker."""
-
-    def recorded(self) -> dict[str, Any]:
-        """Store the reranking options if there is a reranker."""
-        second = {"top_k": self.top_k, "reranker_prompt": self.reranker_prompt}
-        found = {name: value for name, value in super().recorded().items() if name not in second}
-        return found | (second if self.reranker else {})
 
 
 class TextRetrievalSettings(CaptionPromptSettings, TextSearchSettings):

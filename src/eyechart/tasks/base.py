@@ -17,7 +17,7 @@ from eyechart.inference.embeddings import CachedEncoder
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.manifest import DatasetScan, Entry, Failure, Manifest
 from eyechart.messages import UserMessage
-from eyechart.metrics.vectors import AnyVectors, MultiVectors, all_alike, unit, zero_rows
+from eyechart.metrics.vectors import AnyVectors, MultiVectors, all_alike, zero_rows
 from eyechart.settings.tasks import OpenSettings, PromptedSettings, TaskSettings
 from eyechart.stats import Interval
 from eyechart.types import DatasetInfo, Input, Job, Kind, Metric, ModelSpec, Notice, OnError, Outcome, RecordForm, Role
@@ -275,7 +275,7 @@ def encode_images(
     embedded = context.encoder.images(listed, role=role, prompt=prompt or "")
     manifest = context.manifest if manifest is None else manifest
     digests = manifest.digests[embedded.kept]
-    vectors = unit(embedded.vectors) if normalize else embedded.vectors
+    vectors = context.encoder.unit(embedded.vectors) if normalize else embedded.vectors
     vectors, notices = drop_constant_embeddings(vectors, "images", map(bytes, digests))
     return EncodedImages(vectors, digests, manifest.take(embedded.kept), embedded.failures, notices)
 
@@ -285,7 +285,7 @@ def encode_texts(
 ) -> tuple[Any, tuple[Notice, ...]]:
     """Encode texts in the job's language, one row each; unit vectors unless ``normalize`` is false."""
     given = context.encoder.texts(texts, language=context.info.language, role=role, prompt=prompt or "")
-    vectors = unit(given)  # also rejects NaN and infinity
+    vectors = context.encoder.unit(given)  # also rejects NaN and infinity
     usable, notices = drop_constant_embeddings(vectors, "texts", texts)
     return usable if normalize or usable is not vectors else given, notices
 

@@ -15,7 +15,8 @@ import numpy as np
 from eyechart.datasets.mteb import ImageColumn, MtebDataset, without_progress_bars
 from eyechart.errors import DataError, EyechartError, ModelError, UsageError, first_line
 from eyechart.manifest import read_manifest
-from eyechart.metrics.vectors import Vectors, unit
+from eyechart.metrics.maxsim import maxsim
+from eyechart.metrics.vectors import MultiVectors, unit
 from eyechart.models.rerankers import Shortlist
 from eyechart.settings.tasks import TextSearchSettings
 from eyechart.tasks.base import Prediction, Task, TaskContext, counted, prompts_of
@@ -57,6 +58,7 @@ class Mteb(Task):
     kinds = frozenset({"external"})
     roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
     model_options = GIVEN_PROMPTS
+    multi_vector = True
     Settings = TextSearchSettings
 
     def extra_models(self, settings: TextSearchSettings) -> dict[str, ModelSpec]:
@@ -69,10 +71,12 @@ class Mteb(Task):
         if not isinstance(dataset, MtebDataset):
             raise UsageError("{name} is not an MTEB task.", advice="Use mteb/NAME.", name=context.info.name)
         card = context.encoder.card
-        if card.multi_vector:
+        if card.multi_vector and not hasattr(dataset.task, "convert_to_reranking"):
             raise ModelError(
-                "{model} returns several vectors per input, which the tasks of MTEB do not support here.",
+                "{model} returns several vectors per input, which {name} does not support.",
+                advice="Use it for retrieval and reranking.",
                 model=card.name,
+                name=context.info.name,
             )
         try:
             with without_progress_bars():
@@ -222,7 +226,7 @@ def _encoder_class() -> Any:
             self.parts = parts
             card = context.encoder.card
             meta: dict[str, Any] = {"name": f"eyechart/{Path(card.name).name}", "revision": "local"}
-            meta["similarity_fn_name"] = ScoringFunction(card.similarity)
+            meta["similarity_fn_name"] = ScoringFunction("MaxSim" if card.multi_vector else card.similarity)
             meta["modalities"] = [name for name in ("text", "image") if name in card.inputs]
             self.mteb_model_meta = ModelMeta.create_empty(overwrites=meta)
 
@@ -233,15 +237,24 @@ def _encoder_class() -> Any:
             if "image" in task_metadata.modalities:
                 vectors = self.parts.take(vectors, role)
             self.parts.encoded += len(vectors)
-            return vectors
+            # As the library passes several vectors per item: a list of arrays.
+            return vectors.arrays if isinstance(vectors, MultiVectors) else vectors
+
+        def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
+            """Compare by MaxSim without padding, which the library's own does with zeros."""
+            if not self.context.encoder.card.multi_vector:
+                return super().similarity(embeddings1, embeddings2)
+            queries, documents = (MultiVectors.of([*map(np.asarray, some)]) for some in (embeddings1, embeddings2))
+            return maxsim(queries, documents)
 
     return StoredEncoder
 
 
-def encode_rows(context: TaskContext, rows: Any, role: str, prompt: str) -> Vectors:
+def encode_rows(context: TaskContext, rows: Any, role: str, prompt: str) -> Any:
     """Encode rows with an image, a text or both; both are one joint input, or the sum of the vectors.
 
-    MTEB's wrappers of dual encoders sum the vectors as the model returns them, before any normalisation.
+    MTEB's wrappers of dual encoders sum the vectors as the model returns them, before any normalisation; those of
+    late-interaction models join the vectors of both.
     """
     encoder, told = context.encoder, {"role": role, "prompt": prompt}
     texts = [text or "" for text in rows["text"]] if "text" in rows.features else []
@@ -264,6 +277,11 @@ def encode_rows(context: TaskContext, rows: Any, role: str, prompt: str) -> Vect
         )
     if not texts or (joint and len(with_image) == len(texts)):
         return embedded.vectors
-    vectors = encoder.texts(texts, language=context.info.language, **told).copy()
+    vectors = encoder.texts(texts, language=context.info.language, **told)
+    if isinstance(vectors, MultiVectors):
+        own, seen = dict(enumerate(vectors.arrays)), zip(with_image, embedded.vectors.arrays, strict=True)
+        own |= {i: rows if joint else np.concatenate([own[i], rows]) for i, rows in seen}
+        return MultiVectors.of(list(own.values()))
+    vectors = vectors.copy()
     vectors[with_image] = embedded.vectors if joint else vectors[with_image] + embedded.vectors
     return vectors

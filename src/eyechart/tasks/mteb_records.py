@@ -19,7 +19,7 @@ from eyechart.errors import DataError
 from eyechart.manifest import Entry
 from eyechart.metrics.classification import rank_labels
 from eyechart.metrics.retrieval import RelevantRanks
-from eyechart.metrics.vectors import Floats, Ints, Vectors, unit
+from eyechart.metrics.vectors import Floats, Ints, Vectors, unit, zero_rows
 from eyechart.settings.shared import MetricSettings
 from eyechart.settings.tasks import ClusteringSettings, PromptedSettings
 from eyechart.tasks import ranked_queries
@@ -91,7 +91,7 @@ class Parts:
             return vectors
         usable, notices = _usable(vectors, "queries" if role == "query" else "documents")
         self.notices += notices
-        return vectors if usable.any() else usable
+        return usable if zero_rows(usable).all() else vectors
 
     def watch(self, task: Any, *, several: bool) -> None:
         """Keep what the library computes for each subset of a task."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -77,10 +77,12 @@ def prompts_of(info: DatasetInfo) -> dict[str, Any]:
     return {"classnames": list(info.classnames), "templates": list(info.templates)}
 
 
-def class_vectors(units: Vectors, texts: Sequence[Sequence[str]]) -> Vectors:
+def class_vectors(
+    units: Vectors, texts: Sequence[Sequence[str]], normalize: Callable[[Vectors], Vectors] = unit
+) -> Vectors:
     """Average the unit vectors of each class's texts and renormalise."""
     starts = np.array([0, *accumulate(map(len, texts))][:-1], np.int64)
-    return mean_of_units(units, starts)
+    return mean_of_units(units, starts, normalize)
 
 
 def merge_duplicates(info: DatasetInfo) -> tuple[DatasetInfo, NDArray[np.int64]]:

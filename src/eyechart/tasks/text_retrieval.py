@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Self
 
@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.datasets.text_collection import CANDIDATES
-from eyechart.errors import DataError, ModelError
+from eyechart.errors import DataError, ModelError, UsageError
+from eyechart.io.images import ImageRef
 from eyechart.messages import UserMessage
 from eyechart.metrics.retrieval import top_items
 from eyechart.metrics.vectors import Floats, Ints
-from eyechart.models.rerankers import SIGMOID, Shortlist
-from eyechart.settings.tasks import TextRetrievalSettings, TextSearchSettings
+from eyechart.models.rerankers import SIGMOID, RankedItem, Shortlist
+from eyechart.settings.tasks import RerankingSettings, TextRetrievalSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import ROLES, Prediction, Task, TaskContext, counted, encode_texts, prompts_of
 from eyechart.tasks.ranked_queries import MtebValues, Rankings, mteb_scores, of_lists, of_vectors
@@ -24,6 +25,9 @@ from eyechart.types import DatasetInfo, Document, Metric, ModelCard, ModelSpec, 
 GIVEN_PROMPTS = {"sentence-transformers": {"prompts": "given"}}
 """Model option that leaves prompts to the caller, which prepends them by role."""
 RERANKER = "reranker"
+DEPTH = "Only the first {n} documents are reranked: metrics at a larger k cover only those."
+QUERIES_AT_ONCE = 256
+"""Queries reranked at a time if there are images, which may be held in memory."""
 CAPTION_FACTS = ("captions_by", "caption_prompt")
 """Settings about generated texts that the details of a result repeat."""
 
@@ -45,7 +49,7 @@ class TextPrediction(Prediction):
         return replace(super().only(keep), found=found, mteb=mteb)
 
 
-def reranker_of(settings: TextSearchSettings) -> dict[str, ModelSpec]:
+def reranker_of(settings: RerankingSettings) -> dict[str, ModelSpec]:
     """Return the reranker: a cross-encoder by its folder or id."""
     return {RERANKER: ModelSpec("cross-encoder", settings.reranker)} if settings.reranker else {}
 
@@ -111,7 +115,7 @@ class TextRetrieval(Task):
         lists = ranked_queries.candidate_lists(collection, asked)
         if RERANKER in context.extra_models:
             lists = top_items(queries, documents, settings.top_k) if lists is None else lists
-            scores, card = _rerank(context, settings, collection.documents, asked, lists)
+            scores, card = rerank(context, settings, collection.documents, asked, lists)
         elif lists is not None:
             scores = ranked_queries.score_lists(lists, queries, documents)
         if lists is None:
@@ -149,35 +153,73 @@ class TextRetrieval(Task):
         if card is not None:
             details[RERANKER] = asdict(card) | {"fingerprint": card.fingerprint}
             if not prediction.collection.candidates:
-                text = "Only the first {n} documents are reranked: metrics at a larger k cover only those."
-                notices += counted("reranked_depth", settings.top_k, text)
+                notices += counted("reranked_depth", settings.top_k, DEPTH)
         return replace(outcome, metrics=metrics, details=details, notices=notices)
 
 
-def _rerank(
+def check_reranker(context: TaskContext) -> None:
+    """Refuse a reranker that does not see the images of a collection, and any for data that are none."""
+    if RERANKER in context.extra_models:
+        dataset = context.info.name
+        if context.info.kind != "collection":
+            raise UsageError("{--reranker} does not apply to {dataset}: it is not a collection.", dataset=dataset)
+        card = context.open_extra_model(RERANKER).card
+        if "image" not in card.inputs:
+            raise ModelError(
+                "{name} scores pairs of texts, but {dataset} contains images.",
+                advice="Use a reranker that takes images, or omit {--reranker}.",
+                name=card.name,
+                dataset=dataset,
+            )
+
+
+def rerank(
     context: TaskContext,
-    settings: TextRetrievalSettings,
+    settings: RerankingSettings,
     documents: Sequence[Document],
     asked: Sequence[Document],
     lists: Ints,
 ) -> tuple[Floats, ModelCard]:
     """Score listed documents with the reranker; documents without a score count as not retrieved."""
-    shortlists = [
-        Shortlist(str(i), settings.reranker_prompt + query.text, tuple(documents[item].text for item in row[row >= 0]))
-        for i, (query, row) in enumerate(zip(asked, lists, strict=True))
-    ]
     reranker = context.open_extra_model(RERANKER)
     scores = np.full(lists.shape, -np.inf)
     scores[lists >= 0] = np.nan
-    with context.progress.step(UserMessage("reranking {name}", name=context.info.name), len(shortlists)) as bar:
-        for name, row in reranker.score(shortlists):
-            place = lists[int(name)] >= 0
-            scores[int(name), place] = row if len(row) == place.sum() else np.nan
-            bar.advance()
+    size = QUERIES_AT_ONCE if any(item.image for item in (*asked, *documents)) else len(asked)
+    with context.progress.step(UserMessage("reranking {name}", name=context.info.name), len(asked)) as bar:
+        for start in range(0, len(asked), max(1, size)):
+            pairs = [
+                (i, asked[i], [documents[item] for item in lists[i] if item >= 0])
+                for i in range(start, min(start + size, len(asked)))
+            ]
+            images = _images_of(context, [item for _, query, found in pairs for item in (query, *found)])
+            shortlists = [
+                Shortlist(
+                    str(i),
+                    _ranked_item(query, images, settings.reranker_prompt),
+                    tuple(_ranked_item(item, images) for item in found),
+                )
+                for i, query, found in pairs
+            ]
+            for name, row in reranker.score(shortlists):
+                place = lists[int(name)] >= 0
+                scores[int(name), place] = row if len(row) == place.sum() else np.nan
+                bar.advance()
     bad = int((~np.isfinite(scores) & (lists >= 0)).any(axis=1).sum())
     if bad:
-        raise ModelError("The reranker returned no usable scores for {bad} of {n} queries.", bad=bad, n=len(shortlists))
+        raise ModelError("The reranker returned no usable scores for {bad} of {n} queries.", bad=bad, n=len(asked))
     return scores, reranker.card
+
+
+def _images_of(context: TaskContext, items: Sequence[Document]) -> dict[str, ImageRef]:
+    wanted = {item.image for item in items if item.image is not None}
+    if not wanted:
+        return {}
+    return {one.id: one.need_image() for one in context.manifest.samples() if one.id in wanted}
+
+
+def _ranked_item(item: Document, images: Mapping[str, ImageRef], prompt: str = "") -> RankedItem:
+    text = prompt + item.text
+    return text if item.image is None else (*([text] if text else []), images[item.image])
 
 
 def library_scores(scores: Floats, card: ModelCard | None) -> Floats:

@@ -166,7 +166,7 @@ class ZeroshotClassification(Task):
         texts = class_texts(info)
         written = [text for group in texts for text in group]
         vectors, notices = encode_texts(context, written, prompt=settings.document_prompt)
-        classes = class_vectors(vectors, texts)
+        classes = class_vectors(vectors, texts, context.encoder.unit)
         if settings.save_clf:
             save_classifier(classes, Path(settings.save_clf), fingerprint, info.classnames)
         mode, n_classes, n_templates = settings.prompt_sensitivity, len(info.classnames), len(info.templates)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, cast
 
@@ -15,8 +15,8 @@ from eyechart import stats
 from eyechart.datasets.mmeb import INSTRUCTED, INSTRUCTION, ranking_files, read_rankings
 from eyechart.errors import DataError, ModelError
 from eyechart.manifest import Failure
-from eyechart.metrics.retrieval import METRICS
-from eyechart.metrics.vectors import AnyVectors, Ints, placed, unit
+from eyechart.metrics.retrieval import METRICS, top_items
+from eyechart.metrics.vectors import AnyVectors, Floats, Ints, placed
 from eyechart.settings.tasks import MEAN_RECALL, MMEB_METRICS, ZeroshotRetrievalSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import (
@@ -46,7 +46,8 @@ from eyechart.tasks.caption_search import (
     with_repeats,
 )
 from eyechart.tasks.ranked_queries import TIES, JudgedQuery, Rankings
-from eyechart.types import DatasetInfo, Document, Input, MeanOf, Notice, Outcome, TextCollection
+from eyechart.tasks.text_retrieval import DEPTH, RERANKER, check_reranker, rerank, reranker_of
+from eyechart.types import DatasetInfo, Document, Input, MeanOf, ModelCard, ModelSpec, Notice, Outcome, TextCollection
 
 DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")
 MMEB_NAMES = {"hit_rate": "hit", "ndcg": "ndcg_linear"}
@@ -65,6 +66,8 @@ class CollectionPrediction(Prediction):
     documents: AnyVectors | None = None
     lost: int = 0
     """Number of queries and documents whose image failed."""
+    reranked: tuple[Ints, Floats, ModelCard] | None = None
+    """The shortlist of each query, the scores of its documents, and the reranker."""
 
     def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
         """Raise: queries and documents share images, so image metadata cannot group queries."""
@@ -83,6 +86,14 @@ def predict_collection(context: TaskContext, settings: ZeroshotRetrievalSettings
         ranked = _with_rankings(collection, context.info.name, settings.predictions)
         return CollectionPrediction(context.info, context.manifest.entries, (), ranked)
     card = context.encoder.card
+    pair = next((one for one in (*collection.queries, *collection.documents) if _kind(one) == "image+text"), None)
+    if pair is not None and card.multi_vector and "image+text" not in card.inputs:
+        raise ModelError(
+            "{id} has an image and a text, which {label} cannot encode as one input.",
+            advice="Use a model with joint inputs or with one vector per input.",
+            id=pair.id,
+            label=context.encoder.model.spec.label,
+        )
     if card.prompting == "prefix" and "image+text" not in card.inputs and "image" in card.inputs:
         context.encoder.images(context.listed)  # embedded while the dataset is read
     manifest = context.manifest
@@ -189,26 +200,18 @@ def _encode_items(
             else encoder.images(shown, role=role, prompt=prompt)
         )
         contents = zip(map(bytes, shown.digests), words or [""] * len(rows), strict=True)
-        vectors, about = drop_constant_embeddings(unit(embedded.vectors), "images", contents)
+        vectors, about = drop_constant_embeddings(encoder.unit(embedded.vectors), "images", contents)
         if len(vectors):
             parts.append((rows[embedded.kept], vectors))
         failures += embedded.failures
         notices += about
     if encoder.card.multi_vector:
-        double = np.intersect1d(read, seen)
-        if len(double):
-            raise ModelError(
-                "{id} has an image and a text, which {label} cannot encode as one input.",
-                advice="Use a model with joint inputs or with one vector per input.",
-                id=items[double[0]].id,
-                label=encoder.model.spec.label,
-            )
         return _Side(listed, placed(parts, len(items)), failures, notices)
     out = np.zeros((len(items), max((vectors.shape[1] for _, vectors in parts), default=0)), np.float32)
     for rows, vectors in parts:
         out[rows] += vectors
     both = np.intersect1d(read, seen).astype(np.int64)
-    out[both] = unit(out[both])
+    out[both] = encoder.unit(out[both])
     return _Side(listed, out, failures, notices)
 
 
@@ -221,6 +224,11 @@ def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetriev
     collection, mmeb = prediction.collection, settings.main_metric in MMEB_METRICS
     judged, left_out = ranked_queries.judged_queries(collection)
     ranking = _rank(prediction, judged)
+    notices, details = list(prediction.notices), {}
+    if prediction.reranked is not None:
+        card = prediction.reranked[2]
+        details = {RERANKER: asdict(card) | {"fingerprint": card.fingerprint}}
+        notices += [] if collection.candidates else counted("reranked_depth", settings.top_k, DEPTH)
     ks = sorted({*settings.recall_k, 10, *(ranked_queries.KS if settings.metrics == "full" else ())})
     outcome = ranked_queries.score(ranking, collection, len(left_out), MMEB_KS if mmeb else ks)
     kinds = [_kind(document) for document in collection.documents]
@@ -236,18 +244,21 @@ def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetriev
         outcome,
         metrics=metrics,
         records=[{**record, "query": _kind(one.query)} for record, one in zip(outcome.records, judged, strict=True)],
-        notices=(*prediction.notices, *outcome.notices, *counted("unusable_items", prediction.lost, unusable)),
-        details={**outcome.details, "gallery": dict(Counter(kinds)), "found_first": dict(found)},
+        notices=(*notices, *outcome.notices, *counted("unusable_items", prediction.lost, unusable)),
+        details={**outcome.details, **details, "gallery": dict(Counter(kinds)), "found_first": dict(found)},
     )
 
 
 def _rank(prediction: CollectionPrediction, judged: Sequence[JudgedQuery]) -> Rankings:
+    ids = {one.query.id for one in judged}
+    chosen = [i for i, query in enumerate(prediction.collection.queries) if query.id in ids]
+    if prediction.reranked is not None:
+        shortlists, scores, _ = prediction.reranked
+        return ranked_queries.rank_lists(judged, shortlists[chosen], scores[chosen])
     lists = ranked_queries.candidate_lists(prediction.collection, [one.query for one in judged])
     if prediction.queries is None or prediction.documents is None:
         assert lists is not None  # noqa: S101 - every line has a ranking
         return ranked_queries.rank_lists(judged, lists, np.where(lists >= 0, -np.arange(lists.shape[1]), -np.inf))
-    ids = {one.query.id for one in judged}
-    chosen = [i for i, query in enumerate(prediction.collection.queries) if query.id in ids]
     vectors = prediction.queries[chosen], prediction.documents
     if lists is None:
         return ranked_queries.rank_all(judged, *vectors)
@@ -305,8 +316,13 @@ class ZeroshotRetrieval(Task):
     inputs = ("image", "text")
     measures = "retrieval"
     records = "ranking"
+    roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
     multi_vector = True
     Settings = ZeroshotRetrievalSettings
+
+    def extra_models(self, settings: ZeroshotRetrievalSettings) -> dict[str, ModelSpec]:
+        """Return the reranker."""
+        return reranker_of(settings)
 
     def reads(self, output: Path, settings: ZeroshotRetrievalSettings) -> tuple[Path, ...]:  # noqa: ARG002 - others do
         """Return the rankings to score."""
@@ -320,9 +336,18 @@ class ZeroshotRetrieval(Task):
         return tuple(name for name in self.inputs if kinds & {name, "image+text"} and settings.uses_model)
 
     def predict(self, context: TaskContext, settings: ZeroshotRetrievalSettings) -> Prediction:
-        """Embed images and texts."""
+        """Embed images and texts, and rerank the top documents of a collection."""
+        check_reranker(context)
         if context.info.kind == "collection":
-            return predict_collection(context, settings)
+            found = predict_collection(context, settings)
+            if RERANKER not in context.extra_models:
+                return found
+            items, asked = found.collection.documents, found.collection.queries
+            lists = ranked_queries.candidate_lists(found.collection, asked)
+            if lists is None and found.queries is not None and found.documents is not None:
+                lists = top_items(found.queries, found.documents, settings.top_k)
+            assert lists is not None  # noqa: S101 - rankings of another tool are candidates
+            return replace(found, reranked=(lists, *rerank(context, settings, items, asked, lists)))
         images = encode_images(context, prompt=settings.query_prompt)
         pairs = encode_pairs(context, images, settings.document_prompt)
         return RetrievalPrediction(**pairs, asked=np.arange(len(images.entries)))

@@ -34,8 +34,7 @@ def _encoder(entry: VisionModel, access: Access) -> ModelSpec:
     if entry.api_base and not entry.image_form and entry.model_type is None:
         raise UsageError(
             "{model_name!r} is a chat API, which returns text instead of embeddings.",
-            advice="Set task: image_caption to caption the images; if the server embeds images, "
-            "set image_form to vllm, infinity or jina.",
+            advice="Set task: image_caption to caption the images; if the server embeds images, set image_form.",
             model_name=entry.model_name,
         )
     address = entry.api_base or ""

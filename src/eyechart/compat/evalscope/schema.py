@@ -129,7 +129,7 @@ class VisionModel(ModelEntry):
     """Extension, for captions: further fields of the request."""
     max_edge: int | None = Field(default=None, ge=16)
     """Extension, for captions: longer images are scaled down."""
-    image_form: Literal["vllm", "infinity", "jina"] | None = None
+    image_form: str | None = None
     """Extension: the request form of a server that embeds images; without it, a model behind an API generates text."""
 
 
@@ -149,7 +149,7 @@ class TextModel(ModelEntry):
     config_kwargs: dict[str, Any] = {}
     encode_kwargs: dict[str, Any] = {}
     dimensions: int | None = Field(default=None, ge=1)
-    rerank_form: Literal["jina", "tei"] | None = None
+    rerank_form: Literal["jina", "tei", "vllm"] | None = None
     """Extension, for rerankers behind an API: the request form; ``tei`` is Text Embeddings Inference."""
     precision: Literal["auto", "fp32", "fp16", "bf16"] = ours("precision")
 

@@ -251,12 +251,6 @@ class TextSearch:
             folder = Path(task.data_path).expanduser()
             expected = folder.resolve() in promised
             mixed = not expected and has_images(folder, task.encoding)
-            if mixed and self.rerankers:
-                raise UsageError(
-                    "{folder} contains images, but rerankers only accept text.",
-                    advice="Remove the reranker from this config.",
-                    folder=folder,
-                )
             reader, kind = ("collection", MIXED) if mixed else ("text_collection", RETRIEVAL)
             how = {"encoding": task.encoding} if task.encoding else {}
             options = {**RECALL, **({"candidates": True} if task.name.startswith(RERANKING) else {})}

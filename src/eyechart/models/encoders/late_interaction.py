@@ -20,7 +20,8 @@ from eyechart.errors import ModelError, UsageError
 from eyechart.metrics.vectors import MultiVectors, float_array
 from eyechart.models import hub
 from eyechart.models.family import CONFIG, MODULES, UNSTEADY_TEXTS, BaseEncoder, probe_vectors
-from eyechart.models.towers.checkpoints import load_errors, read_json, whole_weights
+from eyechart.models.towers.checkpoints import POOLER, load_errors, read_json, whole_weights
+from eyechart.models.towers.torch_encoder import BATCH_TOLERANCE, COARSE_TOLERANCE, PROBE_TEXTS
 from eyechart.models.towers.torch_tools import (
     cast,
     choose_device,
@@ -38,11 +39,6 @@ OPTIONS = frozenset(
 """Supported model options."""
 NATIVE = "ForRetrieval"
 """End of the names of transformers' late-interaction classes."""
-POOLER = "pooler."
-"""BERT's pooler, which is not used."""
-PROBE_TEXTS = ("a photo of a cat", "Upper Case, digits 0123456789 & marks: (.,;!?)", "一只猫", "")
-TOLERANCES = {"fp32": 1e-4}
-COARSE = 1e-1
 NO_LIMIT = 100_000
 
 
@@ -61,19 +57,23 @@ class LateInteractionEncoder(BaseEncoder):
         self.spec = spec
         self.device = choose_device(spec.device)
         self.devices = [self.device]
-        place = hub.place_of(hub.source_of(spec), spec)
-        config = read_json(place / CONFIG) if place is not None and (place / CONFIG).is_file() else {}
-        self.saved_as = str((config.get("architectures") or [""])[0])
-        native = place is not None and not (place / MODULES).is_file() and self.saved_as.endswith(NATIVE)
-        backend = _TransformersModel if native else _SentenceTransformersModel
-        self.library: _TransformersModel | _SentenceTransformersModel = backend(spec, self.saved_as)
+        place = Path(hub.place_of(hub.source_of(spec), spec) or "")
+        config = read_json(place / CONFIG) if (place / CONFIG).is_file() else {}
+        saved_as = str((config.get("architectures") or [""])[0])
+        native = saved_as.endswith(NATIVE) and not (place / MODULES).is_file()
+        self.library: Any = (_TransformersModel if native else _SentenceTransformersModel)(spec, saved_as)
         model = self.library.model
         facts, structure = model_facts(model), structure_digest(model)
         self.library.model = cast(model, spec.precision).eval().to(self.device)
-        self.pooling = _token_pooling(spec.options.get("token_pooling"))
+        self.pooling: Any = None
+        if spec.options.get("token_pooling"):
+            from sentence_transformers.multi_vector_encoder.modules import HierarchicalTokenPooling
+
+            self.pooling = HierarchicalTokenPooling(spec.options["token_pooling"])
         self.role = "query"
         """Role of the last texts, whose length limit `truncated` applies."""
-        together, steady = probe_vectors(self.encode_texts, PROBE_TEXTS[:2], TOLERANCES.get(spec.precision, COARSE))
+        tolerance = BATCH_TOLERANCE if spec.precision == "fp32" else COARSE_TOLERANCE
+        together, steady = probe_vectors(self.encode_texts, PROBE_TEXTS[:2], tolerance)
         tokens = self.library.preprocess(list(PROBE_TEXTS), "query")["input_ids"].tolist()
         reading = digest_json([tokens, tokenizer_digest(self.library.tokenizer)])
         pooled = f"token pooling {self.pooling.get_config_dict()}" if self.pooling is not None else ""
@@ -127,15 +127,6 @@ class LateInteractionEncoder(BaseEncoder):
         prompt = self.library.prompts.get(self.role, "")
         tokens = self.library.tokenizer([prompt + text for text in texts], truncation=False, verbose=False)
         return [len(row) > limit for row in tokens["input_ids"]]
-
-
-def _token_pooling(factor: int | None) -> Any:
-    """Return the pooling of documents to about one of ``factor`` vectors, by hierarchical clustering."""
-    if not factor:
-        return None
-    from sentence_transformers.multi_vector_encoder.modules import HierarchicalTokenPooling
-
-    return HierarchicalTokenPooling(factor)
 
 
 class _SentenceTransformersModel:

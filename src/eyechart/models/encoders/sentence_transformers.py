@@ -16,11 +16,11 @@ from eyechart.errors import ModelError, UsageError, unknown_name
 from eyechart.messages import UserMessage
 from eyechart.models import hub
 from eyechart.models.encoders.late_interaction import LateInteractionEncoder
-from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT, POOLER
+from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT
 from eyechart.models.family import MODULES, SENTENCE
 from eyechart.models.family import sees as folder_sees
 from eyechart.models.hub import source_of
-from eyechart.models.towers.checkpoints import load_errors, read_json, whole_weights
+from eyechart.models.towers.checkpoints import POOLER, load_errors, read_json, whole_weights
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.sentencepieces import disagreements
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder, Vectors

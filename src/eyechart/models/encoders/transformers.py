@@ -22,7 +22,7 @@ from eyechart.errors import ModelError
 from eyechart.models import hub
 from eyechart.models.encoders.late_interaction import LateInteractionEncoder
 from eyechart.models.family import CONFIG
-from eyechart.models.towers.checkpoints import broken_file, load_error, read_json, whole_weights
+from eyechart.models.towers.checkpoints import POOLER, broken_file, load_error, read_json, whole_weights
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.preprocess import check_config, check_scaled, shorter_edge
 from eyechart.models.towers.sentencepieces import exact_tokenizer
@@ -147,8 +147,6 @@ KINDS: dict[str, TextSettings] = {
 """By ``model_type`` of the config."""
 
 
-POOLER = "pooler."
-"""A pooler that checkpoints may lack; its output is not used where it is (`CLASS_TOKEN`, sentence-transformers)."""
 LIBRARIES = ("transformers", "torchvision", "tokenizers", "sentencepiece")
 """Libraries that produce tokens and pixels."""
 NO_LIMIT = 100_000

@@ -240,6 +240,10 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
     }
 
 
+POOLER = "pooler."
+"""BERT's pooler. Encoders pool tokens themselves, and many models are saved without these weights."""
+
+
 @contextmanager
 def whole_weights(source: str, unused: str = "") -> Iterator[list[str]]:
     """Refuse missing or mismatched weights while a library loads a model through transformers.

@@ -113,7 +113,7 @@ MAX_CONFUSIONS = 20_000
 def make_chunk(results: Mapping[int, Result], columns: Mapping[int, RecordColumns], limits: Limits) -> dict[str, Any]:
     """Build the chunk of one benchmark; ``columns`` holds the records of the comparable models."""
     chunk: dict[str, Any] = {"results": {str(m): describe(result) for m, result in results.items()}}
-    for key in ("prompt_sensitivity", "calibration"):
+    for key in ("prompt_sensitivity", "calibration", "compression"):
         found = {str(m): result.details[key] for m, result in results.items() if result.details.get(key)}
         if found:
             chunk[key] = found

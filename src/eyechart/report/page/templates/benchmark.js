@@ -108,6 +108,7 @@ function drawBenchmarkDetail(target, view, redraw) {
     blindSection(view, redraw),
     judgesSection(described),
     curvesSection(view),
+    compressionSection(view),
     classesSection(view),
     confusionSection(view),
     h("div", { class: "pair" }, promptsSection(view), calibrationSection(view)),

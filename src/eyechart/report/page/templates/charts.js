@@ -199,7 +199,7 @@ function nameMark(point, { text, box, number }) {
   ];
 }
 
-// Points of {label, x, y, low, high, mark, onclick}.
+// Points of {label, x, y, low, high, mark, onclick, series}; a line joins those of a series.
 function scatter(label, points, { xLabel, yLabel, percent, log }) {
   const list = h("ol", { class: "numbered" });
   const draw = (width) => {
@@ -222,6 +222,9 @@ function scatter(label, points, { xLabel, yLabel, percent, log }) {
       gridX(x, marks, box.top, box.bottom, compact),
       svg("text", { class: "tick", x: box.right, y: height - 6, "text-anchor": "end" }, xLabel),
       svg("text", { class: "tick", x: box.left, y: 10, "text-anchor": "start" }, yLabel),
+      [...new Set(points.map((point) => point.series).filter(Boolean))].map((series) =>
+        svg("g", { class: "series" }, svg("title", {}, series), svg("polyline", { points: placed.filter((point) => point.series === series).map((point) => `${point.px.toFixed(1)},${point.py.toFixed(1)}`).join(" ") })),
+      ),
       placed.map((point, i) =>
         svg(
           "g",

@@ -1,4 +1,4 @@
-// Curves over k, prompt sensitivity and calibration.
+// Curves over k, compressed vectors, prompt sensitivity and calibration.
 
 function curvesSection(view) {
   const curves = view.chunk.curves;
@@ -21,6 +21,35 @@ function curvesSection(view) {
       }),
     ),
     h("p", { class: "note" }, h("span", { class: "swatch chosen" }), " ", data(MODELS[view.m].label), Object.keys(curves).length > 1 && ["  ", h("span", { class: "swatch" }), " ", t("the other models")]),
+  );
+}
+
+function compressionSection(view) {
+  const points = view.chunk.compression && view.chunk.compression[view.m];
+  if (!Array.isArray(points) || points.length < 2) return null;
+  const benchmark = BENCHMARKS[view.b];
+  const of = (point) => `${point.dim} ${point.precision}`;
+  return h(
+    "section",
+    {},
+    h("h2", {}, t("Dimensions and precision")),
+    h("p", { class: "note" }, t("The same stored vectors, cut to their first dimensions and quantised. The change is measured on the same samples as the full vectors; p is corrected by Holm over all lines.")),
+    Object.keys(points[0].metrics).filter((name) => benchmark.metrics.includes(name)).map((name) => {
+      const percent = columnPercent({ b: view.b, i: benchmark.metrics.indexOf(name) });
+      const lower = lowerIsBetter({ b: view.b, i: benchmark.metrics.indexOf(name) });
+      const rows = points.map((point) => ({ ...point, ...point.metrics[name] }));
+      const sized = rows.map((row, i) => ({ label: of(row), x: row.bytes, y: row.value, low: row.low, high: row.high, series: row.precision, mark: i ? "tied" : "" }));
+      const changes = rows.slice(1).map(({ paired, ...row }) => {
+        const mark = paired.p_holm === undefined || paired.p_holm >= 0.05 ? "tied" : paired.difference > 0 === lower ? "bad" : "good";
+        return { ...row, label: of(row), value: paired.difference, low: paired.low, high: paired.high, mark, p: paired.p_holm ?? null };
+      });
+      const [title, change] = [t("{metric} by size of a vector", { metric: name }), t("Change of {metric} to the full vectors", { metric: name })];
+      const ends = (row) => (row.low === null ? "–" : t("{low} to {high}", { low: signed(row.low, 1, percent), high: signed(row.high, 1, percent) }));
+      return [
+        h("div", { class: "pair" }, h("figure", {}, h("figcaption", {}, title), scatter(title, sized, { xLabel: t("bytes per vector"), yLabel: "", percent, log: true })), h("figure", {}, h("figcaption", {}, change), dotPlot(change, changes, { percent, zero: true }))),
+        plainTable(change, [t("dimensions and precision"), t("bytes"), name, t("95 % interval"), t("change"), t("its 95 % interval"), "p"], changes.map((row, i) => tableRow(row.label, [row.bytes, number(rows[i + 1].value, 1, percent), range(rows[i + 1].low, rows[i + 1].high, 1, percent) || "–", signed(row.value, 1, percent), ends(row), pText(row.p)]))),
+      ];
+    }),
   );
 }
 
