@@ -134,6 +134,7 @@ def test_a_prefix_is_prepended_to_texts_and_leaves_images_alone(tmp_path, found)
 
     assert encoder.encoded_images == len(found)
     assert encoder.encoded_texts == ["query: a"]
+    assert [notice.kind for notice in model.notices()] == ["ignored_prompt"]
 
 
 def test_half_precision_holds_for_every_instruction(tmp_path, found):
