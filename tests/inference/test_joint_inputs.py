@@ -103,7 +103,8 @@ def test_stored_joint_vectors_load_no_model_and_keep_their_notices(tmp_path, fou
 def test_instructions_have_vectors_of_their_own(tmp_path, found, prompting):
     encoder = Embedder(prompting)
     model = cached(encoder, tmp_path)
-    asked = [{"role": role, "prompt": prompt} for role, prompt in (("", ""), ("query", "Find"), ("document", "Show"))]
+    says = {"query": "Find", "document": "Show"} if prompting == "message" else {}
+    asked = [{"role": role, "prompt": says.get(role, "")} for role in ("", "query", "document")]
 
     images = [model.images(found, **one).vectors for one in asked]
     texts = [model.texts(["a", "b"], **one) for one in asked]
@@ -133,6 +134,7 @@ def test_a_prefix_is_prepended_to_texts_and_leaves_images_alone(tmp_path, found)
 
     assert encoder.encoded_images == len(found)
     assert encoder.encoded_texts == ["query: a"]
+    assert [notice.kind for notice in model.notices()] == ["ignored_prompt"]
 
 
 def test_half_precision_holds_for_every_instruction(tmp_path, found):

@@ -60,6 +60,7 @@ class CachedEncoder:
         self._widest = 0
         self._opened: set[tuple[str, str]] = set()
         """Tables in use: kind of input and instruction."""
+        self._ignored_prompt = False
         self._truncated = 0
         self._traits: dict[bytes, int] = {}
         self._given: str | None = None
@@ -136,6 +137,8 @@ class CachedEncoder:
                 advice="Omit {--query_prompt} and {--document_prompt}.",
                 label=self.model.spec.label,
             )
+        own = self.card.prompts.values()
+        self._ignored_prompt |= kind == "image" and self.card.prompting == "prefix" and prompt not in ("", *own)
         return {"prefix": "", "message": prompt, "role": role}[self.card.prompting]
 
     def _with_prefix(self, texts: Sequence[str], prompt: str) -> list[str]:
@@ -320,6 +323,11 @@ class CachedEncoder:
         """Return the notes of the model, the number of truncated texts and of damaged parts, and batch notices."""
         found = [Notice("model_note", 1, note) for note in self.card.notes] + precision_notices(self.card)
         found += trait_notices(self._traits)
+        if self._ignored_prompt:
+            message = UserMessage(
+                "The prompt has no effect on images: {label} takes prompts with texts only.", label=self.card.name
+            )
+            found.append(Notice("ignored_prompt", 1, message))
         if self._truncated:
             message = UserMessage(
                 "{truncated} texts exceed the context length of {length} tokens and were truncated.",
