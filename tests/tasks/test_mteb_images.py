@@ -1,6 +1,5 @@
 """Tasks of MTEB with images, on small data in the layouts of their repositories, against MTEB's own evaluation."""
 
-import io
 import math
 from copy import copy
 from functools import partial
@@ -13,7 +12,7 @@ from PIL import Image
 
 import eyechart
 from eyechart.datasets.mteb import _load_folder, _with_folder
-from eyechart.errors import DataError, EyechartError, ModelError
+from eyechart.errors import DataError, EyechartError
 from eyechart.report.paired_records import check_records
 from eyechart.tasks.mteb import flat_scores
 from eyechart.tasks.mteb_records import label_ranking_precision
@@ -256,24 +255,52 @@ def test_two_models_are_compared_on_the_same_samples(run, capsys):
     assert "AROVisualAttribution" in capsys.readouterr().out
 
 
-def test_late_interaction_models_search_pages_by_maxsim_and_are_refused_elsewhere(run, here):
+@pytest.fixture
+def late(here):
+    """A late-interaction model in full precision, and the vectors that its library gives for images and texts."""
     from support import late_models
 
     (here / "col").mkdir()
     late_models.PAGE_MODELS["ColPali"](here / "col")
-    col = {"store_precision": "fp32"}
-    texts = late_models.library_pages(here / "col", [sentence(700 + i) for i in range(25)])
-    images = [Image.open(BytesIO(png(11000 + i)["bytes"])) for i in range(25)]
-    pages_found = late_models.library_pages(here / "col", images)
-    scores = np.array([[float((text @ page.T).max(1).sum()) for page in pages_found] for text in texts])
+    return {"model": str(here / "col"), "store_precision": "fp32"}, partial(late_models.library_pages, here / "col")
 
-    result = run("VidoreArxivQARetrieval", str(here / "col"), **col)
+
+def image(seed):
+    return Image.open(BytesIO(png(seed)["bytes"]))
+
+
+def maxsim_matrix(queries, documents):
+    return np.array([[float((query @ document.T).max(1).sum()) for document in documents] for query in queries])
+
+
+def test_late_interaction_models_search_pages_by_maxsim(run, late):
+    settings, encode = late
+    texts, pages_found = encode([sentence(700 + i) for i in range(25)]), encode([image(11000 + i) for i in range(25)])
+    scores = maxsim_matrix(texts, pages_found)
+
+    result = run("VidoreArxivQARetrieval", **settings)
 
     expected = (scores >= scores.diagonal()[:, None]).sum(1)
     assert [record["rank"] for record in result.iter_records()] == expected.tolist()
-    for name in ("CVBenchCount", "CIFAR10Clustering", "CIRRIT2IRetrieval"):
+
+
+def test_late_interaction_models_join_the_vectors_of_an_image_and_a_text(run, late):
+    settings, encode = late
+    texts, images = encode([sentence(800 + i) for i in range(30)]), encode([image(20000 + i) for i in range(30)])
+    joined = [np.concatenate(both) for both in zip(texts, images, strict=True)]
+    scores = maxsim_matrix(joined, encode([image(21000 + i) for i in range(30)]))
+
+    result = run("CIRRIT2IRetrieval", **settings)
+
+    ranks = (scores[:, None, :] > scores[:, :, None]).sum(2) + 1
+    expected = [int(min(row[i], row[(i + 1) % 30])) for i, row in enumerate(ranks)]
+    assert [record["rank"] for record in result.iter_records()] == expected
+
+
+def test_late_interaction_models_are_refused_where_one_vector_is_needed(run, late):
+    for name in ("CIFAR10Clustering", "CIFAR10ZeroShot"):
         with pytest.raises(EyechartError, match="several vectors"):
-            run(name, str(here / "col"), **col)
+            run(name, **late[0])
 
 
 def test_label_ranking_precision_is_that_of_scikit_learn():
@@ -285,27 +312,3 @@ def test_label_ranking_precision_is_that_of_scikit_learn():
 
     ours = label_ranking_precision(present, scores).mean()
     assert ours == pytest.approx(label_ranking_average_precision_score(present.astype(int), scores))
-
-
-def test_a_late_interaction_model_is_ranked_by_maxsim_and_refused_where_one_vector_is_needed(run, root, tmp_path):
-    from PIL import Image
-
-    from support.late_models import colqwen2, library_pages
-
-    folder = tmp_path / "colqwen2"
-    folder.mkdir()
-    colqwen2(folder)
-    model = {"model_type": "transformers", "device": "cpu", "model": str(folder)}
-    [result] = eyechart.evaluate(
-        dataset="mteb/VidoreArxivQARetrieval", dataset_root=str(root), output="r.json", **model
-    )
-
-    queries = library_pages(folder, [sentence(700 + i) for i in range(25)])
-    pages_ = library_pages(folder, [Image.open(io.BytesIO(png(11000 + i)["bytes"])).convert("RGB") for i in range(25)])
-    scores = np.array([[float((q @ d.T).max(axis=1).sum()) for d in pages_] for q in queries])
-    ranks = 1 + (scores >= np.diag(scores)[:, None]).sum(axis=1) - 1
-    expected = np.where(ranks <= 5, 1 / np.log2(ranks + 1), 0).mean()
-    assert result.metrics["ndcg@5"] == pytest.approx(expected, abs=1e-3)  # half precision in the store
-    assert 0 < expected < 1
-    with pytest.raises(ModelError, match="several vectors per input"):
-        eyechart.evaluate(dataset="mteb/CIFAR10ZeroShot", dataset_root=str(root), output="z.json", **model)
