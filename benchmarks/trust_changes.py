@@ -72,7 +72,7 @@ PROBES = Fault(
     "models/objects/fingerprint.py", "state.update(np.ascontiguousarray(vectors, np.float32).tobytes())", "pass"
 )
 TASK_CODE = Fault("session.py", "else [declared, code_digest(type(task))]", "else []")
-CHECKSUM = Fault("store/vector_store.py", "if verify and sums.get(name) != checksum(tensor, *bound):", "if False:")
+CHECKSUM = Fault("store/vector_store.py", "if sums.get(one) != checksum(tensor, *_bound(one, sums)):", "if False:")
 SET_ASIDE = Fault("store/vector_store.py", "except DamagedPartError as error:", "except ZeroDivisionError as error:")
 CARD = Fault("models/lazy_model.py", ' or body.get("digest") != digest_json([FORM, path.stem, body.get("card")])', "")
 CARD_PARSER = Fault("models/lazy_model.py", "except (OSError, ValueError, RecursionError):", "except OSError:")

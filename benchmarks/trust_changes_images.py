@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +27,12 @@ STRETCHED = Fault(
     "        return Image.fromarray((values / max(values.max(), 1) * 255).astype(np.uint8))\n"
     "    if values.dtype.itemsize == 2:\n",
 )
-ANY_KIND = Fault("models/hub.py", "        if kind:\n", "        if False:\n")
+ANY_KIND = Fault("models/hub.py", "        if kind and kind != LATE:\n", "        if False:\n")
+LATE_FILES = Fault(
+    "models/hub.py",
+    'return content_identity(self.places(spec), "sentence-transformers", *self.read_by, *self.needs)',
+    'return "same"',
+)
 
 
 def tiff(values: np.ndarray) -> bytes:
@@ -62,9 +68,19 @@ def unlike(folder: str, world: Path) -> None:
         SparseEncoder(modules=modules, device="cpu").save_pretrained(str(world / folder))
 
 
+def texts_with(folder: str) -> list[str]:
+    return ["--model", folder, "--dataset", "texts", "--task", "text_retrieval"]
+
+
 def kind(folder: str, name: str) -> Change:
-    words = ["--model", folder, "--dataset", "texts", "--task", "text_retrieval"]
+    words = texts_with(folder)
     return Change(name, TEXTS, bool, words, prepare=partial(unlike, folder), refused=True, defence=(ANY_KIND,))
+
+
+def retrained(folder: str, world: Path) -> None:
+    """Save the model again with other random weights."""
+    shutil.rmtree(world / folder)
+    unlike(folder, world)
 
 
 CHANGES = [
@@ -123,7 +139,13 @@ CHANGES = [
         refused=True,
         defence=(STRETCHED,),
     ),
-    kind("late", "model: several vectors per text"),
+    Change(
+        "model: weights of several vectors per text",
+        texts_with("late"),
+        partial(retrained, "late"),
+        prepare=partial(unlike, "late"),
+        defence=(LATE_FILES,),
+    ),
     kind("sparse", "model: sparse vectors"),
     kind("cross", "model: scores of pairs"),
 ]

@@ -89,8 +89,8 @@ def listener(world: Path) -> None:
 FOREIGN_PART = (
     Fault(
         "store/vector_store.py",
-        '        if verify and sums.get("table", table) != table:\n',
-        '        table = sums.get("table", table)\n        if verify and sums.get("table", table) != table:\n',
+        '        if verify and sums["table"] != table:\n',
+        '        table = sums["table"]\n        if verify and sums["table"] != table:\n',
     ),
 )
 CHANGES = [
