@@ -238,8 +238,11 @@ class SentenceTransformersEncoder(TorchEncoder):
         return dict(self.pipeline.preprocess(inputs, prompt=instruction or self.prefix or None, **options))
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
-        """Preprocess texts with the first module, with the default prompt."""
-        return self._preprocess(list(texts))
+        """Preprocess texts with the first module, with the default prompt, as tensors with one row per text."""
+        prepared = self._preprocess(list(texts))
+        length = prepared.get("prompt_length")
+        rows = {name: value for name, value in prepared.items() if hasattr(value, "dim") and value.dim()}
+        return rows if length is None else {**rows, "prompt_length": rows["input_ids"].new_full((len(texts),), length)}
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text before truncation, with its chat template if there is one."""

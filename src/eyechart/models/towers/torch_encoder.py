@@ -197,10 +197,7 @@ class TorchEncoder(BaseEncoder, ABC):
             together, steady = probe_vectors(self.encode_texts, PROBE_TEXTS[:2], tolerance)
             notes += [] if steady else [UNSTEADY_TEXTS]
             # The tokens of a few texts reveal a changed vocabulary or cleaning.
-            tokens = {
-                name: value.tolist() if hasattr(value, "tolist") else str(value)
-                for name, value in self.tokenize(PROBE_TEXTS, "en").items()
-            }
+            tokens = {name: value.tolist() for name, value in self.tokenize(PROBE_TEXTS, "en").items()}
             reading = f"tokens {digest_json([tokens, tokenizer_digest(self.tokenizer)])}"
         else:
             together, steady = probe_vectors(self.encode_images, self._probe_images(), tolerance)
