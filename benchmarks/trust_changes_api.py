@@ -105,7 +105,8 @@ CHANGES = [
         notice=NOT_VERIFIED,
         defence=fault(
             "models/api_models.py",
-            'precision="unknown",\n            notes=(UNVERIFIED, *_downscaling(self.max_edge)),\n            role="generator",',
+            'precision="unknown",\n            notes=(UNVERIFIED, *_downscaling(self.max_edge)),\n'
+            '            role="generator",',
             'precision="unknown",\n            role="generator",',
         ),
     ),

@@ -59,7 +59,7 @@ def unlike(folder: str, world: Path) -> None:
     kinds = {"late": "BertModel", "sparse": "BertForMaskedLM", "cross": "BertForSequenceClassification"}
     target = world / folder if folder == "cross" else plain
     getattr(transformers, kinds[folder])(config).save_pretrained(target)
-    transformers.BertTokenizerFast(vocab_file=str(plain / "vocab.txt")).save_pretrained(target)
+    transformers.BertTokenizerFast(str(plain / "vocab.txt")).save_pretrained(target)
     if folder == "late":
         modules = [Transformer(str(plain)), MultiVectorMask()]
         MultiVectorEncoder(modules=modules, device="cpu").save_pretrained(str(world / folder))
