@@ -245,9 +245,10 @@ def test_code_in_a_model_folder_needs_trust(zoo):
 
 
 def test_an_onnx_folder_that_lacks_a_file(tmp_path):
-    (tmp_path / "image.onnx").write_bytes(b"")
+    for name in ("image.onnx", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes(b"")
 
-    with pytest.raises(ModelError, match=r": text.onnx, tokenizer.json, preprocessor_config.json"):
+    with pytest.raises(ModelError, match=r": preprocessor_config.json, text.onnx, tokenizer.json"):
         load(ModelSpec("onnx", str(tmp_path)))
 
 

@@ -13,7 +13,7 @@ from eyechart.models.resolve import resolve_model
 from eyechart.types import ModelSpec
 from support.zoo import TEXTS, as_array, load, photos, seeded
 from support.zoo_messages import images, message_model
-from support.zoo_tokenizers import clip_tokenizer, xlmr_tokenizer
+from support.zoo_tokenizers import clip_tokenizer, gemma_like, xlmr_tokenizer
 from support.zoo_transformers import TOWER, VISION, documented, save
 
 QUESTIONS = ["a photo of cat", "what is this ?", "two red dog", "blue", "find the document : a query ."]
@@ -158,6 +158,9 @@ IMAGE_ENCODERS = {
     "convnextv2": ("ConvNextV2Config", "ConvNextV2Model", "ConvNextImageProcessor",
                    {"hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1]}, _pooler),
     "resnet": ("ResNetConfig", "ResNetModel", "ConvNextImageProcessor", STAGES | {"embedding_size": 8}, _pooler),
+    "radio": ("RadioConfig", "RadioModel", "CLIPImageProcessor",
+              {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "max_img_size": 64} | PIXELS,
+              lambda output: output.summary),
     "tipsv2_vision": ("Tipsv2VisionConfig", "Tipsv2VisionModel", "Tipsv2ImageProcessor", SMALL | PIXELS, _pooler),
 }  # fmt: skip
 
@@ -209,7 +212,18 @@ def aimv2(folder):
     return documented(folder, padding=True)
 
 
-@pytest.mark.parametrize("build", [metaclip2, aimv2])
+def tipsv2(folder):
+    tokenizer = gemma_like("Tipsv2Tokenizer", folder)
+    config = transformers.Tipsv2Config(
+        text_config=SMALL | {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id},
+        vision_config={"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2} | PIXELS,
+    )
+    pixels = transformers.Tipsv2ImageProcessor(size={"height": 32, "width": 32})
+    save(folder, transformers.Tipsv2Model(config), transformers.Tipsv2Processor(pixels, tokenizer))
+    return documented(folder)
+
+
+@pytest.mark.parametrize("build", [metaclip2, aimv2, tipsv2])
 def test_a_dual_encoder_has_the_librarys_vectors(tmp_path, build):
     seeded()
     case = build(tmp_path)

@@ -15,19 +15,22 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from eyechart.errors import ModelError, UsageError, missing_extra, unknown_name
 from eyechart.io.digests import editable_digest, file_digest, files_digest, remember_digests
 from eyechart.messages import UserMessage, join
 from eyechart.metrics.vectors import MultiVectors, unit
 from eyechart.models.towers.checkpoints import read_json
-from eyechart.types import Input, ModelCard, ModelSpec, Role, digest_json
+from eyechart.types import Encoder, Input, ModelCard, ModelSpec, Role, digest_json
 
 TOWERS = {
     "image": tuple(f"{place}{name}.onnx" for place in ("", "onnx/") for name in ("image", "vision_model", "visual")),
     "text": tuple(f"{place}{name}.onnx" for place in ("", "onnx/") for name in ("text", "text_model", "textual")),
 }
 """File names that ONNX exporters use for the two towers, also in a subfolder."""
+ALONE = ("model.onnx", "onnx/model.onnx")
+"""File names of a model exported whole: an image encoder if it has an image processor and no tokenizer."""
 CONFIG, OPEN_CLIP, MODULES = "config.json", "open_clip_config.json", "modules.json"
 SENTENCE = "config_sentence_transformers.json"
 
@@ -57,6 +60,8 @@ def families_in(folder: Path, role: Role) -> list[str]:
     vectors per input.
     """
     found = {family for family, files in FOLDERS[role].items() if any((folder / file).is_file() for file in files)}
+    if role == "encoder" and found <= {"transformers"} and not _has_any(folder, (*WEIGHTS, "*token*")):
+        found |= {"onnx"} if _has_any(folder, ALONE) and _has_any(folder, PROCESSORS) else set()
     if role == "encoder" and "transformers" in found:
         if other_kind(folder) == LATE:
             return ["sentence-transformers"]
@@ -331,6 +336,20 @@ def probe_vectors(
         return together, False
     distances = [np.linalg.norm(unit(together) - unit(other), axis=1).max() for other in (again, alone)]
     return together, max(distances) <= tolerance
+
+
+def probe_images(encoder: Encoder, label: str, tolerance: float) -> NDArray[Any]:
+    """Return the vectors of two generated images; refuse an encoder whose vectors differ by batch or by chance."""
+    ramp = Image.linear_gradient("L")
+    images = [encoder.prepare_image(Image.merge("RGB", (ramp, ramp.rotate(turn), ramp))) for turn in (90, 180)]
+    vectors, steady = probe_vectors(encoder.encode_images, images, tolerance)
+    if not steady:
+        raise ModelError(
+            "{label} returns different vectors for the same image.",
+            advice="It may mask patches at random. Use a model that was not saved for masked training.",
+            label=label,
+        )
+    return vectors
 
 
 def check_options(family: object, name: str, options: Mapping[str, Any]) -> None:

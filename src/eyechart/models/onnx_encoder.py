@@ -1,4 +1,4 @@
-"""The `onnx` family: two exported towers and a tokenizer, without torch."""
+"""The `onnx` family: two exported towers and a tokenizer, or an image tower, without torch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from PIL import Image
 
 from eyechart.errors import ModelError, OutOfMemoryError, UsageError, first_line
 from eyechart.io.safe_parse import is_number
-from eyechart.models.encoders.transformers import KINDS, TextSettings
-from eyechart.models.family import UNSTEADY_TEXTS, BaseEncoder, LocalFamily, probe_vectors
+from eyechart.messages import UserMessage
+from eyechart.models.encoders.transformers import CLASS_TOKEN, KINDS, TextSettings
+from eyechart.models.family import UNSTEADY_TEXTS, BaseEncoder, LocalFamily, need_inputs, probe_images, probe_vectors
 from eyechart.models.onnx_files import Parts, find_parts
 from eyechart.models.towers.checkpoints import load_tokenizer, read_json, tokenizing
 from eyechart.models.towers.preprocess import Preprocess
-from eyechart.types import ModelCard, ModelSpec
+from eyechart.types import Input, ModelCard, ModelSpec
 
 NO_LIMIT = 100_000
 """A tokenizer without a real limit reports an absurdly large one."""
@@ -136,7 +137,8 @@ def _length(
     )
     wrong = next((value for value in candidates if value and (not is_number(value) or value < 1)), None)
     if wrong is not None:
-        raise ModelError("{parent}: invalid context length {wrong!r}.", parent=parts.tokenizer.parent, wrong=wrong)
+        place = (parts.tokenizer or parts.transform).parent
+        raise ModelError("{parent}: invalid context length {wrong!r}.", parent=place, wrong=wrong)
     length = next((int(value) for value in candidates if value and value < NO_LIMIT), None)
     if length is None:
         raise ModelError(
@@ -150,6 +152,10 @@ def _length(
 
 VECTORS = ("image_embeds", "text_embeds", "sentence_embedding", "pooler_output")
 """Output names with one vector per input, by preference; otherwise the first output is used."""
+UNPOOLED = CLASS_TOKEN | {"", "dinov2", "dinov2_with_registers", "dinov3_vit"}
+"""Image encoders (``model_type``, empty if unknown) whose vector is the class token of their unpooled output."""
+POOLINGS = {3: UserMessage("class token"), 4: UserMessage("mean of the grid")}
+"""By the number of axes of the output."""
 CUDA = "CUDAExecutionProvider"
 TYPES = {"tensor(int32)": np.int32, "tensor(int64)": np.int64, "tensor(float16)": np.float16}
 
@@ -159,22 +165,18 @@ Vectors = NDArray[np.float32]
 
 
 class OnnxEncoder(BaseEncoder):
-    """Two ONNX towers and a tokenizer."""
+    """Two ONNX towers and a tokenizer, or an image tower."""
+
+    text: _Tower | None = None
 
     def __init__(self, spec: ModelSpec) -> None:
         parts = find_parts(spec)
         digest = parts.digest()
-        self.path = parts.tokenizer
-        self.image, self.text = _Tower(parts.image, spec), _Tower(parts.text, spec)
-        self.tokenizer = load_tokenizer(parts.tokenizer)
-        inputs = [node.name for node in self.text.inputs]
-        # A graph may have a fixed sequence length, which every text must be padded to.
-        shape = self.text.inputs[0].shape
-        length = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
-        self.reading = read_texts(parts, spec.options, self.tokenizer, inputs, length)
-        self.tokenizer.no_padding()
-        with tokenizing(str(self.path)):
-            self.tokenizer.enable_truncation(self.reading.length)
+        self.label, self.image = spec.label, _Tower(parts.image, spec)
+        if parts.text and parts.tokenizer:
+            self._read_with(parts, spec, _Tower(parts.text, spec), parts.tokenizer)
+        else:
+            self.image.choose_pooling(str(parts.config.get("model_type", "")))
         config = read_json(parts.transform)
         self.image_transform = Preprocess.from_config(config, str(parts.transform))
         if parts.digest() != digest:
@@ -182,21 +184,39 @@ class OnnxEncoder(BaseEncoder):
                 "The files of {label} changed while they were read.", advice="Run again.", label=spec.label
             )
         size = config.get("crop_size") or config.get("size") or {}
-        probed, steady = probe_vectors(self.encode_texts, ("a", "a longer text"), TOLERANCE)
+        if self.text is None:
+            probed = probe_images(self, self.label, TOLERANCE)
+            reading, notes = {"output": self.image.output, "pooling": self.image.pooling}, self.image.notes
+        else:
+            probed, steady = probe_vectors(self.encode_texts, ("a", "a longer text"), TOLERANCE)
+            reading, notes = asdict(self.reading), () if steady else (UNSTEADY_TEXTS,)
         self.card = ModelCard(
             family="onnx",
             name=parts.card.get("name", spec.name),
             weights_digest=digest,
-            transform=json.dumps([config, asdict(self.reading)], sort_keys=True),
+            transform=json.dumps([config, reading], sort_keys=True),
             precision="fp32",
             embedding_dim=parts.card.get("embedding_dim") or probed.shape[1],
             image_size=size.get("height", size.get("shortest_edge")) if isinstance(size, dict) else size,
-            context_length=self.reading.length,
+            context_length=self.reading.length if self.text else None,
             parameters=parts.card.get("parameters"),
             logit_scale=parts.card.get("logit_scale"),
             logit_bias=parts.card.get("logit_bias"),
-            notes=() if steady else (UNSTEADY_TEXTS,),
+            notes=notes,
+            inputs=("image", "text") if self.text else ("image",),
         )
+
+    def _read_with(self, parts: Parts, spec: ModelSpec, tower: _Tower, tokenizer: Path) -> None:
+        """Set text tower, tokenizer and text settings."""
+        self.text, self.path, self.tokenizer = tower, tokenizer, load_tokenizer(tokenizer)
+        inputs = [node.name for node in tower.inputs]
+        # A graph may have a fixed sequence length, which every text must be padded to.
+        shape = tower.inputs[0].shape
+        length = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
+        self.reading = read_texts(parts, spec.options, self.tokenizer, inputs, length)
+        self.tokenizer.no_padding()
+        with tokenizing(str(self.path)):
+            self.tokenizer.enable_truncation(self.reading.length)
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Apply the model's transform."""
@@ -208,13 +228,15 @@ class OnnxEncoder(BaseEncoder):
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:  # noqa: ARG002 - one tokenizer
         """Clean, tokenize, truncate with the end token kept, pad, and run the text tower."""
-        if not texts:
+        if self.text is None:
+            need_inputs(self.label, self.card.inputs, ("text",))
+        if self.text is None or not texts:
             return self.no_vectors()
         return self.text.run(self.reading.pad_rows([encoding.ids for encoding in self._tokenize(texts)]))
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Find texts that exceed the context length."""
-        return [bool(encoding.overflowing) for encoding in self._tokenize(texts)]
+        return [bool(encoding.overflowing) for encoding in self._tokenize(texts)] if self.text else [False] * len(texts)
 
     def _tokenize(self, texts: Sequence[str]) -> list[Any]:
         with tokenizing(str(self.path)):
@@ -243,6 +265,19 @@ class _Tower:
         self.inputs = self.session.get_inputs()
         names = [node.name for node in self.session.get_outputs()]
         self.output = next((name for name in VECTORS if name in names), names[0])
+        self.pooling = ""
+        self.notes: tuple[str, ...] = ()
+
+    def choose_pooling(self, kind: str) -> None:
+        """Choose output and pooling of an image encoder that was exported without its pooling."""
+        shapes = {node.name: node.shape for node in self.session.get_outputs()}
+        if kind in CLASS_TOKEN and "last_hidden_state" in shapes:
+            self.output = "last_hidden_state"
+        if kind in UNPOOLED:
+            self.pooling = POOLINGS.get(len(shapes[self.output]), "")
+        if self.pooling:
+            note = "The image tower returns several vectors per image: the {pooling} is used."
+            self.notes = (UserMessage(note, pooling=self.pooling),)
 
     def run(self, known: dict[str, NDArray[Any]]) -> Vectors:
         """Run the graph on its inputs by name; a graph with one input takes the first array, whatever its name."""
@@ -263,6 +298,14 @@ class _Tower:
             raise ModelError(
                 "{path} failed on this input ({reason}).", path=self.path, reason=first_line(error)
             ) from error
+        if self.pooling:
+            # The sides of a grid are equal; the channels come before or after them.
+            shape = vectors.shape
+            grids = [(i, i + 1) for i in range(1, len(shape) - 1) if shape[i] == shape[i + 1]]
+            if len(shape) == 3:
+                vectors = vectors[:, 0]
+            elif len(grids) == 1:
+                vectors = vectors.mean(axis=grids[0], dtype=np.float32)
         if vectors.ndim != 2:
             raise ModelError(
                 "{path}: the output {output!r} has shape {shape}, not one vector per input.",
@@ -275,7 +318,7 @@ class _Tower:
 
 
 class OnnxFamily(LocalFamily):
-    """Loads the embedded model, a folder, or two files. Needs neither torch nor a network connection."""
+    """Loads the embedded model, a folder, or one or two files. Needs neither torch nor a network connection."""
 
     own_options = MappingProxyType({"context_length": int, "tokenizer": str, "preprocessor": str})
     read_by = ("tokenizers",)
@@ -294,6 +337,10 @@ class OnnxFamily(LocalFamily):
     def places(self, spec: ModelSpec) -> tuple[Path, ...]:
         """Return all files."""
         return find_parts(spec).files
+
+    def inputs(self, spec: ModelSpec) -> Sequence[Input]:
+        """Return images only if there is no text tower."""
+        return ("image", "text") if find_parts(spec).text else ("image",)
 
 
 def providers(spec: ModelSpec, available: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ from eyechart.demo import MODELS, model_folder
 from eyechart.errors import ModelError, unknown_name
 from eyechart.io.digests import file_digest
 from eyechart.messages import UserMessage
-from eyechart.models.family import CONFIG, TOWERS
+from eyechart.models.family import ALONE, CONFIG, TOWERS
 from eyechart.models.towers.checkpoints import TOKENIZER, read_json
 from eyechart.types import ModelSpec, digest_json
 
@@ -123,7 +123,7 @@ def _varint(data: Any, place: int, end: int) -> tuple[int, int]:
     raise ValueError("a varint exceeds its message")
 
 
-# The files of an ONNX model: two towers, a tokenizer, the image transform, and optional metadata.
+# The files of an ONNX model: two towers and a tokenizer, or an image tower; the image transform, optional metadata.
 
 
 TRANSFORM = "preprocessor_config.json"
@@ -131,7 +131,7 @@ CARD = "eyechart.json"
 SETTINGS = ("tokenizer_config.json", "special_tokens_map.json")
 """Settings of the tokenizer, as written by transformers."""
 OPTIONAL = (CARD, CONFIG, *SETTINGS)
-"""Files next to the tokenizer that are read if present."""
+"""Files next to the tokenizer, or to the transform if there is none, that are read if present."""
 
 
 @dataclass(frozen=True)
@@ -139,13 +139,14 @@ class Parts:
     """Paths and metadata of a model."""
 
     image: Path
-    text: Path
-    tokenizer: Path
     transform: Path
+    text: Path | None
+    tokenizer: Path | None
+    """None, like the text tower, for an image encoder."""
     card: dict[str, Any] = field(default_factory=dict)
-    """``eyechart.json`` next to the tokenizer, if present."""
+    """``eyechart.json``, if present."""
     config: dict[str, Any] = field(default_factory=dict)
-    """``config.json`` of the exported model next to the tokenizer, if present."""
+    """``config.json`` of the exported model, if present."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Tokenizer settings from the files next to it."""
     weights: tuple[Path, ...] = ()
@@ -155,11 +156,12 @@ class Parts:
 
     def digest(self) -> str:
         """Digest weights and tokenizer."""
-        return digest_json([file_digest(path, weights=True).hex() for path in (*self.weights, self.tokenizer)])
+        files = filter(None, (*self.weights, self.tokenizer))
+        return digest_json([file_digest(path, weights=True).hex() for path in files])
 
 
 def find_parts(spec: ModelSpec) -> Parts:
-    """Find the files: the embedded model, a folder, or the two towers as ``--model`` and ``--pretrained``."""
+    """Find the files: the embedded model, a folder, or the towers as ``--model`` and ``--pretrained``."""
     texts = (spec.pretrained, spec.name)
     embedded = next((name for name in MODELS if name in texts), None)
     towers = [Path(text) for text in reversed(texts) if text.endswith(".onnx")]
@@ -175,26 +177,30 @@ def find_parts(spec: ModelSpec) -> Parts:
             "Pass a folder with image.onnx and text.onnx, or the two files as {--model} and {--pretrained}."
         )
         raise unknown_name("ONNX model", spec.pretrained or spec.name, list(MODELS), advice=advice)
-    image, text, tokenizer, transform = found
-    weights = (image, *external_files(image), text, *external_files(text))
-    optional = {name: path for name in OPTIONAL if (path := tokenizer.parent / name).is_file()}
+    image, transform, *reading = found
+    text, tokenizer = reading or (None, None)
+    weights = tuple(file for tower in (image, text) if tower for file in (tower, *external_files(tower)))
+    place = (tokenizer or transform).parent
+    optional = {name: path for name in OPTIONAL if (path := place / name).is_file()}
     known = {name: read_json(path) for name, path in optional.items()}
     return Parts(
         image,
+        transform,
         text,
         tokenizer,
-        transform,
         card=known.get(CARD) or {"name": spec.label},
         config=known.get(CONFIG, {}),
         settings={**known.get(SETTINGS[1], {}), **known.get(SETTINGS[0], {})},
         weights=weights,
-        files=(*weights, tokenizer, transform, *optional.values()),
+        files=(*weights, transform, *reading[1:], *optional.values()),
     )
 
 
 def _in_folder(folder: Path) -> tuple[Path, ...]:
-    """Find image tower, text tower, tokenizer and transform."""
-    needed = (*TOWERS.values(), (TOKENIZER,), (TRANSFORM,))
+    """Find image tower, transform, text tower and tokenizer; the last two unless there is no trace of them."""
+    needed = [TOWERS["image"], (TRANSFORM,), TOWERS["text"], (TOKENIZER,)]
+    if not any(folder.glob("*token*")) and not any((folder / name).is_file() for name in TOWERS["text"]):
+        needed = [(*TOWERS["image"], *ALONE), (TRANSFORM,)]
     found = [next((path for name in names if (path := folder / name).is_file()), None) for names in needed]
     missing = [names[0] for names, path in zip(needed, found, strict=True) if path is None]
     if missing:
@@ -209,15 +215,10 @@ def _in_folder(folder: Path) -> tuple[Path, ...]:
 
 
 def _of_towers(towers: list[Path], spec: ModelSpec) -> tuple[Path, ...]:
-    if len(towers) != 2:
-        raise ModelError(
-            "Two ONNX files are required: the image tower and the text tower.",
-            advice="Pass {--model} image.onnx {--pretrained} text.onnx.",
-        )
-    image, text = towers
-    tokenizer = Path(spec.options.get("tokenizer") or text.parent / TOKENIZER)
+    image, *texts = towers
     transform = Path(spec.options.get("preprocessor") or image.parent / TRANSFORM)
-    for path in (image, text, tokenizer, transform):
+    texts += [Path(spec.options.get("tokenizer") or text.parent / TOKENIZER) for text in texts]
+    for path in (image, transform, *texts):
         if not path.is_file():
             raise ModelError(
                 "File not found: {path}.",
@@ -227,4 +228,4 @@ def _of_towers(towers: list[Path], spec: ModelSpec) -> tuple[Path, ...]:
                 tokenizer=TOKENIZER,
                 transform=TRANSFORM,
             )
-    return image, text, tokenizer, transform
+    return image, transform, *texts

@@ -108,14 +108,16 @@ def pooling_of(model: Any) -> str:
     """Return how an image encoder's output becomes one vector."""
     if type(model).__name__.endswith(PROJECTED):
         return "image_embeds"
+    if model.config.model_type == "radio":
+        return "summary"
     return "class token" if model.config.model_type in CLASS_TOKEN else "pooler_output, else the mean of all tokens"
 
 
 def _pooled_image(model: Any, inputs: Mapping[str, Any]) -> Any:
     """Return the projected vector, the class token, the pooled output, or the mean of all tokens or places."""
     output = model(**inputs)
-    if pooling_of(model) == "image_embeds":
-        return output.image_embeds
+    if pooling_of(model) in ("image_embeds", "summary"):
+        return output[pooling_of(model)]
     states = output.last_hidden_state
     if pooling_of(model) == "class token":
         return states[:, 0]

@@ -17,7 +17,7 @@ from PIL import Image
 
 from eyechart.errors import ModelError
 from eyechart.metrics.vectors import float_array
-from eyechart.models.family import UNSTEADY_TEXTS, BaseEncoder, probe_vectors
+from eyechart.models.family import UNSTEADY_TEXTS, BaseEncoder, probe_images, probe_vectors
 from eyechart.models.speedups.autotune import CpuAutotuner
 from eyechart.models.speedups.open_clip_towers import strip_padding
 from eyechart.models.speedups.transforms import look_up_there
@@ -200,13 +200,7 @@ class TorchEncoder(BaseEncoder, ABC):
             tokens = {name: value.tolist() for name, value in self.tokenize(PROBE_TEXTS, "en").items()}
             reading = f"tokens {digest_json([tokens, tokenizer_digest(self.tokenizer)])}"
         else:
-            together, steady = probe_vectors(self.encode_images, self._probe_images(), tolerance)
-            if not steady:
-                raise ModelError(
-                    "{label} returns different vectors for the same image.",
-                    advice="It may mask patches at random. Use a model that was not saved for masked training.",
-                    label=self.spec.label,
-                )
+            together = probe_images(self, self.spec.label, tolerance)
             facts = {"inputs": ("image",), **facts}
         seeing = [transform, reading, self._structure, self.compute.text]
         known = {
@@ -227,10 +221,6 @@ class TorchEncoder(BaseEncoder, ABC):
             )
         self._plain = None
         return card
-
-    def _probe_images(self) -> list[NDArray[Any]]:
-        ramp = Image.linear_gradient("L")
-        return [self.prepare_image(Image.merge("RGB", (ramp, ramp.rotate(turn), ramp))) for turn in (90, 180)]
 
     def _plain_encoder(self, model: torch.nn.Module) -> TorchEncoder:
         """Return this encoder in float32 without compute options."""
