@@ -58,6 +58,14 @@ DATA = {
         subsets=("english", "french", "german", "italian", "portuguese", "spanish"),
         n=12,
     ),
+    "Vidore3HrBM25sReranking.v2": partial(
+        retrieval,
+        queries={"text": lambda i: sentence(900 + i)},
+        documents={"image": lambda i: png(23000 + i)},
+        subsets=("english", "french", "german", "italian", "portuguese", "spanish"),
+        n=12,
+        candidates=6,
+    ),
 }
 """Data of tasks, by the name of a task or a repository."""
 PRIMARY = {
@@ -76,6 +84,7 @@ PRIMARY = {
     "OVENIT2ITRetrieval": "ndcg@10",
     "CUB200I2IRetrieval": "hit_rate@1",
     "Vidore3HrRetrieval": "ndcg@10",
+    "Vidore3HrBM25sReranking.v2": "ndcg@10",
 }
 """Tasks of every type, and our name of their main score."""
 
