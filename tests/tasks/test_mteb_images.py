@@ -61,7 +61,7 @@ DATA = {
     "Vidore3HrBM25sReranking.v2": partial(
         retrieval,
         queries={"text": lambda i: sentence(900 + i)},
-        documents={"image": lambda i: png(23000 + i)},
+        documents=composed,
         subsets=("english", "french", "german", "italian", "portuguese", "spanish"),
         n=12,
         candidates=6,
