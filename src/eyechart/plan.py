@@ -335,7 +335,8 @@ def _compression(config: Config, benchmark: PlannedBenchmark) -> dict[str, list[
         "{task} does not compare vectors": benchmark.task.needs != "encoder",
         "a reranker would read other documents": benchmark.extra_models,
         "{--load_clfs} loads full vectors": benchmark.settings.get("load_clfs"),
-        "MTEB breaks ties of binary codes by rounding (int8 works)": benchmark.task.name == "mteb" and "binary" in config.quantize,
+        "MTEB breaks ties of binary codes by rounding (int8 works)": benchmark.task.name == "mteb"
+        and "binary" in config.quantize,
     }
     for reason in (text for text, applies in reasons.items() if found and applies):
         why = UserMessage(reason, task=benchmark.task.name)

@@ -120,7 +120,9 @@ def result_lines(results: Sequence[Result], width: int | None = None) -> list[st
     for result in results:
         chosen: Sequence[str] = TEXT_METRICS if result.task == "text_retrieval" else ()
         if result.task == "mteb" and not {"ndcg@10", "ndcg_at_10"}.isdisjoint(result.values):
-            chosen = (*result.primary, *RANKING_METRICS) if "ndcg@10" in result.values else (*TEXT_METRICS, "main_score")
+            chosen = (
+                (*result.primary, *RANKING_METRICS) if "ndcg@10" in result.values else (*TEXT_METRICS, "main_score")
+            )
         metrics = {name: result.values[name] for name in chosen if name in result.values} or result.values
         counts.append(len(metrics))
         fewer = ", ".join(translate(text) for text in lost_samples(result) if not text.startswith(AS_WRONG))
