@@ -310,12 +310,12 @@ def test_the_placeholder_of_the_documentation_is_no_secret():
     assert documented(api_key="xxx", prompt="xxx").eval_config.models[0].prompt == "xxx"
 
 
-@pytest.mark.parametrize("name", sorted(task_config.ELSEWHERE))
+@pytest.mark.parametrize("name", sorted(task_config.elsewhere("keys")))
 def test_every_top_level_key_of_evalscope_gets_an_answer(name):
     with pytest.raises(UsageError) as refusal:
         read_configs({**CLIP, name: "anything"})
 
-    assert str(refusal.value) == f"{name}: {task_config.ELSEWHERE[name]}."
+    assert str(refusal.value) == f"{name}: {task_config.elsewhere('keys')[name]}."
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ def folder(tmp_path):
     for name in ("config.json", "model.safetensors", "tokenizer_config.json", "1_Pooling/config.json"):
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         (made / name).write_bytes(b"one")
+    (made / "config.json").write_text("{}")  # it tells whether the model has several vectors per input
     return made
 
 

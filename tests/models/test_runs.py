@@ -96,7 +96,7 @@ def test_a_warm_run_does_not_load_the_model(zoo, place, monkeypatch):
 
 
 def test_a_model_that_only_reads_is_refused_for_images(zoo, place):
-    with pytest.raises(Exception, match="encodes texts only"):
+    with pytest.raises(Exception, match="encodes texts, not images"):
         run(zoo.case("sentence-transformers-text"), "r.json")
 
 

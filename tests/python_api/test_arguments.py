@@ -89,7 +89,8 @@ def test_one_value_stands_for_a_list_of_one(settings):
     for name, kind in settings.types().items():
         if typing.get_origin(kind) is list:
             (item,) = typing.get_args(kind)
-            assert getattr(settings(**{name: item(7)}), name) == [item(7)], name
+            value = typing.get_args(item)[0] if typing.get_origin(item) is typing.Literal else item(7)
+            assert getattr(settings(**{name: value}), name) == [value], name
 
 
 def test_arguments_arrive_in_the_settings(tmp_path):

@@ -162,7 +162,7 @@ class TestWhatIsTakenForAModel:
 
         (result,) = eyechart.evaluate(Eyes(), DATA, task="clustering")
         assert result.counts["scored"] == 5
-        with pytest.raises(EyechartError, match="Eyes has no encode_texts"):
+        with pytest.raises(EyechartError, match="Eyes encodes images, not texts"):
             eyechart.evaluate(Eyes(), DATA)
 
     def test_what_is_missing_is_said_before_anything_is_read(self, clip):

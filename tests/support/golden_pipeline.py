@@ -168,7 +168,8 @@ def prompt() -> dict[str, str]:
         for name, turns in conversations().items()
     }
     for form in ("jina", "tei"):
-        found[f"rerank, {form}"] = json.dumps(rerank_request("1", "model", "a query", ["one", "two"], form).body)
+        body = rerank_request("1", "model", "a query", ["one", "two"], form).body
+        found[f"rerank, {form}"] = json.dumps(body() if callable(body) else body)
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -57,7 +58,7 @@ def _trees() -> Iterator[tuple[Path, ast.Module]]:
 
 @cache
 def source_runs() -> frozenset[str]:
-    """Collect the strings of the package and of `argparse`, whole and by their sentences."""
+    """Collect the strings of the package, its tables and `argparse`, whole and by their sentences."""
     trees = [tree for _, tree in _trees()] + [ast.parse(Path(argparse.__file__).read_text(encoding="utf-8"))]
     texts = {
         node.value
@@ -65,7 +66,17 @@ def source_runs() -> frozenset[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
+    tables = (path for path in SOURCE.rglob("*.toml") if path.parent.name != "words")
+    texts |= {text for path in tables for text in _values(tomllib.loads(path.read_text(encoding="utf-8")))}
     return frozenset(run for text in texts for run in (text, *runs_of(text)))
+
+
+def _values(value: object) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _values(inner)
+    elif isinstance(value, str):
+        yield value
 
 
 @cache

@@ -14,7 +14,7 @@ from eyechart.results import read_result
 from eyechart.tasks.base import TaskContext
 from eyechart.tasks.label_metrics import group_rules, score_with_groups
 from eyechart.tasks.registry import load_task
-from eyechart.types import Answer, RecordForm
+from eyechart.types import Answer, DatasetInfo, RecordForm
 from support.data import write_classification, write_retrieval
 from support.encoders import random_encoder
 from support.makers import MAKERS, OPTIONS
@@ -154,7 +154,7 @@ class TestEveryTask:
         task = load_task(MAKERS[name].task if name in MAKERS else name)
         kind = "multilabel" if name.startswith("several labels") else "classification"
 
-        form = task.record_form(kind)
+        form = task.record_form(DatasetInfo("data", kind))
 
         assert task.measures == MEASURES[task.name]
         assert form == ("labels" if kind == "multilabel" else FORMS[task.name])

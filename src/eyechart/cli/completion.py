@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 
 from eyechart.io.terminal import write_output
 
@@ -80,40 +81,6 @@ def _names() -> dict[str, list[str]]:
     }
 
 
-BASH = """_eyechart() {{
-    local line="${{COMP_LINE:0:COMP_POINT}}" key="" part previous current prefix words
-    local -a parts
-    read -ra parts <<< "$line"
-    case "$line" in *" ") parts+=("") ;; esac
-    current="${{parts[${{#parts[@]}}-1]}}"
-    previous="${{parts[${{#parts[@]}}-2]}}"
-    unset "parts[${{#parts[@]}}-1]"
-    for part in "${{parts[@]:1}}"; do
-        case "$key/$part" in {paths}) key="$key/$part" ;; esac
-    done
-    case "$key $previous" in
-{values}
-    *)
-        case "$current" in
-        -*)
-            case "$key" in
-{flags}
-            esac ;;
-        *)
-            case "$key" in
-{words}
-            esac ;;
-        esac ;;
-    esac
-    # Bash splits words at colons: the part before the last one is already on the line.
-    prefix="${{current%"${{current##*:}}"}}"
-    COMPREPLY=()
-    while IFS= read -r part; do COMPREPLY+=("${{part#"$prefix"}}"); done < <(compgen -W "$words" -- "$current")
-}}
-complete -o default -o bashdefault -F _eyechart eyechart
-"""
-
-
 def _bash(commands: Sequence[CompletedCommand]) -> str:
     values = [
         f'    "{one.path} {flag}") words="{_joined(known)}" ;;'
@@ -121,12 +88,13 @@ def _bash(commands: Sequence[CompletedCommand]) -> str:
         for flag, known in one.flags.items()
         if known
     ]
-    return BASH.format(
-        paths="|".join(one.path for one in commands if one.path),
-        values="\n".join(values),
-        flags="\n".join(f'            "{one.path}") words="{_joined(one.flags)}" ;;' for one in commands),
-        words="\n".join(f'            "{one.path}") words="{_joined(one.words)}" ;;' for one in commands),
-    )
+    script = files(__package__).joinpath("completion.bash").read_text(encoding="utf-8")
+    script = script.replace("@paths@", "|".join(one.path for one in commands if one.path))
+    script = script.replace("@values@", "\n".join(values))
+    for name in ("flags", "words"):
+        lines = [f'            "{one.path}") words="{_joined(getattr(one, name))}" ;;' for one in commands]
+        script = script.replace(f"@{name}@", "\n".join(lines))
+    return script
 
 
 def _zsh(commands: Sequence[CompletedCommand]) -> str:

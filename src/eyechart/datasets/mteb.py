@@ -364,8 +364,8 @@ def open_mteb(spec: DatasetSpec) -> MtebDataset:
     except KeyError as error:
         # Listing all tasks takes seconds, so it is done for unknown names only.
         advice = "`eyechart info mieb-multilingual` lists tasks with images."
-        known = [task.metadata.name for task in mteb.get_tasks()]
-        raise unknown_name("MTEB task", spec.root, known, advice=advice) from error
+        names = [task.metadata.name for task in mteb.get_tasks()]
+        raise unknown_name("MTEB task", spec.root, names, advice=advice) from error
     for split in splits or ():
         if split not in task.metadata.eval_splits:
             raise no_such_split(spec.root, split, list(task.metadata.eval_splits))

@@ -115,13 +115,14 @@ class CrossEncoderReranker:
             if not all(isinstance(item, str) for item in items):
                 items = [*map(_by_modality, items)]
             pairs = [(items[0], document) for document in items[1:]]
-            try:
-                with forward_pass(self.card.precision, self.device):
+            with forward_pass(self.card.precision, self.device):
+                try:
                     scores = self.model.predict(
                         pairs, batch_size=self.batch_size, activation_fn=self.activation, show_progress_bar=False
                     )
-            except ValueError as error:  # a chat template that drops the query or the document
-                raise ModelError("{name} cannot score the pairs: {error}", name=self.card.name, error=error) from error
+                except ValueError as error:  # a chat template that drops the query or the document
+                    text = "{name} cannot score the pairs: {error}"
+                    raise ModelError(text, name=self.card.name, error=error) from error
             if not np.isfinite(scores).all():
                 raise ModelError("{name} returned a score that is not finite.", name=self.card.name)
             found = [float(score) for score in scores]

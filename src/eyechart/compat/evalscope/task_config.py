@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -21,99 +24,13 @@ TOOLS: dict[str, type[BaseModel]] = {"clip_benchmark": schema.ClipConfig, "mteb"
 TOOL_ALIASES = {**{name: name for name in TOOLS}, "cmteb": "mteb"}
 BACKENDS = {"rageval": "RAGEval"}
 
-_QUESTIONS = "to ask a generative model questions, run `eyechart eval --dataset NAME --model_type api` instead"
-_AUTOMATIC = "determined automatically; remove it"
-_NO_SANDBOX = "model output is never executed; remove it"
-_JUDGE = f"set the judge with --judge; {_QUESTIONS}"
 
-ELSEWHERE = {
-    "model": "models are entries of eval_config: models (MTEB) or eval.models (clip_benchmark)",
-    "model_id": "results are named after model_name; remove it",
-    "model_args": "set precision, device and revision in the model's entry in eval_config",
-    "model_task": _AUTOMATIC,
-    "api_url": "set api_base in the model's entry in eval_config",
-    "api_key": "set api_key, or better api_key_variable, in the model's entry in eval_config",
-    "timeout": "use eval_config.eval.timeout",
-    "stream": "responses are not streamed; remove it",
-    "chat_template": "defined by the server or the model's folder; remove it",
-    "template_type": "defined by the server or the model's folder; remove it",
-    "datasets": f"use eval_config.eval.dataset_name, or task_names for MTEB; {_QUESTIONS}",
-    "dataset_args": f"set splits, prompts and limits in eval_config.eval; {_QUESTIONS}",
-    "dataset_dir": "use eval_config.eval.cache_dir for downloads, data_dir for local data",
-    "dataset_hub": "use eval_config.eval.hub: modelscope or huggingface",
-    "limit": "use eval_config.eval.limit (or limits)",
-    "repeats": _QUESTIONS,
-    "generation_config": "set temperature, max_tokens and extra_body in the model's entry in eval_config",
-    "eval_type": "a model with api_base is called over HTTP, any other runs locally; remove it",
-    "eval_batch_size": "use eval_config.eval.batch_size, or eval_config.eval.concurrency for parallel requests",
-    "stage": "captioning and retrieval are separate tasks (image_caption, CustomRetrieval); remove it",
-    "output_type": _AUTOMATIC,
-    "mem_cache": "model outputs are always cached, in EYECHART_CACHE; remove it",
-    "rerun_review": "cached answers are reused and scores always recomputed; remove it",
-    "outputs": "use work_dir",
-    "dry_run": "use eval_config.eval.dry_run",
-    "ignore_errors": "use eval_config.eval.on_error: skip",
-    "enable_progress_tracker": _AUTOMATIC,
-    "judge_strategy": _JUDGE,
-    "judge_worker_num": _JUDGE,
-    "judge_model_args": _JUDGE,
-    "analysis_report": "`eyechart report FOLDER` creates a report of the results",
-    "use_sandbox": _NO_SANDBOX,
-    "sandbox_type": _NO_SANDBOX,
-    "sandbox_manager_config": _NO_SANDBOX,
-    "sandbox": _NO_SANDBOX,
-    "agent_config": "agents are not evaluated; use EvalScope",
-    "judge": _JUDGE,
-    "collect_perf": "`eyechart bench-api` measures a server; remove it",
-}
-"""Top-level keys of EvalScope's TaskConfig, and their replacements."""
-WRITTEN: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("model", "model_id", "model_task"), ("text_generation", "dummy")),
-    "api_key": ("EMPTY", "**********"),
-    "dataset_hub": ("modelscope",),
-    "repeats": (1,),
-    "generation_config": ({"batch_size": 1},),
-    "eval_type": ("mock_llm", "llm_ckpt", "checkpoint"),
-    "eval_batch_size": (1,),
-    "stage": ("all",),
-    "judge_strategy": ("auto",),
-    "judge_worker_num": (1,),
-    "judge": (
-        {
-            "aggregation": "mean",
-            "contract": {"score_type": "pattern"},
-            "min_valid_judges": 1,
-            "position_swap": "auto",
-            "repeats": 1,
-            "strategy": "auto",
-        },
-    ),
-    "collect_perf": (True,),
-    "sandbox": ({"engine": "docker"},),
-    "sandbox_type": ("docker",),
-}
-"""What EvalScope writes to its task_config.yaml for keys that were not set; empty values are left out."""
-ELSEWHERE_IN_EVAL = {
-    **dict.fromkeys(("metrics", "metric"), "all metrics of a task are computed; recall_k sets the k of retrieval"),
-    **dict.fromkeys(("k", "recall_at_k"), "use recall_k"),
-    **dict.fromkeys(("prompt", "api_base", "api_key"), "set it in the model's entry in eval_config"),
-}
-"""Keys commonly misplaced in ``eval``."""
-ELSEWHERE_BACKENDS = {
-    "native": "The Native backend is for LLM benchmarks. "
-    "To ask a generative model questions, run `eyechart eval --dataset NAME --model_type api`.",
-    "vlmevalkit": "Run VLMEvalKit's benchmarks with `eyechart eval --dataset MMBench_DEV_EN --model MODEL`, "
-    "and its scripts with `eyechart as vlmeval`.",
-    "opencompass": "OpenCompass is for LLM benchmarks; use it directly.",
-    "thirdparty": "For third-party benchmarks of agents and tools, use EvalScope.",
-}
-"""Unsupported backends of EvalScope, and their replacements."""
-ELSEWHERE_TOOLS = {
-    "ragas": "RAGAS scores the answers of a whole RAG system with an LLM; use ragas for that. "
-    "To evaluate its retrieval, use tool: MTEB with custom_tasks.",
-    "vlmevalkit": ELSEWHERE_BACKENDS["vlmevalkit"],
-    "native": ELSEWHERE_BACKENDS["native"],
-}
+@cache
+def elsewhere(part: str) -> Mapping[str, Any]:
+    """Return a table of ``elsewhere.toml``: advice on what is given elsewhere here, or what EvalScope writes."""
+    text = files(__package__).joinpath("elsewhere.toml").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = tomllib.loads(text)[part]
+    return found
 
 
 class EvalBackend:
@@ -146,9 +63,9 @@ def normalise(config: Mapping[str, Any]) -> dict[str, Any]:
     if "tool" in whole and "eval_config" not in whole:
         whole = {"eval_config": whole}  # a file with the inner part only, as EvalScope's command line accepts
     if isinstance(whole.get("eval_backend"), str):
-        whole["eval_backend"] = _known("eval_backend", whole["eval_backend"], BACKENDS, ELSEWHERE_BACKENDS)
+        whole["eval_backend"] = _known("eval_backend", whole["eval_backend"], BACKENDS, elsewhere("backends"))
     whole = {key: value for key, value in whole.items() if not _says_nothing(key, value)}
-    _refuse_elsewhere(whole, ELSEWHERE)
+    _refuse_elsewhere(whole, elsewhere("keys"))
     inner = whole.get("eval_config")
     if isinstance(inner, BaseModel):
         return whole  # already typed
@@ -158,19 +75,19 @@ def normalise(config: Mapping[str, Any]) -> dict[str, Any]:
         )
     if not isinstance(inner.get("tool"), str):
         raise UsageError("eval_config has no tool.", advice="Known: {names}.", names=", ".join(TOOLS))
-    tool = _known("tool", inner["tool"], TOOL_ALIASES, ELSEWHERE_TOOLS)
+    tool = _known("tool", inner["tool"], TOOL_ALIASES, elsewhere("tools"))
     if not isinstance(inner.get("eval"), Mapping):
         raise UsageError(
             "eval_config has no eval.", advice="Add the datasets or tasks to evaluate; see docs/run-task.md."
         )
-    _refuse_elsewhere(inner["eval"], ELSEWHERE_IN_EVAL, "eval_config.eval.")
+    _refuse_elsewhere(inner["eval"], elsewhere("eval"), "eval_config.eval.")
     return {**whole, "eval_config": {**inner, "tool": tool}}
 
 
-def _known(kind: str, name: str, table: Mapping[str, str], elsewhere: Mapping[str, str]) -> str:
+def _known(kind: str, name: str, table: Mapping[str, str], refused: Mapping[str, str]) -> str:
     """Look a name up case-insensitively; an unsupported name of EvalScope is rejected with its replacement."""
-    if name.lower() in elsewhere:
-        raise UsageError("{kind}: {name} is not supported.", advice=elsewhere[name.lower()], kind=kind, name=name)
+    if name.lower() in refused:
+        raise UsageError("{kind}: {name} is not supported.", advice=refused[name.lower()], kind=kind, name=name)
     if name.lower() not in table:
         raise unknown_name(kind, name, table.values())
     return table[name.lower()]
@@ -181,7 +98,9 @@ def _says_nothing(key: str, value: object) -> bool:
     if key == "dataset_dir":
         return str(value).replace("\\", "/").endswith("modelscope/hub/datasets")
     given = _without_empty(value)
-    return key == "evalscope_version" or (key in ELSEWHERE and (not given or given in WRITTEN.get(key, ())))
+    return key == "evalscope_version" or (
+        key in elsewhere("keys") and (not given or given in elsewhere("written").get(key, ()))
+    )
 
 
 def _without_empty(value: object) -> object:
@@ -191,12 +110,10 @@ def _without_empty(value: object) -> object:
     return {key: kept for key, one in value.items() if (kept := _without_empty(one))}
 
 
-def _refuse_elsewhere(values: Iterable[str], elsewhere: Mapping[str, str], where: str = "") -> None:
+def _refuse_elsewhere(values: Iterable[str], advice: Mapping[str, str], where: str = "") -> None:
     """Reject unsupported keys of EvalScope, each with its replacement."""
     lines = [
-        UserMessage("{key}: {hint}.", key=f"{where}{name}", hint=elsewhere[name])
-        for name in values
-        if name in elsewhere
+        UserMessage("{key}: {hint}.", key=f"{where}{name}", hint=advice[name]) for name in values if name in advice
     ]
     if lines:
         raise UsageError(join(lines, "\n"))
