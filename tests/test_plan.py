@@ -264,7 +264,7 @@ class TestInstructions:
         [
             ('{"x": {"question": "?"}}', "invalid entry 'x'"),
             ('{"x": 5}', "invalid entry 'x'"),
-            ("[]", "invalid entry ''"),
+            ("[]", "is not a mapping of benchmarks to prompts"),
             ('{"other": "?"}', "no entry for any"),
         ],
     )

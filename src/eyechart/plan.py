@@ -335,7 +335,8 @@ def _compression(config: Config, benchmark: PlannedBenchmark) -> dict[str, list[
         "{task} does not compare vectors": benchmark.task.needs != "encoder",
         "a reranker would read other documents": benchmark.extra_models,
         "{--load_clfs} loads full vectors": benchmark.settings.get("load_clfs"),
-        "MTEB breaks ties of binary codes by rounding": benchmark.task.name == "mteb" and "binary" in config.quantize,
+        "MTEB breaks ties of binary codes by rounding (int8 works)": benchmark.task.name == "mteb"
+        and "binary" in config.quantize,
     }
     for reason in (text for text, applies in reasons.items() if found and applies):
         why = UserMessage(reason, task=benchmark.task.name)
@@ -418,7 +419,10 @@ def read_instructions(file: str, names: Iterable[str]) -> dict[str, dict[str, st
     """
     content = read_file(Path(file), PARSERS)
     found: dict[str, dict[str, str]] = {}
-    for name, entry in content.items() if isinstance(content, dict) else [("", content)]:
+    if not isinstance(content, dict):
+        advice = "Its keys are benchmark names or patterns; * matches all."
+        raise UsageError("{path} is not a mapping of benchmarks to prompts.", advice=advice, path=file)
+    for name, entry in content.items():
         roles = {"query": entry} if isinstance(entry, str) else entry
         if not isinstance(roles, dict) or roles.keys() - ROLES or not all(isinstance(v, str) for v in roles.values()):
             raise UsageError(

@@ -41,6 +41,7 @@ def test_filters_narrow_the_list(capsys):
     assert "muge" in names(capsys, "datasets", "--language", "zho_Hans")
     assert "cifar10" not in names(capsys, "datasets", "--language", "cn")
     assert names(capsys, "datasets", "--search", "sketch") == {"imagenet_sketch"}
+    assert names(capsys, "datasets", "--search", "vidore") > {"vidore-v1", "vidore-v2", "vidore-v3"}
     assert {"birdsnap", "winoground"} <= names(capsys, "datasets", "--needs", "manual")
     assert "vtab/cub" in names(capsys, "datasets", "--needs", "tfds")
     assert names(capsys, "datasets", "--needs", "nothing") == {"dummy"}

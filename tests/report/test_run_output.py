@@ -44,6 +44,18 @@ def test_a_metric_has_its_value_interval_chance_size_and_what_is_missing(shown, 
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("own", "name"), [("ndcg@10", "map@3"), ("ndcg_at_10", "map_at_3")])
+def test_a_retrieval_task_of_mteb_has_a_few_lines(shown, result, own, name):
+    values = {key: Metric(0.5, primary=key == "mrr@5") for key in (own, "mrr@5", name, "test/french/ndcg_at_10")}
+    lines = shown(replace(result, task="mteb", values=values | {"main_score": Metric(0.5)}))
+
+    assert row(lines, own)
+    assert row(lines, "main_score")
+    assert not any(name in line or "french" in line for line in lines)
+    assert any("mrr@5" in line for line in lines) == (own == "ndcg@10")
+    assert row(shown(replace(result, task="mteb", values={name: Metric(0.5)})), name)
+
+
 @pytest.mark.parametrize("name", ["image_retrieval_true_recall@10_worst_country", "m" * 100])
 def test_no_name_is_cut_at_80_columns(shown, result, name):
     lines = shown(replace(result, values={name: Metric(0.5, 0.4, 0.6, 0.1, 100)}))

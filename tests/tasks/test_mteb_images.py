@@ -1,6 +1,7 @@
 """Tasks of MTEB with images, on small data in the layouts of their repositories, against MTEB's own evaluation."""
 
 import math
+import warnings
 from copy import copy
 from functools import partial
 from io import BytesIO
@@ -58,6 +59,14 @@ DATA = {
         subsets=("english", "french", "german", "italian", "portuguese", "spanish"),
         n=12,
     ),
+    "Vidore3HrBM25sReranking.v2": partial(
+        retrieval,
+        queries={"text": lambda i: sentence(900 + i)},
+        documents=composed,
+        subsets=("english", "french", "german", "italian", "portuguese", "spanish"),
+        n=12,
+        candidates=6,
+    ),
 }
 """Data of tasks, by the name of a task or a repository."""
 PRIMARY = {
@@ -76,6 +85,7 @@ PRIMARY = {
     "OVENIT2ITRetrieval": "ndcg@10",
     "CUB200I2IRetrieval": "hit_rate@1",
     "Vidore3HrRetrieval": "ndcg@10",
+    "Vidore3HrBM25sReranking.v2": "ndcg@10",
 }
 """Tasks of every type, and our name of their main score."""
 
@@ -233,6 +243,27 @@ def test_data_that_are_not_the_tasks_are_an_error_without_a_traceback_of_the_lib
 
     with pytest.raises(DataError, match="CIFAR10ZeroShot"):
         run("CIFAR10ZeroShot", dataset_root=str(tmp_path))
+
+
+def test_a_missing_split_and_a_damaged_file_are_named(run, tmp_path):
+    folder = aro(tmp_path / "AROVisualAttribution")
+    [file] = folder.rglob("*.parquet")
+    content = file.read_bytes()
+    file.write_bytes(content[:3000] + bytes(3000) + content[6000:])
+    with pytest.raises(DataError, match=r"AROVisualAttribution does not contain .*deserialize"):
+        run("AROVisualAttribution", dataset_root=str(tmp_path))
+    (folder / "README.md").unlink()
+    file.unlink()
+    (folder / "train.csv").write_text("a\n1\n")
+    with pytest.raises(EyechartError, match="AROVisualAttribution has no split 'test'"):
+        run("AROVisualAttribution", dataset_root=str(tmp_path))
+
+
+def test_classes_that_are_never_predicted_are_no_warning_on_the_terminal(run):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        run("CIFAR10ZeroShot")
+    assert not [one for one in found if "ill-defined" in str(one.message)]
 
 
 def _renamed(root):

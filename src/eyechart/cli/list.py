@@ -130,12 +130,19 @@ def _datasets(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
 
 
 def _formats() -> Rows:
-    """List the formats of data that a prefix names, such as aro/NAME."""
+    """List the formats of data that a prefix names, such as aro/NAME, and the collections of MTEB."""
+    from eyechart.benchmarks import MTEB_COLLECTIONS
     from eyechart.datasets.registry import READERS
     from eyechart.datasets.resolve import PREFIXES
 
     blank = ("",) * 4
-    return [(f"{name}/NAME", *blank, "--dataset-root", "", _summary(READERS, key)) for name, key in PREFIXES.items()]
+    rows: Rows = [
+        (name, "collection", *blank[1:], "download", "", f"{mteb}, as in the installed mteb")
+        for name, mteb in MTEB_COLLECTIONS.items()
+    ]
+    return rows + [
+        (f"{name}/NAME", *blank, "--dataset-root", "", _summary(READERS, key)) for name, key in PREFIXES.items()
+    ]
 
 
 def _named_datasets(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:

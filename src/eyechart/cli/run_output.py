@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MOST = 200
 """Maximum number of results in the table; laying out ten thousand takes half a minute."""
 TEXT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10", "recall_at_1", "recall_at_5", "recall_at_10", "recall_at_100")
+RANKING_METRICS = ("ndcg@5", "ndcg@10", "map@10", "recall@1", "recall@5", "recall@10", "hit_rate@1", "main_score")
+"""For MTEB, whose retrieval tasks have some 85 metrics per language."""
 USUAL_LANGUAGE = "en"
 WORTH_SAYING = 5.0
 """Remaining seconds below which no estimate is shown."""
@@ -116,7 +118,11 @@ def result_lines(results: Sequence[Result], width: int | None = None) -> list[st
 
     counts, rows = [], []
     for result in results:
-        chosen = TEXT_METRICS if result.task == "text_retrieval" else ()
+        chosen: Sequence[str] = TEXT_METRICS if result.task == "text_retrieval" else ()
+        if result.task == "mteb" and not {"ndcg@10", "ndcg_at_10"}.isdisjoint(result.values):
+            chosen = (
+                (*result.primary, *RANKING_METRICS) if "ndcg@10" in result.values else (*TEXT_METRICS, "main_score")
+            )
         metrics = {name: result.values[name] for name in chosen if name in result.values} or result.values
         counts.append(len(metrics))
         fewer = ", ".join(translate(text) for text in lost_samples(result) if not text.startswith(AS_WRONG))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -72,13 +73,15 @@ def _cache_of(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def without_progress_bars() -> Iterator[None]:
-    """Hide the progress bars of the library ``datasets``."""
+    """Hide the progress bars of the library ``datasets``, and scikit-learn's warnings of classes never predicted."""
     import datasets
 
     hidden = datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="sklearn", message=".* is ill-defined")
+            yield
     finally:
         if not hidden:
             datasets.enable_progress_bars()
@@ -115,8 +118,11 @@ def _load_folder(task: Any, folder: Path) -> None:
                 advice="It must be a downloaded repository of MTEB, or contain one file per split.",
                 folder=folder,
                 name=task.metadata.name,
-                reason=first_line(error),
+                reason=first_line(error.__cause__ or error),  # such as the damage of a Parquet file
             ) from error
+        missing = set() if retrieves or task.metadata.is_multilingual else {*task.eval_splits} - {*task.dataset}
+        if missing:
+            raise no_such_split(str(folder), min(missing), sorted(task.dataset))
     task.data_loaded = True
 
 
@@ -357,7 +363,9 @@ def open_mteb(spec: DatasetSpec) -> MtebDataset:
         task = mteb.get_task(spec.root, languages=languages)
     except KeyError as error:
         # Listing all tasks takes seconds, so it is done for unknown names only.
-        raise unknown_name("MTEB task", spec.root, [task.metadata.name for task in mteb.get_tasks()]) from error
+        advice = "`eyechart info mieb-multilingual` lists tasks with images."
+        names = [task.metadata.name for task in mteb.get_tasks()]
+        raise unknown_name("MTEB task", spec.root, names, advice=advice) from error
     for split in splits or ():
         if split not in task.metadata.eval_splits:
             raise no_such_split(spec.root, split, list(task.metadata.eval_splits))

@@ -107,7 +107,8 @@ class PlainProgress:
         bar = _TimedBar(translate(name), total, self._show, PLAIN_INTERVAL)
         yield bar
         took = f"in {duration(bar.seconds)}, {bar.done / bar.seconds:.1f}/s"
-        write_message("{name}: {done} {took}\n", self.stream, name=bar.name, done=bar.done, took=took)
+        if bar.done or total:  # a library may read the data itself
+            write_message("{name}: {done} {took}\n", self.stream, name=bar.name, done=bar.done, took=took)
 
     def _show(self, bar: _TimedBar) -> None:
         rate = bar.done / bar.seconds
