@@ -117,7 +117,7 @@ _NO_VECTORS: tuple[tuple[str, str], ...] = (
     (r"clap|wav2vec\w*|hubert|whisper|wavlm|audio\w*|pe_audio\w*|clvp|data2vec-audio", UserMessage("it encodes audio")),
     ("flava", UserMessage("it returns one vector per image patch and per token")),
 )
-"""Reasons why models of a type (in config.json) are no encoders of images and texts."""
+"""Why models of a type (in config.json) cannot encode images and texts."""
 _GENERATIVE = frozenset({"image_token_id", "image_token_index", "img_context_token_id"})
 """Config keys of language models that read images."""
 

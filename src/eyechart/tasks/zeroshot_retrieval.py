@@ -153,8 +153,8 @@ def _instructed(
     """Return the items as they are encoded, and their prompt.
 
     MMEB's own instructions, unless the user gives another, are the prompt of a model that takes one as a message, else
-    part of the texts; one alone is no text for a model without joint inputs. As published, late-interaction models get
-    none for documents.
+    part of the texts. A model without joint inputs does not encode an instruction alone as a text. As published,
+    late-interaction models get none for documents.
     """
     card, told = context.encoder.card, {item.meta.get(INSTRUCTION, "") for item in items}
     if getattr(settings, f"{role}_prompt") is not None or settings.main_metric not in MMEB_METRICS:
