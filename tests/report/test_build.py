@@ -7,6 +7,7 @@ import base64
 import csv
 import io
 import json
+import re
 
 import pytest
 from PIL import Image
@@ -16,9 +17,12 @@ from eyechart.cli import build
 from eyechart.datasets.questions.row_table import RowTable
 from eyechart.datasets.questions.table_files import write_tsv
 from eyechart.errors import UsageError
+from eyechart.report.collection_means import average
 from eyechart.report.loader import LoadedResult, load_results
+from eyechart.report.paired_records import RecordsCache
 from eyechart.report.result_table import Column, make_table
-from eyechart.report.table_formats import FORMATS, average, matrix, result_rows
+from eyechart.report.table_formats import FORMATS, matrix, result_rows
+from eyechart.report.verdict import make_verdict
 from eyechart.results import Result
 from eyechart.types import Metric
 from support.data import encoded
@@ -158,23 +162,24 @@ def test_the_matrix_marks_the_best_and_says_how_the_average_is_made(suite, capsy
     run(suite, "-o", "-", "--layout", "matrix", "--format", "markdown")
 
     out = capsys.readouterr()
-    assert "**" in out.out
-    assert "Average: the mean over benchmarks, over 10 that every model has." in out.out
+    assert "<ins>" in out.out
+    assert "**" not in out.out.split("\n\n")[0], "no best of the suite is separable from all others"
+    assert "Average: the mean over benchmarks, over 10 benchmarks that every model has." in out.out
     assert out.err.count("1 failed") == 6  # an image of one benchmark is broken, for all six models
     assert "With lost samples: " in out.out
     assert "; Snellen-L on harbour: 1 failed; " in out.out
 
 
 def test_where_lower_is_better_the_smallest_number_is_marked(suite, capsys):
-    run(suite, "-o", "-", "--layout", "matrix", "--metric", "ece", "--format", "markdown", "--digits", 6)
+    run(suite, "-o", "-", "--layout", "matrix", "--metric", "nll", "--format", "markdown", "--digits", 6)
 
     header, _, *lines = capsys.readouterr().out.splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[:6]]
-    assert "digits ece ↓" in header
-    for column in range(1, len(rows[0])):
-        numbers = [float(row[column].strip("*")) for row in rows]
-        assert rows[numbers.index(min(numbers))][column].startswith("**")
-        assert not rows[numbers.index(max(numbers))][column].startswith("**")
+    assert "digits nll ↓" in header
+    for column in range(1, len(rows[0]) - 1):
+        numbers = [float(re.sub(r"[^\d.]", "", row[column])) for row in rows]
+        assert rows[numbers.index(min(numbers))][column].startswith(("**", "<ins>"))
+        assert rows[numbers.index(max(numbers))][column][0].isdecimal()
 
 
 def test_a_number_of_any_size_can_be_written(tmp_path, capsys):
@@ -459,11 +464,38 @@ def test_a_matrix_with_intervals_shows_how_far_they_reach(tmp_path):
     values = {"acc1": Metric(1.0, 0.603, 1.0, primary=True)}
     table = make_table([found("a", "x", values), found("b", "x", {"acc1": Metric(0.5, 0.4, 0.6, primary=True)})])
 
-    grid = matrix(table, table.columns(), intervals=True)
+    grid = matrix(table, table.columns(), intervals=True, verdict=make_verdict(RecordsCache(table)))
 
-    assert [row[1] for row in grid.rows] == ["100.0 -39.7 +0.0", "50.0 ±10.0"]
-    assert "| **100.0 -39.7 +0.0** |" in FORMATS["markdown"](grid).decode()
-    assert r"50.0 $\pm$10.0" in FORMATS["latex"](grid).decode()
+    assert [row[1] for row in grid.rows] == ["100.0 \N{MINUS SIGN}39.7 +0.0", "50.0 ±10.0"]
+    assert "| **100.0 \N{MINUS SIGN}39.7 +0.0** |" in FORMATS["markdown"](grid).decode()
+    latex = FORMATS["latex"](grid).decode()
+    assert r"$\mathbf{100.0}_{-39.7}^{+0.0}$" in latex
+    assert r"$50.0 \pm 10.0$" in latex
+
+
+def test_a_latex_table_goes_into_a_paper_as_it_is(suite, tmp_path, capsys):
+    run(suite, "-o", tmp_path / "t.tex", "--layout", "matrix", "--intervals")
+    text = (tmp_path / "t.tex").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("%")]
+    body = "\n".join(lines)
+
+    assert text.startswith("% needs \\usepackage{booktabs}\n")
+    assert body.isascii()
+    assert re.sub(r"\\[{}]", "", body).count("{") == re.sub(r"\\[{}]", "", body).count("}")
+    assert re.sub(r"\\\$", "", body).count("$") % 2 == 0
+    names = [re.match(r"\\(\w+)", line)[1] for line in lines if line.startswith("\\") and "&" not in line]
+    assert names == ["begin", "centering", "caption", "label", "begin", "toprule", "cmidrule", "midrule", "bottomrule",
+                     "end", "end"]  # fmt: skip
+    spec = re.search(r"begin\{tabular\}\{(\w+)\}", body)[1]
+    rows = [line for line in lines if line.endswith("\\\\")]
+    for row in rows:
+        spanned = sum(int(n) - 1 for n in re.findall(r"\\multicolumn\{(\d+)\}", row))
+        assert len(re.findall(r"(?<!\\)&", row)) + 1 + spanned == len(spec)
+    assert len(rows) == 2 + 6
+    assert r"\multicolumn{2}{c}{postcards}" in rows[0]
+    assert r"n = " in body
+    assert "paired tests on the same samples" in body
+    assert r"$\underline{" in body
 
 
 def test_rows_are_per_cent_for_people_and_fractions_for_programs():

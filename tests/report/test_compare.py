@@ -13,10 +13,11 @@ from PIL import Image
 from eyechart import evaluate, read_result
 from eyechart.cli import compare as command
 from eyechart.errors import UsageError
-from eyechart.report.comparison import compare, rank_models, tied_with_best
+from eyechart.report.comparison import compare
 from eyechart.report.loader import load_results
 from eyechart.report.paired_records import ASPECTS, RecordsCache
 from eyechart.report.result_table import Column, make_table
+from eyechart.report.verdict import make_verdict
 from eyechart.results import write_result
 from eyechart.stats import holm
 from support.make_results import exam, sit
@@ -49,6 +50,15 @@ def compare_two(folder, **options):
     table = table_of(folder)
     rows = {model.name: row for row, model in enumerate(table.models)}
     return compare(RecordsCache(table), rows["weak"], rows["strong"], **options).lines
+
+
+def tied_with_best(table, column):
+    """The best of a column and the models that are not separable from it."""
+    verdict = make_verdict(RecordsCache(table), column.metric)
+    place = verdict.columns.index(column)
+    return [
+        m for m in range(len(table.models)) if (cell := verdict.cells.get((m, place))) and cell.mark in ("best", "tied")
+    ]
 
 
 def rewrite(path, **changes):
@@ -143,10 +153,10 @@ def test_where_lower_is_better_the_smaller_number_wins(suite):
     assert len(lines) == 4
     assert all(line.paired.difference < 0 and line.verdict == "better" for line in lines)
     assert {line.verdict for line in compare(RecordsCache(table), strong, weak, metric="nll").lines} == {"worse"}
-    tied = tied_with_best(RecordsCache(table), Column(table.benchmarks.index(lines[0].benchmark), "nll"))
+    tied = tied_with_best(table, Column(table.benchmarks.index(lines[0].benchmark), "nll"))
     assert strong in tied
     assert weak not in tied
-    ranking = rank_models(RecordsCache(table), "nll")
+    ranking = make_verdict(RecordsCache(table), "nll").ranking
     assert ranking.means == tuple(sorted(ranking.means))
     assert (ranking.models[-1], ranking.ranks[-1]) == (weak, (6, 6))
 
@@ -334,7 +344,8 @@ def test_the_json_goes_to_a_file_and_holds_every_number(suite, tmp_path, capsys)
     assert "corrected by Holm over 55 lines of all compared models" in text
     lines = [line for comparison in body["comparisons"] for line in comparison["lines"]]
     assert [line["p_holm"] for line in lines] == holm([line["p_value"] for line in lines])
-    assert "Ranks over 9 benchmarks" in text
+    assert "rank: simultaneous 95 % intervals over 9 benchmarks." in text
+    assert body["verdict"]["sentences"][0] in text
 
 
 def test_an_unknown_baseline_is_named_with_the_nearest(suite):
@@ -345,7 +356,7 @@ def test_an_unknown_baseline_is_named_with_the_nearest(suite):
 def test_rank_intervals_part_the_weak_from_the_strong(suite):
     table = table_of(suite)
 
-    ranking = rank_models(RecordsCache(table))
+    ranking = make_verdict(RecordsCache(table)).ranking
 
     ranks = {table.models[m].name: rank for m, rank in zip(ranking.models, ranking.ranks, strict=True)}
     assert ranks["Tumbling-E"] == (6, 6)
@@ -357,13 +368,13 @@ def test_ranks_are_over_numbers_of_one_scale(answers, capsys):
     table = table_of(answers)
     assert max(table.values(table.columns("CIDEr")[0])) > 1
 
-    ranking = rank_models(RecordsCache(table))
+    ranking = make_verdict(RecordsCache(table)).ranking
 
     assert {table.benchmarks[b].task for b in ranking.benchmarks} == {"questions"}
     assert max(ranking.means) <= 1
     run(answers, "--metric", "CIDEr")
     best = max(table.values(table.columns("CIDEr")[0]))
-    assert f"{best:.1f}  support.chart_models:SharpVLM" in capsys.readouterr().out
+    assert f"support.chart_models:SharpVLM    {best:.4f} ●" in capsys.readouterr().out
 
 
 def test_a_benchmarks_best_and_those_not_separable_from_it(exam_data, tmp_path):
@@ -371,7 +382,7 @@ def test_a_benchmarks_best_and_those_not_separable_from_it(exam_data, tmp_path):
         sit(exam_data, tmp_path / f"{name}.json", name, misses)
     table = table_of(tmp_path)
 
-    tied = tied_with_best(RecordsCache(table), Column(0, "acc1"))
+    tied = tied_with_best(table, Column(0, "acc1"))
 
     assert [table.models[m].name for m in tied] == ["best", "close"]
 
@@ -381,10 +392,10 @@ def test_the_best_by_mean_average_precision_is_marked_by_the_test_that_compares(
     column = next(column for column in table.columns() if column.metric == "mean_average_precision")
     (line,) = compare(RecordsCache(table), 0, 1, metric=column.metric).lines
 
-    tied = tied_with_best(RecordsCache(table), column)
+    tied = tied_with_best(table, column)
 
     assert (len(tied) == 2) == (line.verdict == "not separable")
-    assert tied[0] == table.leader(column)
+    assert table.leader(column) in tied
 
 
 def test_a_number_is_of_one_scale_whatever_it_is_compared_with(suite, capsys):
@@ -394,8 +405,9 @@ def test_a_number_is_of_one_scale_whatever_it_is_compared_with(suite, capsys):
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("garden")]
 
     assert len(rows) == 5
-    assert {row[3] for row in rows} == {f"{loss(suite, 'Snellen-L'):.2f}"}
-    assert max(float(row[4]) for row in rows) > 1
+    sides = [row[row.index("/") - 1 : row.index("/") + 2 : 2] for row in rows]
+    assert {first for first, _ in sides} == {f"{loss(suite, 'Snellen-L'):.2f}"}
+    assert max(float(second) for _, second in sides) > 1
 
 
 def loss(suite, model):
@@ -506,7 +518,7 @@ def test_a_few_shot_difference_in_every_draw_is_found(drawn_folder):
     table = table_of(drawn_folder)
     column = table.columns()[0]
     strong = [row for row, model in enumerate(table.models) if model.name == "strong"]
-    assert tied_with_best(RecordsCache(table), column) == strong
+    assert tied_with_best(table, column) == strong
 
 
 @pytest.mark.parametrize("draws", [1, 2])
@@ -520,11 +532,11 @@ def test_one_or_two_draws_have_no_p_value_and_the_reason_is_given(drawn_folder, 
     assert (line["p_value"], line["p_holm"], line["low"], line["verdict"]) == (None, None, None, "not tested")
     assert run(*results_in(drawn_folder)) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert f"no interval and no p-value: {draws} draws of training images" in text
+    assert f"no interval and no p-value: {draws} draw{'s' if draws > 1 else ''} of training images" in text
     assert "--fewshot-repeats 3" in text
     table = table_of(drawn_folder)
-    assert len(tied_with_best(RecordsCache(table), table.columns()[0])) == 2
-    assert rank_models(RecordsCache(table)) is None
+    assert len(tied_with_best(table, table.columns()[0])) == 2
+    assert make_verdict(RecordsCache(table)).ranking is None
 
 
 def test_the_draws_that_both_have_are_compared(drawn_folder):

@@ -65,6 +65,27 @@ DETAILS = {
     "calibration": {"bins": [evil("bin")], "ece": evil("ece")},
 }
 QUESTION = {key: evil(key) for key in ("question", "answer", "prediction", "extracted", "rule", "thinking", "category")}
+SAID = {"role": "assistant", "content": [evil("said")], "reasoning": evil("reasoning"), "error": evil("error")}
+TRANSCRIPT = {
+    "version": 1,
+    "messages": [
+        {
+            "role": evil("role"),
+            "content": [evil("sent"), {"image": evil("digest"), "name": evil("image name")}, 7, None],
+        },
+        SAID | {"tokens": {"prompt": evil("tokens")}, "finish_reason": evil("finish"), "seconds": [], "retries": {}},
+    ],
+    "judges": [
+        {
+            "judge": evil("judge"),
+            "question": evil("asked") + LONG,
+            "replies": [SAID, "no object", None],
+            "verdict": "1",
+        },
+        evil("no judge"),
+        None,
+    ],
+}
 SVG = "data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+"
 
 
@@ -92,7 +113,12 @@ def write_results(folder, number, model):
     write_result(result, records, folder / f"{model}-rank.json")
 
     accuracy = {"accuracy": Metric(0.0, primary=True, mean_of=MeanOf("correct"))}
-    asked = QUESTION | {"id": evil("id"), "options": {evil("answer"): evil("option")}, "correct": False}
+    asked = QUESTION | {
+        "id": evil("id"),
+        "options": {evil("answer"): evil("option")},
+        "correct": False,
+        "transcript": TRANSCRIPT,
+    }
     result = hostile(model, "questions", "questions", accuracy, "question")
     write_result(result, [asked | {"prediction": evil("prediction") + LONG}], folder / f"{model}-question.json")
 
@@ -124,7 +150,8 @@ def test_no_attack_is_in_the_file_as_markup(hostile_report):
 
 SHOWN = (
     *("title", "one", "pretrained", "class a", "notice", "reason", "command", "library", "source", "template"),
-    *("caption", "question", "option", "prediction", "extracted", "rule", "thinking", "category"),
+    *("caption", "question", "option", "prediction", "extracted", "rule", "category"),
+    *("role", "sent", "said", "reasoning", "error", "judge", "asked"),
 )
 """Fields that must be found on some view, as they are."""
 LOOSE = """

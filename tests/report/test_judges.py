@@ -28,16 +28,18 @@ def test_judges_their_agreement_and_what_they_took_are_told():
         "b": {"numbers": {"accuracy": 0.5}, "self_consistency": NOTHING},
     }
     spent = {
-        "model": {"tokens_of_answers": {"prompt_tokens": 7, "completion_tokens": 3}, "cost": 0.25, "currency": "EUR"},
+        "model": {"tokens_of_answers": {"prompt_tokens": 7, "completion_tokens": 3}, "answers": 1}
+        | {"cost_of_answers": 0.25, "currency": "EUR"},
         "judges": {"a": {}},
     }
     people = {"a": {"kappa": ALPHA}}
+    tokens = "prompt tokens 7, completion tokens 3"
 
     assert judge_lines(result_with(judge={"judges": judges, "alpha": ALPHA}, people=people, spent=spent)) == [
         "judge a: 40.00 %, self-consistency 0.80 (0.60 - 0.90), n 12, agreement with people 0.80 (0.60 - 0.90), n 12",
         "judge b: 50.00 %, self-consistency unknown (all verdicts are the same)",
         "judges agree: alpha 0.80 (0.60 - 0.90), n 12",
-        "model: 7 prompt tokens, 3 completion tokens, 0.2500 EUR",
+        f"model: whole benchmark: answers 1, {tokens}, cost 0.2500 EUR; new in this run: nothing, all is cached",
     ]
     assert judge_lines(result_with()) == []
 

@@ -100,7 +100,7 @@ class TestAlignment:
         read = read_checked(result)
         parts = [align([rows_of(read, result.values[name].mean_of)]) for name in names]
 
-        scores = unit_scores(parts)
+        _, scores = unit_scores([(part.units or part.ids, part.values) for part in parts])
 
         assert scores.shape == (1, 28)
         assert scores.mean() == pytest.approx(np.mean([result.metrics[name] for name in names]))

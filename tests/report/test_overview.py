@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -13,11 +14,12 @@ from eyechart.results import Result
 from eyechart.results.views import spread
 from eyechart.types import Metric
 from support.browser import expect, place_of
-from support.make_results import sit
+from support.make_results import exam, make_answers, sit, write_lists
 
 pytestmark = pytest.mark.slow  # a real browser
 
 MINUS = "\u2212"
+DASH = "\u2013"
 SLOW = """() => {
   const real = Response.prototype.json;
   window.held = [];
@@ -82,7 +84,7 @@ def test_an_interval_shows_both_sides_where_they_differ(watched, exam_data, tmp_
     shown = dict(
         zip(
             page.locator("#matrix tbody th.model a").all_inner_texts(),
-            page.locator("#matrix tbody td.best small, #matrix tbody td:nth-child(3) small").all_inner_texts(),
+            page.locator("#matrix tbody td[title] small").all_inner_texts(),
             strict=True,
         )
     )
@@ -177,11 +179,12 @@ def names_apart(page):
     )
 
 
-def test_on_a_phone_the_table_comes_first_and_the_controls_unfold(watched, report):
+def test_on_a_phone_the_verdict_and_the_table_come_first_and_the_controls_unfold(watched, report):
     watched.page.set_viewport_size({"width": 400, "height": 800})
     page = watched.open(report)
 
-    assert page.locator("#matrix table").bounding_box()["y"] < 330
+    assert page.locator("#verdict").bounding_box()["y"] < 200
+    assert page.locator("#matrix table").bounding_box()["y"] < 450
     assert not page.get_by_label("Metric").is_visible()
     page.locator(".controls > summary").click()
     page.get_by_label("Metric").select_option("ece")
@@ -220,3 +223,146 @@ def test_what_is_right_stands_beside_what_retrieval_found(watched, report, suite
     pictured = page.locator(".card", has=page.locator("img.target"))
     assert pictured.count() > 0
     assert pictured.first.locator("img.target").count() == 1
+
+
+# The verdict on the first screen.
+
+
+def guessing(exam_data, folder, names=("guess-a", "guess-b", "guess-c")):
+    """Results of models that get half of two classes right, which is chance."""
+    for seed, name in enumerate(names):
+        sit(exam_data, folder / f"{name}.json", name, range(25 * seed, 25 * seed + 50))
+    return load_results([folder]).found
+
+
+def tones(page):
+    return page.locator("#matrix tbody td[title]").evaluate_all("n => n.map((td) => td.style.getPropertyValue('--t'))")
+
+
+def test_among_models_that_guess_nobody_is_first(watched, exam_data, tmp_path):
+    page = watched.open(write(tmp_path, guessing(exam_data, tmp_path / "results")))
+
+    assert page.locator("#verdict").inner_text() == "No model is above chance on exam."
+    assert page.locator("#matrix tbody td.at-chance[title]").count() == 3
+    assert page.locator("#matrix .best, #matrix .ahead").count() == 0
+    assert set(tones(page)) == {"0.000"}
+    assert page.locator("#matrix tbody td.rank").all_inner_texts() == [f"1{DASH}3"] * 3
+    assert page.locator("#matrix tbody th.model a").all_inner_texts() == ["guess-a", "guess-b", "guess-c"]
+    assert page.locator("#matrix tfoot tr").inner_text().split() == ["Chance", "50.0", "50.0"]
+
+
+def test_what_is_not_separable_from_the_best_looks_like_it(watched, exam_data, tmp_path):
+    for name, misses in {"a": range(2), "b": range(1), "c": range(40)}.items():
+        sit(exam_data, tmp_path / f"results/{name}.json", name, misses)
+    page = watched.open(write(tmp_path, load_results([tmp_path / "results"]).found))
+
+    tied, best, behind = map(float, tones(page))
+
+    assert (tied, best) == (1, 1)
+    assert behind == pytest.approx((0.6 - 0.5) / (0.99 - 0.5), abs=1e-3)  # from chance to the best
+    assert page.locator("#matrix .ahead").count() == 0
+    assert page.locator("#matrix tbody td.rank").all_inner_texts() == [f"1{DASH}2", f"1{DASH}2", "3"]
+
+
+def test_the_sentence_says_what_it_is_about_where_only_a_part_is_shown(watched, exam_data, tmp_path):
+    page = watched.open(write(tmp_path, guessing(exam_data, tmp_path / "results")))
+    scope = "Over all models and benchmarks, by primary metrics:"
+    assert scope not in page.locator("#verdict").inner_text()
+
+    page.get_by_label("Filter models").fill("guess-a")
+    expect(page.locator("#matrix tbody tr")).to_have_count(1)
+
+    assert page.locator("#verdict").inner_text().split("\n") == [scope, "", "No model is above chance on exam."]
+    page.get_by_label("Filter models").fill("")
+    expect(page.locator("#matrix tbody tr")).to_have_count(3)
+    page.get_by_label("Metric").select_option("mean_per_class_recall")
+    assert scope in page.locator("#verdict").inner_text()
+
+
+def costing(name, parameters, value, **provenance):
+    return LoadedResult(replace(of_size(name, parameters, value).result, provenance=provenance))
+
+
+def test_cost_columns_appear_if_a_result_knows_the_cost(watched, tmp_path):
+    known = costing("a", 2 * 10**6, 0.5, throughput=120.0, throughput_unit="answers/s", peak_memory=3_200_000_000)
+    page = watched.open(write(tmp_path, [known, costing("b", None, 0.4)]))
+
+    heads = page.locator("#matrix thead th").all_inner_texts()
+    rows = [row.locator("td.cost").all_inner_texts() for row in page.locator("#matrix tbody tr").all()]
+
+    assert [head.split("\n")[0] for head in heads[2:5]] == ["Parameters", "Throughput", "Peak memory"]
+    assert "answers/s" in heads[3]
+    assert rows == [["2M", "120", "3.2 GB"], [DASH] * 3]
+    (tmp_path / "unknown").mkdir()
+    watched.open(write(tmp_path / "unknown", [costing("b", None, 0.4)]))
+    assert page.locator("#matrix td.cost").count() == 0
+
+
+def test_the_scatter_shows_chance_and_the_interval_of_averages(watched, exam_data, tmp_path):
+    found = guessing(exam_data, tmp_path / "results")
+    sized = [
+        replace(item, result=replace(item.result, model_card={"parameters": 10 ** (6 + i)}))
+        for i, item in enumerate(found)
+    ]
+    page = watched.open(write(tmp_path, sized))
+
+    page.locator("#scatter circle").first.wait_for()
+
+    assert page.locator("#scatter .whisker").count() == 3
+    assert page.locator("#scatter line.chance").count() == 1
+
+
+def test_warnings_are_grouped_by_cause(watched, tmp_path):
+    notice = {"kind": "default_templates", "count": 1, "message": "birds has no templates: using 'a photo of a {c}.'."}
+    found = [of_size(f"model-{i}", None, 0.5) for i in range(5)]
+    noted = [LoadedResult(replace(item.result, notices=(notice,))) for item in found]
+    page = watched.open(write(tmp_path, noted))
+    assert page.locator(".notices summary").inner_text() == "1 warning"
+
+    page.locator(".notices summary").click()
+
+    assert page.locator(".notices li").all_inner_texts() == [f"{notice['message']} 5 results"]
+
+
+# Mistakes as images.
+
+
+def test_no_confusion_fills_the_strip(watched, exam_data, tmp_path):
+    """Of 21 equally confident mistakes 20 are one confusion, and the other one comes last in the data."""
+    sit(exam_data, tmp_path / "m.json", "m", [*range(0, 40, 2), 99], thumbnails=30)
+    page = watched.open(write(tmp_path, load_results([tmp_path / "m.json"]).found))
+    page.locator(".mistakes").scroll_into_view_if_needed()
+    expect(page.locator(".mistake-strip li").first).to_be_visible()
+
+    shown = [text.split("\n") for text in page.locator(".mistake-strip li").all_inner_texts()]
+
+    assert shown == [["zero", "→ one"], ["one", "→ zero"], *[["zero", "→ one"]] * 10]
+    assert "the most confident of each confusion first" in page.locator(".how").inner_text()
+
+
+def test_answers_have_no_confidence_and_show_what_was_right(watched, tmp_path):
+    folder = make_answers(tmp_path / "answers", n=12)
+    page = watched.open(write(tmp_path, load_results([folder]).found))
+    strip = page.locator(".mistake-strip", has_text="flags").first
+    page.locator(".mistakes").scroll_into_view_if_needed()
+    expect(strip.locator("li").first).to_be_visible()
+
+    assert strip.locator(".how").inner_text() == "one of each confusion in turn"
+    assert all(re.fullmatch(r"[A-D] → ([A-D]|nothing)", text) for text in strip.locator(".bad-text").all_inner_texts())
+
+
+@pytest.mark.parametrize(("missed", "said"), [(6, "the same mistakes as exam"), (8, "without those of exam")])
+def test_a_second_language_shows_only_what_it_gets_wrong_in_addition(watched, tmp_path, missed, said):
+    data = exam(tmp_path / "exam")
+    write_lists(data, ["null", "einer (one)"], "de")
+    sit(data, tmp_path / "results/en.json", "m", range(6), thumbnails=20)
+    sit(data, tmp_path / "results/de.json", "m", range(missed), thumbnails=20, language=["de"])
+    page = watched.open(write(tmp_path, load_results([tmp_path / "results"]).found))
+    page.locator(".mistakes").scroll_into_view_if_needed()
+    expect(page.locator(".mistake-strip h3")).to_have_count(2)
+
+    english, german = page.locator(".mistake-strip").all()
+
+    assert english.locator("li").count() == 6
+    assert german.locator("li").count() == missed - 6
+    assert said in german.locator(".how").inner_text()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from eyechart.report.loader import LoadedResult, load_results
 from eyechart.report.page import make_page
 from eyechart.report.page.payload import make_payload
+from eyechart.report.paired_records import RecordsCache
 from eyechart.report.result_table import make_table
 from eyechart.report.table_formats import FORMATS, matrix
+from eyechart.report.verdict import make_verdict
 from eyechart.results import Result
 from eyechart.types import Metric
 from support.browser import expect
@@ -35,19 +38,59 @@ def open_benchmark(watched, report, name):
     return watched.follow(page.locator("#matrix thead a.dataset", has_text=re.compile(f"^{name}$")).first)
 
 
+def cells_of(page, column):
+    """The cells of a benchmark's column of the matrix: its heading's place among those of benchmarks counts from 0."""
+    before = page.locator("#matrix tbody tr").first.locator("td:not([title])").count()
+    return page.locator(f"#matrix tbody td:nth-child({before + column + 2})")
+
+
 def shown_numbers(page, column):
-    """The numbers of a column of the matrix, from the top."""
-    cells = page.locator(f"#matrix tbody td:nth-child({column}) .number").all_inner_texts()
-    return [float(text.strip("●○*")) for text in cells]
+    """The numbers of a benchmark's column of the matrix, from the top."""
+    return [float(text.strip("●○*")) for text in cells_of(page, column).locator(".number").all_inner_texts()]
 
 
-def test_the_matrix_opens_sorted_by_the_average_best_first(watched, report):
+def averages_of(page):
+    """The averages from the top, without their intervals."""
+    return [float(text.split()[0]) for text in page.locator("#matrix tbody td.average").all_inner_texts()]
+
+
+def test_the_matrix_opens_sorted_by_rank_and_models_that_share_ranks_stand_by_name(watched, report, suite):
     page = watched.open(report)
+    found = make_verdict(RecordsCache(make_table(load_results([suite]).found)))
+    ranks = {m: (own.rank_low, own.rank_high) for m, own in found.averages.items()}
 
-    averages = [float(text) for text in page.locator("#matrix tbody td.average").all_inner_texts()]
+    shown = page.locator("#matrix tbody td.rank").all_inner_texts()
+    names = page.locator("#matrix tbody th.model a").all_inner_texts()
 
-    assert averages == sorted(averages, reverse=True)
-    assert page.locator("#matrix tbody tr").count() == 6
+    expected = [f"{low}\u2013{high}" if low < high else str(low) for low, high in sorted(ranks.values())]
+    assert shown == expected
+    assert len(set(shown)) > 1
+    for rank in set(shown):
+        sharing = [name for name, own in zip(names, shown, strict=True) if own == rank]
+        assert sharing == sorted(sharing)
+    page.get_by_role("button", name="Sort by Average").click()
+    assert averages_of(page) == sorted(averages_of(page), reverse=True)
+
+
+def test_an_average_has_the_interval_of_the_verdict_only_for_what_the_verdict_averages(watched, report, suite):
+    page = watched.open(report)
+    found = make_verdict(RecordsCache(make_table(load_results([suite]).found)))
+    ends = page.locator("#matrix tbody td.average small")
+    widths = [sum(float(part.strip("±+\u2212")) for part in text.split()) for text in ends.all_inner_texts()]
+
+    assert len(widths) == 6
+    exact = sorted(100 * (own.high - own.low) for own in found.averages.values())
+    for width, own in zip(sorted(widths), exact, strict=True):
+        assert width == pytest.approx(own, abs=0.11) or 2 * width == pytest.approx(own, abs=0.11)  # ± is one side
+
+    page.get_by_label("Average", exact=True).select_option("kind")
+    assert ends.count() == 0
+    assert page.locator("#matrix td.rank").count() == 0
+    page.get_by_label("Average", exact=True).select_option("plain")
+    page.locator(".picker summary", has_text="Benchmarks").click()
+    page.locator(".picker-list").last.locator("input").first.uncheck()
+    assert ends.count() == 0
+    assert page.locator("#matrix td.rank").count() == 0
 
 
 def test_a_column_sorts_both_ways_and_says_so(watched, report):
@@ -55,12 +98,12 @@ def test_a_column_sorts_both_ways_and_says_so(watched, report):
     head = page.locator("#matrix th", has=page.get_by_role("button", name="Sort by digits acc1"))
 
     page.get_by_role("button", name="Sort by digits acc1").click()
-    down = shown_numbers(page, 3)
+    down = shown_numbers(page, 0)
     assert head.get_attribute("aria-sort") == "descending"
     page.get_by_role("button", name="Sort by digits acc1").click()
 
     assert down == sorted(down, reverse=True)
-    assert shown_numbers(page, 3) == sorted(down)
+    assert shown_numbers(page, 0) == sorted(down)
     assert head.get_attribute("aria-sort") == "ascending"
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Sort by digits acc1"
 
@@ -68,19 +111,20 @@ def test_a_column_sorts_both_ways_and_says_so(watched, report):
 def test_where_lower_is_better_the_smallest_number_is_best_and_comes_first(watched, report):
     page = watched.open(report)
     page.get_by_label("Metric").select_option("ece")
-    averages = [float(text) for text in page.locator("#matrix tbody td.average").all_inner_texts()]
+    averages = averages_of(page)
     head = page.locator("#matrix th", has=page.get_by_role("button", name="Sort by digits ece"))
 
     page.get_by_role("button", name="Sort by digits ece").click()
 
-    numbers = shown_numbers(page, 3)
+    numbers = shown_numbers(page, 0)
     assert averages == sorted(averages)
     assert numbers == sorted(numbers)
     assert head.get_attribute("aria-sort") == "ascending"
-    cells = page.locator("#matrix tbody td:nth-child(3)")
+    cells = cells_of(page, 0)
     assert cells.first.get_attribute("class") == "best"
     shades = cells.evaluate_all("nodes => nodes.map((node) => Number(node.style.getPropertyValue('--t')))")
-    assert (shades[0], shades[-1]) == (1, 0)
+    assert shades[0] == 1
+    assert shades == sorted(shades, reverse=True)
     assert "↓ lower is better" in page.locator(".legend").inner_text()
     watched.follow(page.locator("#matrix thead a.dataset").first)
     page.locator("main .toolbar").first.get_by_label("Metric").select_option(label="ece")
@@ -123,7 +167,10 @@ def test_the_copied_table_is_the_one_that_build_writes(watched, report, suite, h
         page.get_by_role("button", name=f"Copy as {name}").click()
 
     table = make_table(load_results([suite]).found)
-    grid = matrix(table, table.columns(metric or None), how=how)
+    columns = table.columns(metric or None)
+    grid = matrix(table, columns, how=how, verdict=make_verdict(RecordsCache(table), metric or None))
+    best, tied = ({place for place in places if place[1] <= len(columns)} for places in (grid.best, grid.tied))
+    grid = replace(grid, best=best, tied=tied, caption="")  # the page has no caption, and marks no averages
     written = [FORMATS[kind](grid).decode() for kind in ("markdown", "latex", "csv")]
     assert page.evaluate("copied") == written
 
@@ -162,7 +209,7 @@ def test_what_a_spreadsheet_would_compute_is_copied_as_a_text(watched, tmp_path)
         page.get_by_role("button", name=f"Copy as {name}").click()
 
     table = make_table(found)
-    grid = matrix(table, table.columns())
+    grid = replace(matrix(table, table.columns()), caption="")
     assert page.evaluate("copied") == [FORMATS[kind](grid).decode() for kind in ("csv", "markdown")]
 
 
@@ -370,16 +417,19 @@ def test_two_models_are_compared_and_can_be_swapped(watched, report):
 
 def test_a_number_over_fewer_samples_than_listed_says_so(watched, report):
     page = watched.open(report)
-    column = page.locator("#matrix thead a.dataset").all_inner_texts().index("harbour") + 3
+    column = page.locator("#matrix thead a.dataset").all_inner_texts().index("harbour")
 
-    cell = page.locator(f"#matrix tbody td:nth-child({column})").first
+    cell = cells_of(page, column).first
 
-    assert cell.get_by_role("img", name="1 failed").inner_text() == "*"
+    assert cell.get_by_role("img", name="lost samples: 1 failed").inner_text() == "*"
     assert "lost samples: 1 failed" in cell.get_attribute("title")
     assert "6 results with lost samples" in page.locator(".notices summary").inner_text()
-    assert "* with lost samples" in page.locator(".legend").inner_text()
+    assert page.locator(".footnotes").all_inner_texts() == ["* 6 models on harbour: 1 failed"]
     watched.open(report, "#/compare")
-    assert "1 failed" in page.locator("tbody tr", has_text="harbour").inner_text()
+    row = page.locator("tbody tr", has_text="harbour")
+    assert row.locator(".mark").all_inner_texts() == ["*", "*"]
+    assert "failed" not in row.inner_text()
+    assert "on harbour: 1 failed" in page.locator(".footnotes").inner_text()
 
 
 def test_results_can_be_narrowed_to_those_over_fewer_samples(watched, report):

@@ -3,12 +3,13 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from eyechart import evaluate
 from eyechart.demo import model_folder
-from eyechart.report.loader import load_results
+from eyechart.report.loader import LoadedResult, load_results
 from eyechart.report.result_table import make_table
 from support.make_results import exam, make_control, sit
 
@@ -155,3 +156,23 @@ def test_files_that_are_named_one_by_one_are_rows_by_what_differs(exam_data, tmp
     table = make_table(load_results(sorted((tmp_path / "in").glob("*.json"))).found)
 
     assert labels(table) == ["m", "m [limit 50]"]
+
+
+@pytest.mark.parametrize("later", ["plain", "custom"])
+def test_the_plain_name_goes_to_the_run_with_fewer_flags(exam_data, tmp_path, later):
+    """Templates of one's own are the unusual ones, whichever run was the last."""
+    result = sit(exam_data, tmp_path / "m.json", "m")
+    commands = {"plain": "eyechart eval exam m", "custom": "eyechart eval exam m --custom-template-file t.txt"}
+    templates = {"plain": ["a photo of a {c}."], "custom": ["a blurry {c}"]}
+    found = [
+        LoadedResult(
+            replace(
+                result,
+                details={**result.details, "templates": templates[name]},
+                provenance={**result.provenance, "command": command, "date": f"2026-01-0{1 + (name == later)}"},
+            )
+        )
+        for name, command in commands.items()
+    ]
+
+    assert labels(make_table(found)) == ["m", "m [templates a blurry {c}]"]

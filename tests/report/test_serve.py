@@ -16,14 +16,16 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from PIL import Image
 
+from eyechart import evaluate, read_result
 from eyechart.cli import serve
-from eyechart.cli.report import payload_of
 from eyechart.errors import UsageError
+from eyechart.io.digests import file_digest
 from eyechart.io.progress import EVERY, PROGRESS_PREFIX, NoProgress, ProgressFile, read_progress
 from eyechart.io.stopwatch import JobClock
 from eyechart.report.loader import load_results
-from eyechart.report.page import html, make_page
+from eyechart.report.page import html
 from eyechart.report.page.html import HOST, LiveResults, make_server
 from support.browser import Watched, expect
 
@@ -43,10 +45,9 @@ def test_a_port_is_a_number():
 
 
 @contextmanager
-def serving(folder):
-    args = arguments(folder, "--no-browser")
-    source = LiveResults(args.files, lambda: make_page(payload_of(args, may_be_empty=True), live=True))
-    server = make_server(source)
+def serving(folder, *images):
+    args = arguments(folder, "--no-browser", *(["--images", *images] if images else []))
+    server = make_server(serve.live_results(args))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -74,6 +75,76 @@ def test_it_serves_the_page_and_its_status_and_nothing_else(small_suite):
         assert headers["Cache-Control"] == "no-store"
         assert status["runs"] == []
         assert get(port, "/../../etc/passwd")[0] == 404
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """Photos of one colour, half of them in the wrong class; and their result, in a folder next to them."""
+    root = tmp_path_factory.mktemp("photos")
+    for i, name in enumerate(("cat", "dog")):
+        (root / "images" / name).mkdir(parents=True)
+        for k in range(3):
+            Image.new("RGB", (300, 100), (80 * k, 90 * i, 0)).save(root / "images" / name / f"{k}.png")
+    settings = {"model_type": "onnx", "pretrained": ["eyechart-tiny"], "num_workers": 0}
+    evaluate(model=["eyechart-tiny"], dataset=[str(root / "images")], output=str(root / "out" / "r.json"), **settings)
+    return root
+
+
+def test_originals_are_served_only_from_the_named_folder_and_only_the_evaluated_bytes(photos, tmp_path):
+    records = list(read_result(photos / "out" / "r.json").iter_records())
+    digest = {record["id"]: record["digest"] for record in records}
+    folder = tmp_path / "images"
+    shutil.copytree(photos / "images", folder)
+    (folder / "cat" / "0.png").write_bytes((folder / "cat" / "1.png").read_bytes())  # other bytes under its name
+    (folder / "dog" / "0.png").unlink()
+    (folder / "dog" / "0.png").symlink_to(photos / "images" / "dog" / "0.png")  # leads out of the folder
+    (folder / "dog" / "1.png").rename(folder / "dog" / "1.html")  # the name does not matter
+    secret = folder / "secret.png"
+    Image.new("RGB", (9, 9)).save(secret)  # in the folder, in no record
+    with serving(photos / "out", folder) as port:
+        before = get(port, f"/image/{digest['cat/1.png']}")[0]  # the page has not offered anything yet
+        assert get(port)[0] == 200
+        status = {name: get(port, f"/image/{value}")[0] for name, value in digest.items()}
+        code, body, headers = get(port, f"/image/{digest['dog/1.png']}")
+        other = [
+            f"/image/{file_digest(secret).hex()}",
+            f"/image/{secret}",
+            "/image/../secret.png",
+            "/image/",
+            "/secret.png",
+        ]
+        refused = [get(port, path)[0] for path in other]
+        foreign = get(port, f"/image/{digest['cat/1.png']}", host="evil.example")[0]
+        (folder / "cat" / "2.png").write_bytes(secret.read_bytes())  # changed while serving
+        changed = get(port, f"/image/{digest['cat/2.png']}")[0]
+    with serving(photos / "out") as port:
+        get(port)
+        unnamed = get(port, f"/image/{digest['cat/1.png']}")[0]
+
+    gone = {"cat/0.png", "dog/0.png"}
+    assert status == {name: 404 if name in gone else 200 for name in digest}
+    assert (code, body) == (200, (photos / "images" / "dog" / "1.png").read_bytes())
+    assert headers["Content-Type"] == "image/png"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert "sandbox" in headers["Content-Security-Policy"]
+    assert (before, refused, foreign, changed, unnamed) == (404, [404] * 5, 403, 404, 404)
+
+
+def test_the_dialog_shows_the_original_in_its_own_proportions(browser, photos):
+    watched = Watched(browser)
+    page = watched.page
+    with serving(photos / "out", photos / "images") as port:
+        page.goto(f"http://{HOST}:{port}/#/benchmark/0")
+        page.locator(".card button").first.click()
+        large = page.locator("dialog img.large")
+        large.evaluate("node => node.decode()")
+        shown = large.evaluate("node => [node.naturalWidth, node.naturalHeight, node.clientWidth / node.clientHeight]")
+    watched.context.close()
+
+    assert shown[:2] == [300, 100]
+    assert abs(shown[2] - 3) < 0.05
+    assert watched.problems == []
 
 
 def test_a_foreign_name_for_this_address_is_refused(small_suite):

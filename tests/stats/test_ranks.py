@@ -5,12 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eyechart.stats import holm, not_separable_from_best, paired_test, rank_intervals
+from eyechart.stats import holm, p_values_against_best, paired_test, rank_intervals
 
 
 def models(accuracies, n, seed=0):
     generator = np.random.default_rng(seed)
     return generator.random((len(accuracies), n)) < np.array(accuracies)[:, None]
+
+
+def not_separable_from_best(benchmarks, clusters=(None,), level=0.95):
+    """The models that the best does not significantly beat, under Holm's correction."""
+    best, found = p_values_against_best(benchmarks[0], clusters[0], level)
+    adjusted = dict(zip(found, holm(list(found.values())), strict=True))
+    return [i == best or adjusted[i] >= 1 - level for i in range(len(benchmarks[0]))]
 
 
 @settings(max_examples=150, deadline=None)

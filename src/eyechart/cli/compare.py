@@ -10,51 +10,43 @@ from typing import TYPE_CHECKING, Any
 from eyechart.cli.result_arguments import REFERENCES, arrange, load, named_or_default, save
 from eyechart.errors import UsageError, unknown_name
 from eyechart.io.safe_parse import to_json
-from eyechart.io.terminal import width_of, write_message, write_output
+from eyechart.io.terminal import translate, width_of, write_message, write_output
 from eyechart.messages import UserMessage
 
 if TYPE_CHECKING:
-    from eyechart.report.comparison import PairwiseComparison, SuiteRanking
+    from eyechart.report.comparison import PairwiseComparison
     from eyechart.report.result_table import ResultTable
+    from eyechart.report.verdict import Verdict
+
+
+NOTHING = "No published result shares a benchmark with these results."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("files", nargs="*", help="result files or folders, the baseline's first; default: results/")
-    parser.add_argument("--baseline", help="model to compare the others with, as named in the tables")
-    parser.add_argument("--metric", help="metric instead of each benchmark's primary ones")
-    parser.add_argument(
-        "--allow-different",
-        nargs="+",
-        default=[],
-        metavar="ASPECT",
-        help="aspects that may differ: prompts, training, metric, 'task version', samples, judge, 'judge prompt', "
-        "extractor, 'stored vectors'",
+    add = parser.add_argument
+    add("files", nargs="*", help="result files or folders, the baseline's first; default: results/")
+    add("--baseline", help="model to compare the others with, as named in the tables")
+    add("--metric", help="metric instead of each benchmark's primary ones")
+    about = (
+        "aspects that may differ: prompts, training, metric, 'task version', samples, judge, 'judge prompt', "
+        "extractor, 'stored vectors'"
     )
-    parser.add_argument(
-        "--reference",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help=UserMessage("rank among published models: {names}", names=", ".join(REFERENCES)),
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--output", "-o", help="also write the JSON to this file")
+    add("--allow-different", nargs="+", default=[], metavar="ASPECT", help=about)
+    known = UserMessage("rank among published models: {names}", names=", ".join(REFERENCES))
+    add("--reference", nargs="+", default=[], metavar="NAME", help=known)
+    add("--json", action="store_true", help="print JSON instead of a table")
+    add("--output", "-o", help="also write the JSON to this file")
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
+    from eyechart.report import compare_text
     from eyechart.report.collection_means import means_json
-    from eyechart.report.compare_text import (
-        collections_text,
-        comparison_text,
-        positions_json,
-        positions_text,
-        ranking_text,
-    )
-    from eyechart.report.comparison import compare, correct_jointly, rank_models
+    from eyechart.report.comparison import compare, correct_jointly
     from eyechart.report.leaderboard import published_positions
     from eyechart.report.paired_records import RecordsCache, check_aspects
+    from eyechart.report.verdict import make_verdict
 
     check_aspects(args.allow_different)
     files = named_or_default(args.files)
@@ -70,31 +62,33 @@ def run(args: argparse.Namespace) -> int:
         )
     others = _comparable(table, baseline, others)
     published = published_positions(found, args.reference) if args.reference else None
-    cache = RecordsCache(table)
+    cache = RecordsCache(table, allow=args.allow_different)
     comparisons = []
     for row in others:
         try:
-            one = compare(cache, baseline, row, metric=args.metric, allow=args.allow_different)
+            comparisons.append(compare(cache, baseline, row, metric=args.metric, allow=args.allow_different))
         except UsageError as error:
             if not published:
                 raise
             # The model is still ranked among the published ones.
             write_message("not compared: {reason}\n", sys.stderr, reason=error.message)
-        else:
-            comparisons.append(one)
     comparisons = correct_jointly(comparisons)
-    ranking = rank_models(cache, args.metric)
-    body = _to_json(table, comparisons, ranking) | ({"published": positions_json(*published)} if published else {})
+    verdict = make_verdict(cache, args.metric)
+    body = _to_json(table, comparisons, verdict) | (
+        {"published": compare_text.positions_json(*published)} if published else {}
+    )
     if means := means_json(table):
         body |= {"collections": {"models": [model.label for model in table.models], "means": means}}
     as_json = to_json(body, indent=1) + "\n"
     if args.output:
         save(args.output, as_json.encode("utf-8", "backslashreplace"))
     width = width_of(sys.stdout)
-    parts = [comparison_text(table, comparison, width) for comparison in comparisons]
-    parts += [ranking_text(table, ranking, width)] if ranking is not None else []
-    parts += collections_text(table, width)
-    parts += [positions_text(*published, width)] if published else []
+    parts = [compare_text.verdict_text(table, verdict, width)] if len(table.models) > 1 else []
+    parts += [compare_text.comparison_text(table, comparison, width) for comparison in comparisons]
+    parts += compare_text.collections_text(table, width)
+    if published:
+        among, positions = published
+        parts += [compare_text.position_text(among, one, width) for one in positions] or [f"{translate(NOTHING)}\n"]
     write_output(as_json if args.json else "\n".join(parts), sys.stdout)
     return 0
 
@@ -125,7 +119,7 @@ def _baseline(table: ResultTable, wanted: str | None, first_argument: str) -> in
     return named[wanted]
 
 
-def _to_json(table: ResultTable, comparisons: list[PairwiseComparison], ranking: SuiteRanking | None) -> dict[str, Any]:
+def _to_json(table: ResultTable, comparisons: list[PairwiseComparison], verdict: Verdict) -> dict[str, Any]:
     body: dict[str, Any] = {"level": 0.95, "comparisons": []}
     for comparison in comparisons:
         lines = []
@@ -142,7 +136,22 @@ def _to_json(table: ResultTable, comparisons: list[PairwiseComparison], ranking:
                 "tests": comparison.tests,
             }
         )
-    if ranking is not None:
+    body["verdict"] = {
+        "sentences": list(map(str, verdict.sentences)),
+        "averages": [
+            {"model": table.models[m].label, **asdict(average)} for m, average in sorted(verdict.averages.items())
+        ],
+        "cells": [
+            {
+                "model": table.models[m].label,
+                "benchmark": table.benchmarks[verdict.columns[c].benchmark].label,
+                "metric": verdict.columns[c].metric,
+                **asdict(cell),
+            }
+            for (m, c), cell in sorted(verdict.cells.items())
+        ],
+    }
+    if (ranking := verdict.ranking) is not None:
         body["ranking"] = {
             "benchmarks": [table.benchmarks[b].label for b in ranking.benchmarks],
             "models": [

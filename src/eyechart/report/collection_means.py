@@ -1,26 +1,114 @@
-"""Means over published collections of benchmarks, such as MIEB(lite), by the rule of their leaderboard."""
-
-from __future__ import annotations
+"""Means over benchmarks: of a table, and of published collections such as MIEB(lite) by their leaderboard's rule."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
 
 from eyechart.benchmarks import PRIVATE
 from eyechart.messages import UserMessage
 from eyechart.report.result_table import Column, ResultTable
+from eyechart.stats import chance_normalised
 
-Rule = Literal["groups", "benchmarks"]
-RULES: Mapping[str, Rule] = {
-    "MIEB(eng)": "groups",
-    "MIEB(lite)": "groups",
-    "MIEB(Multilingual)": "groups",
-    "MIEB(Img)": "groups",
+AVERAGES: Mapping[str, tuple[str, str]] = {
+    "plain": ("Average", "the mean over benchmarks"),
+    "kind": ("Average by kind", "the mean over kinds of the mean over each kind's benchmarks"),
+    "rank": ("Mean rank", "the mean over benchmarks of the rank among the models shown, 1 being the best"),
+    "chance": ("Above chance", "the mean over benchmarks of (value - chance) / (1 - chance)"),
 }
-"""How a leaderboard averages: over groups (task types) of the mean over each group's benchmarks; by default over all
-benchmarks."""
-HOW = {"groups": "the mean over task types of the mean over each type's tasks", "benchmarks": "the mean over tasks"}
+"""Kinds of averages: key -> heading and definition."""
+
+Row = Sequence[float | None]
+
+
+@dataclass(frozen=True)
+class Average:
+    """One number per model, and the benchmarks averaged."""
+
+    values: tuple[float | None, ...]
+    used: tuple[int, ...]
+    """Benchmarks that every model has; if there are none, each model is averaged over its own."""
+    left_out: tuple[int, ...]
+    common: bool = True
+    lower_is_better: bool = False
+
+    def describe(self, how: str, table: ResultTable) -> str:
+        """Describe in a sentence how the numbers were computed."""
+        text = f"{AVERAGES[how][0]}: {AVERAGES[how][1]}"
+        if all(value is None for value in self.values):
+            none = "{text}. There is none: only fractions are averaged, and for chance only where that is known."
+            return UserMessage(none, text=text)
+        if not self.common:
+            own = "{text}. No benchmark has all models: each model's own are averaged, so compare with care."
+            return UserMessage(own, text=text)
+        left = ", ".join(table.benchmarks[b].label for b in self.left_out)
+        missing = f"; left out, as not every model has a usable value: {left}" if left else ""
+        over = "{text}, over {n} benchmarks that every model has{missing}."
+        return UserMessage(over, text=text, n=len(self.used), missing=missing)
+
+
+def average(table: ResultTable, columns: Sequence[Column], how: str = "plain") -> Average:
+    """Average over benchmarks; a benchmark with several columns counts once, as their mean.
+
+    Only fractions are averaged, and metrics for which lower is better are never mixed with others.
+    """
+    models = range(len(table.models))
+    lower = {"rank": True, "chance": False}.get(how, bool(columns) and all(map(table.lower_is_better, columns)))
+    by_benchmark: dict[int, list[Row]] = {}
+    for column in columns:
+        values, own = table.values(column), table.lower_is_better(column)
+        if how == "rank":
+            row = _ranks(values, own)
+        elif not table.in_per_cent(column):
+            row = [None] * len(values)
+        elif how == "chance":
+            row = _above_chance(values, table.known(column, "chance"), own)
+        else:
+            row = values if own == lower else [None] * len(values)
+        by_benchmark.setdefault(column.benchmark, []).append(row)
+    means = {b: [_mean([row[m] for row in rows], strict=True) for m in models] for b, rows in by_benchmark.items()}
+    complete = [b for b, row in means.items() if all(value is not None for value in row)]
+    used = complete or list(means)
+    values = []
+    for m in models:
+        if how == "kind":
+            kinds: dict[str, list[float | None]] = {}
+            for b in used:
+                kinds.setdefault(table.benchmarks[b].measures, []).append(means[b][m])
+            values.append(_mean([_mean(kind) for kind in kinds.values()]))
+        else:
+            values.append(_mean([means[b][m] for b in used]))
+    left_out = [b for b in means if b not in used]
+    return Average(tuple(values), tuple(used), tuple(left_out), bool(complete), lower)
+
+
+def _above_chance(values: Row, chance: float | None, lower: bool) -> Row:
+    """Rescale so that chance is 0 and the best possible value (1, or 0 if lower is better) is 1."""
+    level = None if chance is None else 1 - chance if lower else chance
+    if level is None or not 0 <= level < 1:
+        return [None] * len(values)
+    return [None if value is None else chance_normalised(1 - value if lower else value, level) for value in values]
+
+
+def _ranks(values: Row, lower: bool) -> Row:
+    """Rank values, 1 being the best; equal values share the mean of their ranks."""
+    present = [value for value in values if value is not None]
+
+    def rank(value: float) -> float:
+        before = sum(other < value if lower else other > value for other in present)
+        return before + (sum(other == value for other in present) + 1) / 2
+
+    return [None if value is None else rank(value) for value in values]
+
+
+def _mean(values: Row, *, strict: bool = False) -> float | None:
+    present = [value for value in values if value is not None]
+    if not present or (strict and len(present) < len(values)):
+        return None
+    return sum(present) / len(present)
+
+
+BY_TYPE = frozenset({"MIEB(eng)", "MIEB(lite)", "MIEB(Multilingual)", "MIEB(Img)"})
+"""Leaderboards that average the means over each task type's benchmarks; others average over all benchmarks."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +128,8 @@ class CollectionMean:
     @property
     def how(self) -> str:
         """The rule in words."""
-        return HOW[RULES.get(self.name, "benchmarks")]
+        by_type = "the mean over task types of the mean over each type's tasks"
+        return by_type if self.name in BY_TYPE else "the mean over tasks"
 
     @property
     def notable(self) -> bool:
@@ -66,19 +155,15 @@ def collection_means(table: ResultTable) -> list[CollectionMean]:
     sizes: dict[str, int] = {}
     members: dict[str, list[int]] = {}
     for b, results in table.by_benchmark.items():
-        found = {name: size for result in results.values() for name, size in _collections(result.data).items()}
+        listed = [result.data.get("collections") for result in results.values()]
+        found = {str(name): int(n) for one in listed if isinstance(one, Mapping) for name, n in one.items()}
         sizes |= found
         for name in found:
             members.setdefault(name, []).append(b)
-    return [_mean(table, name, sizes[name], members[name]) for name in sizes]
+    return [_collection_mean(table, name, sizes[name], members[name]) for name in sizes]
 
 
-def _collections(data: Mapping[str, object]) -> dict[str, int]:
-    found = data.get("collections")
-    return {str(name): int(size) for name, size in found.items()} if isinstance(found, Mapping) else {}
-
-
-def _mean(table: ResultTable, name: str, size: int, members: Sequence[int]) -> CollectionMean:
+def _collection_mean(table: ResultTable, name: str, size: int, members: Sequence[int]) -> CollectionMean:
     rows = {b: [table.values(Column(b, metric)) for metric in table.primary[b]] for b in members}
     models = range(len(table.models))
     scores = [
@@ -93,15 +178,11 @@ def _mean(table: ResultTable, name: str, size: int, members: Sequence[int]) -> C
         kind: tuple(fmean(scores[m][b] for b in own) if complete[m] else None for m in models)
         for kind, own in kinds.items()
     }
-    by_group = RULES.get(name) == "groups"
+    every = groups if name in BY_TYPE else {str(b): tuple(own.get(b) for own in scores) for b in members}
     values = tuple(
-        None if not complete[m] else fmean(_known(groups, m)) if by_group else fmean(scores[m].values()) for m in models
+        fmean(x for row in every.values() if (x := row[m]) is not None) if complete[m] else None for m in models
     )
     return CollectionMean(name, size, tuple(map(len, scores)), values, groups)
-
-
-def _known(groups: Mapping[str, tuple[float | None, ...]], m: int) -> list[float]:
-    return [value for row in groups.values() if (value := row[m]) is not None]
 
 
 def means_json(table: ResultTable) -> list[dict[str, object]]:

@@ -1,70 +1,133 @@
 """Comparisons, rankings and leaderboard positions as plain text for a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import Any
 
-from eyechart.io.terminal import translate, wrap
-from eyechart.io.text_tables import columns_of, lay_out, one_line
+from eyechart.io.terminal import text_width, translate, visible, wrap
+from eyechart.io.text_tables import columns_of, lay_out, one_line, pieces
 from eyechart.messages import UserMessage
 from eyechart.report.collection_means import collection_means
-from eyechart.report.comparison import Difference, PairwiseComparison, SuiteRanking
+from eyechart.report.comparison import Difference, PairwiseComparison
 from eyechart.report.leaderboard import LeaderboardPosition, PublishedRank
 from eyechart.report.paired_records import LEVEL
-from eyechart.report.result_table import Column, ResultTable
-from eyechart.report.table_formats import metric_label
+from eyechart.report.result_table import Column, ResultTable, metric_label
+from eyechart.report.verdict import Verdict, VerdictCell
+from eyechart.results.views import FINE, MINUS, real_minus, shown, spread
 
+GAIN = f"B {MINUS} A"
 COLUMNS = columns_of(
-    *("benchmark", "metric", "A", "B", "B - A", "95 % interval", "n", "only A/B", "p (Holm)", "detectable", ""),
-    right=("A", "B", "B - A", "95 % interval", "n", "only A/B", "p (Holm)", "detectable"),
-    below=("95 % interval", "n", "only A/B", "p (Holm)", "detectable"),
+    *("benchmark", "metric", GAIN, "95 % interval", "p (Holm)", "n", "A / B", "only A/B", "detectable", ""),
+    right=(GAIN, "95 % interval", "p (Holm)", "n", "A / B", "only A/B", "detectable"),
+    below=("95 % interval", "p (Holm)"),
+    drop=("n", "A / B", "only A/B", "detectable"),
 )
+MARKS = {"best": "●", "tied": "○"}
+AT_CHANCE = "≈"
+LEGEND = {"●": "● best", "○": "○ not separable from the best", AT_CHANCE: "≈ not above chance"}
+BEHIND = "\N{MINUS SIGN} distance to the best"
+MOST_MODELS, MOST_COLUMNS = 20, 24
+"""Size of the matrix on a terminal."""
+
+
+def verdict_text(table: ResultTable, verdict: Verdict, width: int | None = None) -> str:
+    """Lay out models x benchmarks with marks and differences to the best, then the verdict in words."""
+    own = sorted({m for m, _ in verdict.cells}, key=lambda m: _standing(verdict, m))
+    models, columns = own[:MOST_MODELS], range(min(len(verdict.columns), MOST_COLUMNS))
+    parts = [(["model"], [one_line(table.models[m].label) for m in models])]
+    if verdict.averages and len(verdict.columns) > 1:
+        averages = [verdict.averages.get(m) for m in models]
+        parts.append((["average"], [f"{shown(x.value, 2)} {spread(x, 2)}".strip() if x else "" for x in averages]))
+        if any(one and one.rank_low for one in averages):
+            ranks = [dict.fromkeys((x.rank_low, x.rank_high)) if x and x.rank_low else {} for x in averages]
+            parts.append((["rank"], ["-".join(map(str, ends)) for ends in ranks]))
+    for c in columns:
+        column = verdict.columns[c]
+        heads = [one_line(table.benchmarks[column.benchmark].label), metric_label(table, column)]
+        parts.append((heads, _matrix_cells(table, column, [verdict.cells.get((m, c)) for m in models])))
+    lines = _blocks(parts, width)
+    used = [translate(said) for mark, said in LEGEND.items() if any(mark in cell for _, part in parts for cell in part)]
+    notes: list[str] = ["  ".join([*used, translate(BEHIND)])] if used else []
+    if more := len(own) - len(models):
+        notes.append(UserMessage("{n} more models: `eyechart build` and `eyechart report` show all.", n=more))
+    if more := len(verdict.columns) - len(columns):
+        notes.append(UserMessage("{n} more columns: `eyechart build` and `eyechart report` show all.", n=more))
+    if verdict.ranking is not None:
+        covered = verdict.ranking.benchmarks
+        if verdict.averages and len(verdict.columns) > 1:
+            text = "rank: simultaneous {level:.0f} % intervals over {n} benchmarks."
+            notes.append(UserMessage(text, n=len(covered), level=100 * LEVEL))
+        ranked = {table.benchmarks[b].label for b in covered}
+        rest = [benchmark for b, benchmark in enumerate(table.benchmarks) if b not in covered]
+        # The task tells a benchmark from a ranked one on the same data.
+        if names := ", ".join(f"{b.label} [{b.task}]" if b.label in ranked else b.label for b in rest):
+            notes.append(UserMessage("Not in these ranks: {names}.", names=one_line(names)))
+    return "\n".join([*lines, *_wrapped(notes, width), "", *_wrapped(verdict.sentences, width)]).rstrip() + "\n"
+
+
+def _standing(verdict: Verdict, model: int) -> tuple[float, int]:
+    average = verdict.averages.get(model)
+    single = verdict.cells.get((model, 0)) if len(verdict.columns) == 1 else None
+    value = average.value if average else single.difference if single else None
+    return -(value or 0.0), model
+
+
+def _matrix_cells(table: ResultTable, column: Column, cells: Sequence[VerdictCell | None]) -> list[str]:
+    """Format the cells of a column: value, mark, distance to the best; aligned at the value."""
+    percent = table.in_per_cent(column)
+    digits = 2 if percent or any(cell and abs(cell.value) >= 10 for cell in cells) else FINE
+    numbers = ["" if cell is None else shown(cell.value, digits, percent=percent) for cell in cells]
+    reach = max(map(len, numbers), default=0)
+    texts = []
+    for cell, number in zip(cells, numbers, strict=True):
+        mark = AT_CHANCE if cell and cell.above_chance is False else MARKS.get(cell.mark or "", "") if cell else ""
+        gap = shown(cell.difference, digits, percent=percent) if cell and cell.difference else ""
+        texts.append(f"{number:>{reach}} {mark or ' '} {real_minus(gap)}".rstrip() if cell else "")
+    return texts
+
+
+def _blocks(parts: Sequence[tuple[list[str], list[str]]], width: int | None) -> list[str]:
+    """Lay out columns of heads and cells side by side, and below each other if the width is used up."""
+    (title, names), *rest = parts
+    room = max(text_width(visible(name)) for name in (*map(translate, title), *names))
+    room = room if width is None else min(room, max(12, width // 3))
+    blocks: list[list[tuple[int, list[str], list[str]]]] = [[]]
+    for heads, cells in rest:
+        own = max(text_width(cell) for cell in (*cells, ""))
+        words = [word for head in heads for word in visible(translate(head)).split()]
+        own = max(own, text_width(" ".join(words)) if width is None else min(max(map(text_width, words)), 18))
+        if width is not None and blocks[-1] and room + sum(2 + part[0] for part in blocks[-1]) + 2 + own > width:
+            blocks.append([])
+        blocks[-1].append((own, heads, cells))
+    lines: list[str] = []
+    for block in blocks:
+        folded = [_folded(" ".join(map(translate, heads)), own) for own, heads, _ in block]
+        folded.insert(0, _folded(translate(title[0]), room))
+        rows = [[[""] * (max(map(len, folded)) - len(head)) + head for head in folded]]
+        rows += [[_folded(name, room), *([cells[i]] for _, _, cells in block)] for i, name in enumerate(names)]
+        for row in rows:
+            for texts in zip_longest(*row, fillvalue=""):
+                widths = [room, *(own for own, _, _ in block)]
+                padded = [text + " " * (size - text_width(text)) for text, size in zip(texts, widths, strict=True)]
+                lines.append("  ".join(padded).rstrip())
+        lines.append("")
+    return lines
+
+
+def _folded(text: str, width: int) -> list[str]:
+    return [piece for line in wrap(visible(text), width) for piece in pieces(line, width)] or [""]
 
 
 def comparison_text(table: ResultTable, comparison: PairwiseComparison, width: int | None = None) -> str:
     """Lay out one comparison, in per cent and percentage points."""
-    notes = [
-        *_notes(comparison.lines, comparison.tests),
-        *(
-            UserMessage("{name}: both models have results, but no records of the same samples.", name=name)
-            for name in comparison.unpaired
-        ),
-    ]
-    lines = [
-        f"A = {one_line(table.models[comparison.first].label)}",
-        f"B = {one_line(table.models[comparison.second].label)}",
-        "",
-        *chain.from_iterable(lay_out(COLUMNS, [_row(table, line) for line in comparison.lines], width)),
-        "",
-        *_wrapped(notes, width),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def ranking_text(table: ResultTable, ranking: SuiteRanking, width: int | None = None) -> str:
-    """Lay out the rank intervals, best mean first."""
-    rows = []
-    scale = 100 if ranking.in_per_cent else 1
-    for model, mean, (low, high) in zip(ranking.models, ranking.means, ranking.ranks, strict=True):
-        rank = str(low) if low == high else f"{low}-{high}"
-        rows.append((rank, f"{scale * mean:.1f}", table.models[model].label))
-    head = UserMessage(
-        "Ranks over {n} benchmarks (simultaneous {level:.0f} % intervals):",
-        n=len(ranking.benchmarks),
-        level=100 * LEVEL,
-    )
-    ranked = {table.benchmarks[b].label for b in ranking.benchmarks}
-    left = [
-        f"{name.label} [{name.task}]" if name.label in ranked else name.label  # another task on the same data
-        for b, name in enumerate(table.benchmarks)
-        if b not in ranking.benchmarks
-    ]
-    notes = ["", UserMessage("Not in these ranks: {names}.", names=one_line(", ".join(left)))] if left else []
-    laid_out = lay_out(columns_of("rank", "mean", "model", right=("mean",), wraps=True), rows, width)
-    lines = [*_wrapped([head, ""], width), *chain.from_iterable(laid_out), *_wrapped(notes, width)]
+    laid_out = lay_out(COLUMNS, [_row(table, line) for line in comparison.lines], width)
+    unpaired = "{name}: both models have results, but no records of the same samples."
+    notes = [note for head, note in HEADS.items() if translate(head) in " ".join(laid_out[0])]
+    notes += _notes(comparison.lines, comparison.tests)
+    notes += [UserMessage(unpaired, name=name) for name in comparison.unpaired]
+    a, b = (one_line(table.models[m].label) for m in (comparison.first, comparison.second))
+    lines = [f"A = {a}", f"B = {b}", "", *chain.from_iterable(laid_out), "", *_wrapped(notes, width)]
     return "\n".join(lines) + "\n"
 
 
@@ -85,7 +148,13 @@ def collections_text(table: ResultTable, width: int | None = None) -> list[str]:
 
 def _wrapped(texts: Iterable[str], width: int | None) -> list[str]:
     """Translate texts and break them into lines."""
-    return [line for text in texts for line in wrap(translate(text), width)]
+    return [line for text in texts for line in wrap(visible(translate(text)), width)]
+
+
+HEADS = {
+    "only A/B": "only A/B: samples that only A, and only B, gets right.",
+    "detectable": "detectable: with this many samples, a true difference of this size is found in 4 of 5 cases.",
+}
 
 
 def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
@@ -95,18 +164,21 @@ def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
     return (
         line.benchmark.label,
         metric_label(table, column),
-        f"{scale * line.first:.2f}",
-        f"{scale * line.second:.2f}",
-        f"{scale * paired.difference:+.2f}",
+        _signed(scale * paired.difference),
         translate("too few")
         if paired.low is None or paired.high is None
-        else f"[{scale * paired.low:+.2f}, {scale * paired.high:+.2f}]",
+        else f"[{_signed(scale * paired.low)}, {_signed(scale * paired.high)}]",
+        "" if line.p_holm is None else p_text(line.p_holm),
         str(paired.n),
-        "-" if paired.only_first is None else f"{paired.only_first}/{paired.only_second}",
-        "-" if line.p_holm is None else p_text(line.p_holm),
-        "-" if paired.detectable is None else f"{scale * paired.detectable:.1f}",
+        f"{scale * line.first:.2f} / {scale * line.second:.2f}",
+        "" if paired.only_first is None else f"{paired.only_first}/{paired.only_second}",
+        "" if paired.detectable is None else f"{scale * paired.detectable:.1f}",
         translate({"better": "B better", "worse": "A better"}.get(line.verdict, line.verdict)),
     )
+
+
+def _signed(value: float) -> str:
+    return real_minus(f"{value:+.2f}")
 
 
 def p_text(p_value: float) -> str:
@@ -116,14 +188,11 @@ def p_text(p_value: float) -> str:
 
 def _notes(lines: Sequence[Difference], n_tests: int) -> list[str]:
     tests = ", ".join(sorted({line.paired.test for line in lines} - {""})) or "-"
+    text = "p and intervals: {test} over images; p corrected by Holm over {n} lines of all compared models."
     notes = [
-        UserMessage(
-            "p and intervals: {test} over images; p corrected by Holm over {n} lines of all compared models.",
-            test=tests,
-            n=n_tests,
-        ),
+        UserMessage(text, test=tests, n=n_tests),
         "They cover the choice of test samples; prompts, judges and, except for few shots, training images are fixed.",
-        "detectable: the smallest true difference found in 4 of 5 cases with this many samples. Fractions in per cent.",
+        "Fractions in per cent.",
     ]
     if any(line.lower_is_better for line in lines):
         notes.append("↓: lower is better.")
@@ -139,23 +208,14 @@ def _notes(lines: Sequence[Difference], n_tests: int) -> list[str]:
             means = "{name}: means over {n} draws of training images; interval and p cover the choice of these, too."
             notes.append(UserMessage(means, name=name, n=line.paired.draws))
         if line.left_out:
-            notes.append(
-                UserMessage(
-                    "{name}: {n} samples were left out because only one of the two models has a value.",
-                    name=name,
-                    n=line.left_out,
-                )
-            )
+            text = "{name}: {n} samples were left out because only one of the two models has a value."
+            notes.append(UserMessage(text, name=name, n=line.left_out))
         fewer = " and ".join(f"{side} {text}" for side, text in zip("AB", line.fewer, strict=True) if text)
         if fewer:
             notes.append(UserMessage("{name}: lost samples: {list}.", name=name, list=fewer))
     return notes
 
 
-# A model's position among published ones, as plain text for a terminal.
-
-
-NOTHING = "No published result shares a benchmark with these results."
 POSITION_COLUMNS = columns_of(
     *("benchmark", "metric", "yours", "best", "rank", "", "of"), right=("yours", "best", "of"), below=("best", "of")
 )
@@ -178,31 +238,21 @@ def position_text(table: ResultTable, position: LeaderboardPosition, width: int 
     if any(OPEN in row for row in rows):
         notes.insert(0, "~: rounding or your interval leaves the rank open; (from-to) is the range.")
     notes += [UserMessage("not ranked: {name}", name=one_line(text)) for text in position.left_out]
-    if position.parameters is None:
-        compared = "{n} published models"
-    elif position.unknown_size:
+    compared = "{n} published models"
+    if position.unknown_size:
         compared = "{n} published models of at most {size:,.1f} M parameters; {unknown} of unknown size left out"
-    else:
+    elif position.parameters is not None:
         compared = "{n} published models of at most {size:,.1f} M parameters"
-    size = (position.parameters or 0) / 1e6
+    model, source, size = table.models[position.model].label, position.publication, (position.parameters or 0) / 1e6
+    among = "{model} among {title}, copied {date}:"
     heads = [
-        UserMessage(
-            "{model} among {title}, copied {date}:",
-            model=one_line(table.models[position.model].label),
-            title=position.publication.title,
-            date=position.publication.date,
-        ),
+        UserMessage(among, model=one_line(model), title=source.title, date=source.date),
         UserMessage(compared, n=position.compared, size=size, unknown=position.unknown_size),
         "",
     ]
     laid_out = lay_out(POSITION_COLUMNS, rows, width) if position.compared and rows else []
     lines = [*_wrapped(heads, width), *chain.from_iterable(laid_out), *_wrapped(["", *notes] if notes else [], width)]
     return "\n".join(lines) + "\n"
-
-
-def positions_text(table: ResultTable, found: Sequence[LeaderboardPosition], width: int | None = None) -> str:
-    """Lay out all ranks, or a message that there are none."""
-    return "\n".join(position_text(table, position, width) for position in found) or f"{translate(NOTHING)}\n"
 
 
 def positions_json(table: ResultTable, found: Sequence[LeaderboardPosition]) -> list[dict[str, Any]]:

@@ -1,10 +1,8 @@
 """Paired comparison of models on the same samples: differences, marks for a column, and rank intervals of a suite."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, islice
+from itertools import combinations, islice
 
 import numpy as np
 
@@ -19,14 +17,12 @@ from eyechart.report.paired_records import (
     align,
     compare_records,
     differences,
+    in_common,
     rows_of,
 )
 from eyechart.report.record_columns import Floats, numbered
 from eyechart.report.result_table import BenchmarkColumn, Column, ResultTable, lost_samples
-from eyechart.stats import holm, not_separable_from_best, rank_intervals
-
-NOT_SEPARABLE = "not separable"
-NOT_TESTED = "not tested"
+from eyechart.stats import Interval, PairedTest, holm, p_values_against_best, paired_suite_test, rank_intervals
 
 
 @dataclass(frozen=True)
@@ -49,9 +45,9 @@ class Difference:
     def verdict(self) -> str:
         """``better``, ``worse`` or ``not separable``, after correction for multiple tests; else ``not tested``."""
         if self.p_holm is None:
-            return NOT_TESTED
+            return "not tested"
         if self.p_holm >= 1 - LEVEL:
-            return NOT_SEPARABLE
+            return "not separable"
         return "better" if (self.paired.difference > 0) != self.lower_is_better else "worse"
 
 
@@ -129,16 +125,9 @@ def compare_column(cache: RecordsCache, column: Column, pair: tuple[int, int]) -
     if tested is None:
         return None
     values, test, left_out = tested
-    fewer = [", ".join(lost_samples(table.cells[model, column.benchmark].result)) for model in pair]
-    return Difference(
-        table.benchmarks[column.benchmark],
-        column.metric,
-        *values,
-        test,
-        left_out,
-        lower_is_better=table.lower_is_better(column),
-        fewer=(fewer[0], fewer[1]),
-    )
+    first, second = (", ".join(lost_samples(table.cells[model, column.benchmark].result)) for model in pair)
+    benchmark, lower = table.benchmarks[column.benchmark], table.lower_is_better(column)
+    return Difference(benchmark, column.metric, *values, test, left_out, lower, (first, second))
 
 
 def _refuse_different(
@@ -146,17 +135,15 @@ def _refuse_different(
 ) -> None:
     """Raise if the results are not comparable, naming the aspects that differ."""
     if not shared:
-        names = []
-        for row in (first, second):
-            own = [table.benchmarks[b].label for m, b in sorted(table.cells) if m == row]
-            names.append(", ".join(own[:3]) + (", ..." if len(own) > 3 else ""))
+        rows = [[table.benchmarks[b].label for m, b in sorted(table.cells) if m == row] for row in (first, second)]
+        a, b = (", ".join([*own[:3], *(["..."] if len(own) > 3 else [])]) for own in rows)
         raise UsageError(
             "{first} and {second} have no benchmark in common: {a} against {b}.",
             advice="Dataset, task and language must be the same.",
             first=table.models[first].label,
             second=table.models[second].label,
-            a=names[0],
-            b=names[1],
+            a=a,
+            b=b,
         )
     found, every = [], dict[str, None]()
     for benchmark in shared:
@@ -176,9 +163,6 @@ def _refuse_different(
         )
 
 
-# Separability of models: ties with the best of a column, rank intervals over a suite.
-
-
 @dataclass(frozen=True)
 class SuiteRanking:
     """Rank intervals of models over their common benchmarks, the best mean first."""
@@ -189,6 +173,8 @@ class SuiteRanking:
     benchmarks: tuple[int, ...]
     in_per_cent: bool
     """Whether the means are fractions."""
+    lead: PairedTest
+    """The first model's advantage over the second, in the direction of better."""
 
 
 def paired_rows(cache: RecordsCache, column: Column) -> tuple[list[int], AlignedRows] | None:
@@ -209,30 +195,30 @@ def paired_rows(cache: RecordsCache, column: Column) -> tuple[list[int], Aligned
     return list(found), replace(aligned, values=sign * aligned.values)
 
 
-def tied_with_best(cache: RecordsCache, column: Column) -> list[int] | None:
-    """Return the models that the best of a column does not significantly beat; None if none can be paired."""
+def against_best(cache: RecordsCache, column: Column) -> tuple[int, dict[int, float]] | None:
+    """Return the best of a column, and the p-value of the best against each other model that can be paired with it.
+
+    None if none can be paired. A model with too few training draws for a p-value has 1.
+    """
     paired = paired_rows(cache, column)
-    if paired is None:
-        return _tied_by_pairs(cache, column)
-    models, rows = paired
-    marks = not_separable_from_best([rows.values], [None if rows.units is None else numbered(rows.units)], LEVEL)
-    return [model for model, mark in zip(models, marks, strict=True) if mark]
-
-
-def _tied_by_pairs(cache: RecordsCache, column: Column) -> list[int] | None:
-    """Compare the best with each model, for a metric that is not a mean, or depends on training draws."""
-    leader = cache.table.leader(column)
-    found = {
-        model: line
+    if paired is not None:
+        models, rows = paired
+        best, found = p_values_against_best(rows.values, None if rows.units is None else numbered(rows.units), LEVEL)
+        return models[best], {models[i]: p_value for i, p_value in found.items()}
+    leader = cache.table.leader(column)  # the metric is not a mean, or depends on training draws
+    lines = {
+        model: line.paired.p_value
         for model in cache.comparable(column)
         if leader is not None and model != leader
         if (line := compare_column(cache, column, (leader, model)))
     }
-    if leader is None or not found:
+    if leader is None or not lines:
         return None
-    lines = correct_for_many(list(found.values()))
-    beaten = {model for model, line in zip(found, lines, strict=True) if line.verdict in ("better", "worse")}
-    return [leader, *(model for model in found if model not in beaten)]
+    return leader, {model: 1.0 if p_value is None else p_value for model, p_value in lines.items()}
+
+
+UnitValues = tuple[tuple[str, ...], Floats]
+"""Names of units or records, and values of models for them: models x names."""
 
 
 class SuiteScores:
@@ -240,8 +226,9 @@ class SuiteScores:
 
     def __init__(self, cache: RecordsCache) -> None:
         self.cache = cache
-        self.by_scale: dict[tuple[tuple[str, ...], bool], dict[int, tuple[list[int], Floats]]] = {}
-        """Metrics if they are not fractions, and whether lower is better -> benchmark -> models and their values."""
+        self.by_scale: dict[tuple[tuple[str, ...], bool], dict[int, tuple[list[int], dict[str, UnitValues]]]] = {}
+        """Metrics if they are not fractions, and whether lower is better -> benchmark -> models and their values by
+        metric."""
 
     def add(self, columns: Sequence[Column]) -> None:
         """Add one benchmark by its metrics, if its models can be paired by all of them."""
@@ -251,23 +238,33 @@ class SuiteScores:
             table = self.cache.table
             points = () if all(map(table.in_per_cent, columns)) else tuple(column.metric for column in columns)
             benchmarks = self.by_scale.setdefault((points, any(map(table.lower_is_better, columns))), {})
-            benchmarks[columns[0].benchmark] = known[0][0], unit_scores([rows for _, rows in known])
+            named = zip(columns, known, strict=True)
+            scores = {
+                column.metric: unit_scores([(rows.units or rows.ids, rows.values)]) for column, (_, rows) in named
+            }
+            benchmarks[columns[0].benchmark] = known[0][0], scores
 
     def ranking(self) -> SuiteRanking | None:
         """Return the rank intervals over the benchmarks that cover all models; None for fewer than two models.
 
         As in averages, fractions take precedence over points, and metrics to maximise are never mixed with metrics to
-        minimise. Points are only averaged with those of the same metrics.
+        minimise. Points are only averaged with those of the same metrics. Benchmarks of one dataset, such as two
+        languages, share their images: their values are added up by image.
         """
         points, lower = scale = min(self.by_scale, default=((), False))
         alike = self.by_scale.get(scale, {})
         models = sorted({model for own, _ in alike.values() for model in own})
-        used = {benchmark: matrix for benchmark, (own, matrix) in alike.items() if own == models}
+        used = {benchmark: parts for benchmark, (own, parts) in alike.items() if own == models}
         if len(models) < 2 or not used:
             return None
-        matrices = list(used.values())
-        means = np.mean([matrix.mean(axis=1) for matrix in matrices], axis=0)
-        ranks, order = rank_intervals(matrices, level=LEVEL), np.argsort(-means, kind="stable")
+        datasets: dict[str, list[UnitValues]] = {}
+        for benchmark, parts in used.items():
+            dataset = self.cache.table.benchmarks[benchmark].dataset
+            datasets.setdefault(dataset, []).append(unit_scores([*parts.values()]))
+        matrices = [unit_scores(parts)[1] for parts in datasets.values()]
+        weights = [len(parts) / len(used) for parts in datasets.values()]
+        means = np.sum([w * matrix.mean(axis=1) for w, matrix in zip(weights, matrices, strict=True)], axis=0)
+        ranks, order = rank_intervals(matrices, None, LEVEL, weights), np.argsort(-means, kind="stable")
         sign = -1.0 if lower else 1.0
         return SuiteRanking(
             models=tuple(models[i] for i in order),
@@ -275,27 +272,49 @@ class SuiteScores:
             ranks=tuple((ranks[i].low, ranks[i].high) for i in order),
             benchmarks=tuple(used),
             in_per_cent=not points,
+            lead=_lead([matrix[order[:2]] for matrix in matrices], weights),
         )
 
+    def correlations(self, columns: Sequence[Column]) -> list[Floats]:
+        """Estimate for each model the correlation of its metrics: 0 between datasets, 1 where it is unknown."""
+        table = self.cache.table
+        known = {b: found for benchmarks in self.by_scale.values() for b, found in benchmarks.items()}
+        matrices = [np.eye(len(columns)) for _ in table.models]
+        for (i, one), (j, other) in combinations(enumerate(columns), 2):
+            if table.benchmarks[one.benchmark].dataset != table.benchmarks[other.benchmark].dataset:
+                continue
+            for matrix in matrices:
+                matrix[i, j] = matrix[j, i] = 1.0
+            if one.benchmark in known and other.benchmark in known:
+                (models, parts), (others, other_parts) = known[one.benchmark], known[other.benchmark]
+                (names, values), (other_names, other_values) = parts[one.metric], other_parts[other.metric]
+                _, places, _ = in_common([names, other_names])
+                for model in set(models) & set(others):
+                    a, b = values[models.index(model)], other_values[others.index(model)]
+                    a, b = a - a.mean(), b - b.mean()
+                    norm = float(np.sqrt((a @ a) * (b @ b)))
+                    found = float(a[places[0]] @ b[places[1]]) / norm if norm else 0.0
+                    matrices[model][i, j] = matrices[model][j, i] = found
+        return matrices
 
-def unit_scores(parts: Sequence[AlignedRows]) -> Floats:
+
+def _lead(matrices: Sequence[Floats], weights: Sequence[float]) -> PairedTest:
+    scale = max(1.0, *(float(np.abs(matrix).max()) for matrix in matrices))  # the test expects fractions
+    found = paired_suite_test([matrix / scale for matrix in matrices], weights, level=LEVEL)
+    ends = found.interval and Interval(scale * found.interval.low, scale * found.interval.high)
+    spread = None if found.spread is None else scale * found.spread
+    return found._replace(difference=scale * found.difference, interval=ends, spread=spread)
+
+
+def unit_scores(parts: Sequence[UnitValues]) -> UnitValues:
     """Compute a value per independent unit (image) whose mean is the mean of the metrics, models x units.
 
     For a metric with several records per image, a unit's value is the sum over its records, scaled by images / records.
     """
-    names = [part.units or part.ids for part in parts]
-    place = {name: i for i, name in enumerate(dict.fromkeys(name for own in names for name in own))}
+    place = {name: i for i, name in enumerate(dict.fromkeys(name for own, _ in parts for name in own))}
     totals = []
-    for part, own in zip(parts, names, strict=True):
+    for own, values in parts:
         index = np.array([place[name] for name in own])
-        sums = [np.bincount(index, weights=row, minlength=len(place)) for row in part.values]
+        sums = [np.bincount(index, weights=row, minlength=len(place)) for row in values]
         totals.append(np.stack(sums) * len(place) / len(own))
-    return np.asarray(np.mean(totals, axis=0))
-
-
-def rank_models(cache: RecordsCache, metric: str | None = None) -> SuiteRanking | None:
-    """Rank the models of the cache's table over the benchmarks on which all of them can be paired."""
-    suite = SuiteScores(cache)
-    for _, columns in groupby(cache.table.columns(metric), key=lambda column: column.benchmark):
-        suite.add(list(columns))
-    return suite.ranking()
+    return tuple(place), np.asarray(np.mean(totals, axis=0))

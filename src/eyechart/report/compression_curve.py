@@ -1,7 +1,5 @@
 """Metrics of compressed vectors next to those of the full ones, with paired differences on the same samples."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from itertools import chain
@@ -16,7 +14,7 @@ from eyechart.report.record_columns import as_columns
 from eyechart.results import Result
 from eyechart.results.views import is_fraction, level
 from eyechart.stats import holm
-from eyechart.types import Metric, Outcome, RecordForm
+from eyechart.types import Outcome, RecordForm
 
 PAIRED = ("difference", "low", "high", "p_value", "test")
 COLUMNS = columns_of(
@@ -61,18 +59,14 @@ def curve_lines(result: Result, width: int | None = None) -> list[str]:
     for name in points[0]["metrics"] if points else ():
         text = "{metric} of compressed vectors; change: to the full vectors on the same samples"
         lines += wrap(translate(UserMessage(text, metric=name)), width)
-        rows = [_cells(point, result.values[name], point["metrics"][name]) for point in points]
+        metric, rows = result.values[name], []
+        scale, digits = (100, 2) if is_fraction(metric) else (1, 4)
+        for point in points:
+            own = point["metrics"][name]
+            change, low, high, p = (own.get("paired", {}).get(key) for key in ("difference", "low", "high", "p_holm"))
+            row = [*(str(point[key]) for key in ("dim", "precision", "bytes")), level(metric, own["value"])]
+            row.append("" if change is None else f"{scale * change:+.{digits}f}")
+            ends = None if low is None or high is None else [f"{scale * end:+.{digits}f}" for end in (low, high)]
+            rows.append([*row, f"[{', '.join(ends)}]" if ends else "", "" if p is None else p_text(p)])
         lines += chain.from_iterable(lay_out(COLUMNS, rows, width))
     return lines
-
-
-def _cells(point: Mapping[str, Any], metric: Metric, own: Mapping[str, Any]) -> list[str]:
-    scale, digits = (100, 2) if is_fraction(metric) else (1, 4)
-    change, low, high, p_holm = (own.get("paired", {}).get(key) for key in ("difference", "low", "high", "p_holm"))
-    return [
-        *(str(point[key]) for key in ("dim", "precision", "bytes")),
-        level(metric, own["value"]),
-        "" if change is None else f"{scale * change:+.{digits}f}",
-        "" if low is None or high is None else f"[{scale * low:+.{digits}f}, {scale * high:+.{digits}f}]",
-        "" if p_holm is None else p_text(p_holm),
-    ]

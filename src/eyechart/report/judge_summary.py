@@ -1,7 +1,5 @@
 """Audit of a result's judges as text: their individual scores, their agreement and their usage."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,7 +29,7 @@ def judge_lines(result: Result) -> list[str]:
                 lines.append(UserMessage("judge {name}: {numbers}", name=one_line(name), numbers=join(own, ", ")))
         if "alpha" in audit:
             lines.append(UserMessage("judges agree: alpha {value}", value=_agreement(audit["alpha"])))
-        return [*lines, *map(one_line, spent_lines(result.details))]
+        return [*lines, *spent_lines(result.details)]
     except DAMAGED:
         return ["the judge details are damaged"]
 

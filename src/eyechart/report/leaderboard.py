@@ -4,8 +4,6 @@ Ranks are among models of at most its size. Published numbers are rounded and me
 is a range if these leave the order open.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from typing import NamedTuple
 
 from eyechart.io.safe_parse import is_number
 from eyechart.report.loader import PUBLISHED, LoadedResult
-from eyechart.report.reference import Publication, load_publication, why_not_comparable
+from eyechart.report.reference import Publication, load_publication, other_samples, other_scale
 from eyechart.report.result_table import Column, ResultTable, make_table
 from eyechart.results import Result
 
@@ -94,7 +92,8 @@ def _position(table: ResultTable, m: int, publication: Publication, sizes: Mappi
         theirs = {row: results[row] for row in rows if row in results}
         if m not in results or not theirs:
             continue
-        reason = why_not_comparable(table, b, results[m], next(iter(theirs.values())))
+        one = next(iter(theirs.values()))
+        reason = other_samples(table, b, results[m], one) or other_scale(results[m], one)
         metrics = [] if reason else _metrics(results[m], list(theirs.values()))
         if not metrics:
             left_out.append(f"{table.benchmarks[b].label}: {reason or 'no metric in common'}")
@@ -129,11 +128,8 @@ def _position(table: ResultTable, m: int, publication: Publication, sizes: Mappi
 def _metrics(mine: Result, theirs: Sequence[Result]) -> list[str]:
     """Choose the metrics to compare: the publication's primary ones, else the result's, of those that both have."""
     shared = set(mine.values).intersection(*(result.values for result in theirs))
-    for names in (theirs[0].primary, mine.primary):
-        found = [name for name in names if name in shared]
-        if found:
-            return found
-    return sorted(shared)[:1]
+    published, own = ([name for name in one.primary if name in shared] for one in (theirs[0], mine))
+    return published or own or sorted(shared)[:1]
 
 
 def _average(parts: Sequence[Mapping[int, _Number]]) -> dict[int, _Number]:

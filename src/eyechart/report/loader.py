@@ -1,7 +1,5 @@
 """Loading results: files or folders, ours and the tables that other tools write."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
@@ -89,13 +87,9 @@ def load_results(arguments: Argument | Sequence[Argument]) -> LoadedResults:
                     raise
                 skipped.append(SkippedFile(file, error.message))
     if not found:
-        shown = ", ".join(str(argument) for argument in listed) or "no argument"
-        raise ResultError(
-            "No results in {path}.",
-            advice="Other files checked: {n}. Pass result files, or folders that contain some.",
-            path=shown,
-            n=len(skipped),
-        )
+        shown = ", ".join(map(str, listed)) or "no argument"
+        advice = "Other files checked: {n}. Pass result files, or folders that contain some."
+        raise ResultError("No results in {path}.", advice=advice, path=shown, n=len(skipped))
     return LoadedResults(tuple(found), tuple(skipped))
 
 
@@ -107,12 +101,8 @@ def read_any(path: Path) -> tuple[list[tuple[Result, str]], tuple[str, ...]]:
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ResultError(
-            "{path} is not a result file.",
-            advice="Supported file types: {names}.",
-            path=path,
-            names=", ".join(SUFFIXES),
-        )
+        advice = "Supported file types: {names}."
+        raise ResultError("{path} is not a result file.", advice=advice, path=path, names=", ".join(SUFFIXES))
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:  # keeps line ends inside cells
             text = stream.read()
@@ -208,9 +198,6 @@ def _table_rows(text: str) -> list[Row]:
     return rows
 
 
-# ----------------------------------------------------------------------------------------- CLIP_benchmark
-
-
 _SPOILT = re.compile(r"\s*[-+]?(\d+,\d+|\d+([.,]\d+)?\s*%)\s*")
 """Numbers as spreadsheets write them: with a decimal comma, or in per cent."""
 
@@ -230,9 +217,6 @@ def _from_table_row(row: Row, path: Path) -> Result:
     body["metrics"] = {key: value for key, value in numbers.items() if key not in bounds} | truths
     body["intervals"] = {key: (numbers[f"{key}_low"], numbers[f"{key}_high"]) for key in bounded}
     return result_from_dict(body, path)
-
-
-# ---------------------------------------------------------------------------------------------- EvalScope
 
 
 def _from_evalscope_report(body: Mapping[str, Any], path: Path) -> Result:
@@ -280,8 +264,6 @@ PEER_OBJECTS: Sequence[tuple[frozenset[str], str, Callable[[Mapping[str, Any], P
 """JSON objects of other tools: the keys that identify them, the tool, the reader."""
 
 
-# --------------------------------------------------------------------------------------------- VLMEvalKit
-
 _VLM_FILE = re.compile(r"_(acc|score)$")
 _WHOLE = ("", "none", "overall", "all", "test", "validation", "val", "dev")
 """Row names for the whole dataset. Of several splits the first of these is quoted."""
@@ -302,18 +284,14 @@ def _from_vlm_table(rows: Sequence[Row], path: Path) -> Result:
     # Per cent become fractions; tables of points (MME goes up to 2000) are left unchanged.
     scale = 100.0 if 1 < max(metrics.values(), default=0.0) <= 100 else 1.0
     fractions = {key: value / scale for key, value in metrics.items()}
-    model, dataset = _vlm_names(path)
-    return _result(dataset, model, "vlmevalkit", fractions, path, data={"split": split} if split else {})
-
-
-def _vlm_names(path: Path) -> tuple[str, str]:
-    """Split ``MODEL_DATASET``: the model is the name of a folder above, or ends at the first ``_``."""
+    # In MODEL_DATASET the model is the name of a folder above, or ends at the first underscore.
     stem = _VLM_FILE.sub("", path.stem)
-    for folder in path.parents:
-        if folder.name and stem.startswith(f"{folder.name}_"):
-            return folder.name, stem[len(folder.name) + 1 :]
     model, _, dataset = stem.partition("_")
-    return (model, dataset) if dataset else ("", stem)
+    model, dataset = (model, dataset) if dataset else ("", stem)
+    for name in reversed([folder.name for folder in path.parents if folder.name]):
+        if stem.startswith(f"{name}_"):
+            model, dataset = name, stem[len(name) + 1 :]
+    return _result(dataset, model, "vlmevalkit", fractions, path, data={"split": split} if split else {})
 
 
 def _number(text: object) -> float | None:

@@ -1,11 +1,9 @@
 """Records of models side by side: which results may be compared, aligned means, and paired tests."""
 
-from __future__ import annotations
-
 import math
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -117,8 +115,10 @@ def _look_up(result: Result, place: Sequence[str]) -> Any:
 class RecordsCache:
     """Reads the records of each cell of a table once."""
 
-    def __init__(self, table: ResultTable, *, keep: int = 0, strict: bool = True) -> None:
+    def __init__(self, table: ResultTable, *, keep: int = 0, strict: bool = True, allow: Collection[str] = ()) -> None:
         self.table = table
+        self.allow = frozenset(allow)
+        """Aspects that may differ between comparable results."""
         self.keep = keep
         self.strict = strict
         self.problems: list[str] = []
@@ -154,16 +154,13 @@ class RecordsCache:
             return {}
         alike = self._alike.setdefault((column.benchmark, leader), [])
         if not alike:
-            alike += [model for model in results if not differences(results[leader], results[model])]
+            alike += [m for m in results if self.allow.issuperset(differences(results[leader], results[m]))]
         return {model: columns for model in alike if (columns := read[model]) is not None}
 
     def forget(self, benchmark: int) -> None:
         """Drop the records of one benchmark."""
         self._columns = {place: columns for place, columns in self._columns.items() if place[1] != benchmark}
         self._ids.pop(benchmark, None)
-
-
-# Paired tests of two models on the same samples, for metrics that are means or other functions of records.
 
 
 LEVEL = 0.95
@@ -193,19 +190,14 @@ class PairedOutcome:
     """Training draws of few-shot results: the difference is that of the means over them."""
 
 
-def paired_test_over_draws(first: Floats, second: Floats) -> PairedOutcome:
-    """Compare two models' values, training draws x samples."""
-    scale = max(1.0, float(np.abs([first, second]).max()))
-    test = stats.paired_test_over_draws(second / scale, first / scale, level=LEVEL)
-    draws, n = first.shape
-    if test is None:
-        return PairedOutcome(float((second - first).mean()), None, None, None, "", n, n, draws=draws)
-    return replace(_outcome(test, scale), draws=draws)
-
-
 def paired_test(first: Floats, second: Floats, units: Sequence[str] | None) -> PairedOutcome:
-    """Compare two models' values for the same samples."""
-    scale = max(1.0, float(np.abs([first, second]).max()))  # the test expects fractions
+    """Compare two models' values for the same samples, or of few-shot results, training draws x samples."""
+    scale = max(1.0, float(np.abs([first, second]).max()))  # the tests expect fractions
+    if first.ndim == 2:
+        test, (draws, n) = stats.paired_test_over_draws(second / scale, first / scale, level=LEVEL), first.shape
+        if test is None:
+            return PairedOutcome(float((second - first).mean()), None, None, None, "", n, n, draws=draws)
+        return replace(_outcome(test, scale), draws=draws)
     clusters = None if units is None else numbered(units)
     found = _outcome(stats.paired_test(second / scale, first / scale, clusters, level=LEVEL), scale)
     if not all(bool(((values == 0) | (values == 1)).all()) for values in (first, second)):
@@ -235,17 +227,13 @@ class AveragePrecision:
     of_all_classes: bool
     """Whether a class without positives counts 0; otherwise it does not count."""
 
-    def _scale(self, present: Truth) -> float:
+    def scale(self, present: Truth) -> float:
+        """Return the factor to the mean over classes with positives."""
         return float(np.asarray(present).any(axis=0).mean()) if self.of_all_classes else 1.0
 
     def value(self, scores: Floats, present: Truth) -> float:
         """Return the metric."""
-        return self._scale(present) * stats.mean_average_precision(scores, present)
-
-    def compare(self, first: Floats, second: Floats, present: Truth) -> PairedOutcome:
-        """Compare two models by the jackknife."""
-        test = stats.paired_average_precision(second, first, present, level=LEVEL)
-        return _outcome(test, self._scale(present))
+        return self.scale(present) * stats.mean_average_precision(scores, present)
 
 
 FUNCTIONS: Mapping[str, AveragePrecision] = {
@@ -253,9 +241,6 @@ FUNCTIONS: Mapping[str, AveragePrecision] = {
     "mean_average_precision_of_all_classes": AveragePrecision(of_all_classes=True),
 }
 """Keyed by the name in results."""
-
-
-# Metrics as means over records: of one model, and aligned for several.
 
 
 TOLERANCE = 1e-6
@@ -366,15 +351,14 @@ def compare_records(
             return None
         first, second = aligned.values if aligned.draws is None else aligned.draws
         values = float(first.mean()), float(second.mean())
-        if aligned.draws is None:
-            return values, paired_test(first, second, aligned.units), aligned.left_out
-        return values, paired_test_over_draws(first, second), aligned.left_out
+        return values, paired_test(first, second, aligned.units), aligned.left_out
     ids, (of_a, of_b), left_out = in_common([a.ids, b.ids])
     if not function or own.function != metric.function or not ids:
         return None
     first, second, present = a.scores[of_a], b.scores[of_b], a.present[of_a]
     values = function.value(first, present), function.value(second, present)
-    return values, function.compare(first, second, present), left_out
+    test = stats.paired_average_precision(second, first, present, level=LEVEL)
+    return values, _outcome(test, function.scale(present)), left_out
 
 
 def read_checked(result: Result, *, keep: int = 0) -> RecordColumns | None:
@@ -392,11 +376,7 @@ def read_checked(result: Result, *, keep: int = 0) -> RecordColumns | None:
 
 
 def check_records(result: Result) -> None:
-    """Verify the metrics of a result against its records, once for each state of them.
-
-    Raises:
-        ResultError: If the records, or a metric that is a mean of them, were modified after the run.
-    """
+    """Verify the metrics of a result against its records as `read_checked` does, once for each state of them."""
     path = records_file(result)
     found = path.stat() if path is not None and path.is_file() else None  # records are not written through mappings
     times = (found.st_mtime_ns, found.st_ctime_ns) if found else (0, 0)
@@ -424,9 +404,15 @@ def _verified(book: Path) -> set[str]:
 
 
 def _check_metrics(result: Result, columns: RecordColumns) -> None:
+    """Recompute the metrics that are derived from records."""
     for name, metric in result.values.items():
         try:
-            known = _from_records(columns, metric)
+            known = None
+            if metric.mean_of:
+                rows = rows_of(columns, metric.mean_of)
+                known = rows.mean() if rows.ids else None
+            elif columns.ids and (function := FUNCTIONS.get(metric.function)):
+                known = function.value(columns.scores, columns.present)
         except (TypeError, ValueError) as error:
             raise ResultError(
                 "{path} is damaged: {name}: {reason}.", path=result.path, name=name, reason=error
@@ -441,15 +427,6 @@ def _check_metrics(result: Result, columns: RecordColumns) -> None:
                 value=metric.value,
                 known=known,
             )
-
-
-def _from_records(columns: RecordColumns, metric: Metric) -> float | None:
-    """Recompute a metric from the records; None if it is not derived from them."""
-    if metric.mean_of:
-        rows = rows_of(columns, metric.mean_of)
-        return rows.mean() if rows.ids else None
-    function = FUNCTIONS.get(metric.function)
-    return function.value(columns.scores, columns.present) if function and columns.ids else None
 
 
 def _weights(groups: Sequence[str] | None, count: int) -> Floats:

@@ -1,7 +1,5 @@
 """Per-sample records as columns, and the cache of columns that were read before."""
 
-from __future__ import annotations
-
 import heapq
 import json
 import math
@@ -35,11 +33,12 @@ NO_VALUE = -1
 _LIMITS = {"label": (0, 1_000_000), "prediction": (NO_VALUE, 1_000_000), "rank": (1, 2**53)}
 """Bounds of fields: arrays are allocated up to the largest label."""
 _PLAIN = frozenset({bool, int, float})
+_IMAGES = ("thumbnail", "preview")
 MAX_THUMBNAILS = 2_000
 """Thumbnails kept per result."""
 _NUMBERS: Mapping[RecordForm, tuple[str, ...]] = {
     "label": ("label", "prediction", "rank"),
-    "ranking": ("rank",),
+    "ranking": ("rank", "similarity"),
     "question": ("correct",),
 }
 _NAMES: Mapping[RecordForm, tuple[str, ...]] = {"ranking": ("query", "image"), "question": ("category",)}
@@ -65,7 +64,8 @@ class RecordColumns:
     """Position -> record of the worst mistakes, as JSON, parsed on demand."""
     texts: Mapping[int, str] = field(default_factory=dict)
     """Position -> the text of the query."""
-    thumbnails: Mapping[int, str] = field(default_factory=dict)
+    images: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """Position -> ``thumbnail`` and ``preview`` of the sample."""
 
     def whole(self, name: str) -> Ints:
         """Return a column of integers, with `NO_VALUE` for missing ones."""
@@ -123,9 +123,9 @@ class _RecordsReader:
         self.names: dict[str, list[str | None]] = {name: [] for name in texts if name}
         self.labels: list[Sequence[int]] = []
         self.scores: list[Floats] = []
-        self.worst: list[tuple[float, int, Mapping[str, Any]]] = []
+        self.worst: list[tuple[float, int, dict[str, Any]]] = []
         self.texts: dict[int, str] = {}
-        self.thumbnails: dict[int, str] = {}
+        self.images: dict[int, dict[str, Any]] = {}
 
     def add(self, block: Objects) -> None:
         start = len(self.ids)
@@ -147,8 +147,8 @@ class _RecordsReader:
     def _keep_shown(self, start: int, block: Objects) -> None:
         self.texts |= {i: str(text) for i, text in enumerate(_column(block, "text", None), start) if text}
         for position, thumbnail in enumerate(_column(block, "thumbnail", None), start):
-            if thumbnail and len(self.thumbnails) < MAX_THUMBNAILS:
-                self.thumbnails[position] = str(thumbnail)
+            if thumbnail and len(self.images) < MAX_THUMBNAILS:
+                self.images[position] = {name: block[position - start].get(name) for name in _IMAGES}
         if self.form not in ("", "question"):  # questions are not ordered
             wrong: Sequence[int] = range(len(block))
             if self.form != "labels":  # most are right, and need not be looked at
@@ -168,9 +168,9 @@ class _RecordsReader:
             names={name: tuple(values) for name, values in self.names.items()},
             present=present,
             scores=scores,
-            worst={-place: json.dumps(record) for _, place, record in self.worst},
+            worst={-place: json.dumps(record | dict.fromkeys(_IMAGES)) for _, place, record in self.worst},
             texts=self.texts,
-            thumbnails=self.thumbnails,
+            images=self.images,
         )
 
 
@@ -198,19 +198,13 @@ def _numbers(block: Objects, name: str) -> Floats:
         values = np.array(found, np.float64)
         if bool(((values >= low) & (values < high)).all()):
             return values
-    return np.array([_number(record, name) for record in block], np.float64)
-
-
-def _number(record: Mapping[str, Any], name: str) -> float:
-    if name not in record:
-        return math.nan
-    value = record[name]
-    if value is None:
-        return math.inf
-    low, high = _LIMITS.get(name, (-math.inf, math.inf))
-    if not isinstance(value, int | float) or not low <= value <= high:
-        raise ValueError(f"{name} is {value!r:.80}")
-    return float(value)
+    for value in found:
+        if value is not None and (not isinstance(value, int | float) or not low <= value <= high):
+            raise ValueError(f"{name} is {value!r:.80}")
+    missing = [math.inf if name in record else math.nan for record in block]
+    return np.array(
+        [default if value is None else value for value, default in zip(found, missing, strict=True)], np.float64
+    )
 
 
 # On-disk cache of record columns, so that an unchanged records file is not read again.
@@ -251,8 +245,8 @@ def _code() -> list[str]:
     return [digest_bytes(file.read_bytes()).hex() for file in sorted(Path(__file__).parent.glob("*.py"))]
 
 
-_BY_POSITION = ("worst", "texts", "thumbnails")
-"""Fields of the columns that map positions to texts; keys of JSON objects would become texts, too."""
+_BY_POSITION = ("worst", "texts", "images")
+"""Fields of the columns that map positions to values; keys of JSON objects would become texts, too."""
 
 
 def _save(place: Path, state: list[Any], columns: RecordColumns) -> None:

@@ -1,10 +1,8 @@
 """Models x benchmarks: the one source of every table, in `build` and on the page, with named rows."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import chain
@@ -104,9 +102,6 @@ def _one_name_each(found: Sequence[LoadedResult]) -> tuple[dict[Name, Name], lis
     return shortest, notices
 
 
-# One model in several settings.
-
-
 ADDITIONS = frozenset({"metrics", "prompt_sensitivity", "save_clf"})
 """Settings that add to the report without changing any number."""
 FOLLOWS: Mapping[str, tuple[str, ...]] = {
@@ -123,7 +118,10 @@ _LONGEST = 40
 def _what_differs(
     rows: Sequence[Hashable], found: Sequence[LoadedResult], benchmarks: Sequence[Hashable]
 ) -> list[tuple[str, ...]]:
-    """Describe for each result how its settings differ from the usual run of its model on its benchmark."""
+    """Describe for each result how its settings differ from the usual run of its model on its benchmark.
+
+    The usual run has the settings of most runs of the model, else all samples, the fewest flags or the earliest date.
+    """
     cells: dict[Hashable, list[int]] = {}
     models: dict[Hashable, list[int]] = {}
     for i, (row, benchmark) in enumerate(zip(rows, benchmarks, strict=True)):
@@ -134,14 +132,14 @@ def _what_differs(
     def usual(row: Hashable) -> Counter[tuple[str, str]]:
         return Counter(pair for i in models[row] for pair in settings_of(found[i].result).items())
 
-    def fit(i: int) -> tuple[int, bool, str]:
-        own = settings_of(found[i].result)
-        return sum(usual(rows[i])[pair] for pair in own.items()), not own["limit"], _date(found[i].result)
+    def unusual(i: int) -> tuple[int, bool, int, str]:
+        own, flags = settings_of(found[i].result), str(found[i].result.provenance.get("command", "")).count(" --")
+        return -sum(usual(rows[i])[pair] for pair in own.items()), bool(own["limit"]), flags, _date(found[i].result)
 
     said: list[tuple[str, ...]] = [()] * len(found)
     for members in cells.values():
         runs = {i: settings_of(found[i].result) for i in members if found[i].result.job} if len(members) > 1 else {}
-        base = runs[max(runs, key=fit)] if runs else {}
+        base = runs[min(runs, key=unusual)] if runs else {}
         for i, settings in runs.items():
             told = _differences(base, settings)
             alike = [other for other in runs.values() if _differences(base, other) == told]
@@ -196,9 +194,6 @@ def _short(value: Any) -> str:
 
 def _date(result: Result) -> str:
     return str(result.provenance.get("date", ""))
-
-
-# Models x benchmarks: the source of every table, in ``build`` and on the page.
 
 
 @dataclass(frozen=True)
@@ -263,14 +258,11 @@ class ResultTable:
             if card.get("weights_digest"):
                 form = str((card["weights_digest"], card.get("precision")))
                 forms.setdefault(model, {}).setdefault(form, item.result)
+        several = "{label} is not the same model in all of its results (weights or precision): {values}."
         for model, results in forms.items():
             if len(results) > 1:
-                message = UserMessage(
-                    "{label} is not the same model in all of its results (weights or precision): {values}.",
-                    label=self.models[model].label,
-                    values=", ".join(str(result.path) for result in results.values()),
-                )
-                found.append(message)
+                paths = ", ".join(str(result.path) for result in results.values())
+                found.append(UserMessage(several, label=self.models[model].label, values=paths))
         for b, benchmark in enumerate(self.benchmarks):
             mixed = []  # metrics that some results give as a fraction and others apparently as per cent
             for name in self.metrics[b]:
@@ -279,12 +271,8 @@ class ResultTable:
                 if fractions and len({metric.value > 1 for metric in values}) > 1:
                     mixed.append(name)
             if mixed:
-                message = UserMessage(
-                    "{label}: {names}: some values are fractions, others are larger than 1. Divide per cent by 100.",
-                    label=benchmark.label,
-                    names=", ".join(mixed),
-                )
-                found.append(message)
+                text = "{label}: {names}: some values are fractions, others are larger than 1. Divide per cent by 100."
+                found.append(UserMessage(text, label=benchmark.label, names=", ".join(mixed)))
         return found
 
     @cached_property
@@ -345,6 +333,12 @@ class ResultTable:
         sign = -1 if self.lower_is_better(column) else 1
         found = self.contestants(column)
         return max(found, key=lambda model: sign * found[model].value, default=None)
+
+    def best(self, column: Column, without: Collection[int] = ()) -> list[int]:
+        """Return the models with the best value of a column; none for a single value."""
+        found = {m: metric.value for m, metric in self.contestants(column).items() if m not in without}
+        top = (min if self.lower_is_better(column) else max)(found.values(), default=None)
+        return [m for m, value in found.items() if value == top] if len(found) > 1 else []
 
     def known(self, column: Column, name: str) -> float | None:
         """Return ``chance`` or ``best`` of a column from the first result that has it, as it belongs to the dataset."""
@@ -407,15 +401,6 @@ def primary_metrics(results: Sequence[Result]) -> tuple[str, ...]:
     return min((metrics for metrics in named if metrics), key=fit, default=())
 
 
-def best_of(values: Sequence[float | None], *, lower: bool = False) -> list[int]:
-    """Return the positions of the best value; none for a single value."""
-    present = [value for value in values if value is not None]
-    if len(present) < 2:
-        return []
-    top = min(present) if lower else max(present)
-    return [i for i, value in enumerate(values) if value == top]
-
-
 AS_WRONG = ("counted as wrong", "scored as far as they go")
 LOST = {"failed": "{n} failed", "left_out": "{n} left out", "unreadable": "{n} unreadable", "cut": "{n} truncated"}
 """Reasons for lost samples, by their key in ``counts``; answers that were ``cut`` at the token limit are scored."""
@@ -425,7 +410,7 @@ def lost_samples(result: Result) -> list[str]:
     """Describe the lost samples; if they count as wrong, with the worst and best case of the first metric."""
     failed = max(result.counts.get("failed", 0), len(result.failures))
     counts = {**result.counts, "failed": failed}
-    lost: list[str] = [UserMessage(text, n=counts[key]) for key, text in LOST.items() if counts.get(key, 0) > 0]
+    lost: list[str] = [UserMessage(words, n=counts[key]) for key, words in LOST.items() if counts.get(key, 0) > 0]
     for name in (*result.primary, *result.values):
         metric = result.values[name]
         if metric.worst_case is not None and metric.best_case is not None:
@@ -440,3 +425,15 @@ def lost_samples(result: Result) -> list[str]:
 def natural(text: str) -> list[tuple[int, str]]:
     """Sort key under which recall@5 comes before recall@10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", text)]
+
+
+def metric_label(table: ResultTable, column: Column) -> str:
+    """Abbreviate a metric as in papers: T→I is image retrieval (text query), I→T text retrieval, ↓ lower is better."""
+    label = _SHORT.get(column.metric, column.metric)
+    for long, short in _SHORTER.items():
+        label = label.replace(long, short)
+    return f"{label} ↓" if table.lower_is_better(column) else label
+
+
+_SHORT = {"mean_average_precision": "mAP", "mean_per_class_recall": "mean recall"}
+_SHORTER = {"image_retrieval_recall@": "T→I R@", "text_retrieval_recall@": "I→T R@"}

@@ -5,8 +5,6 @@ texts with the descriptions (a text encoder, optionally with a reranker). Both s
 queries, so their hit rates share a column, and differences are tested query by query.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

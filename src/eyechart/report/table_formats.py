@@ -1,129 +1,24 @@
 """Tables as files: CSV, Markdown, LaTeX and Parquet, one row per result or models x benchmarks, with averages."""
 
-from __future__ import annotations
-
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 from eyechart.errors import import_extra
-from eyechart.io.terminal import wrap
+from eyechart.io.terminal import translate, visible, wrap
 from eyechart.io.text_tables import TextColumn, csv_text, lay_out, one_line
 from eyechart.messages import UserMessage
-from eyechart.report.collection_means import collection_means
+from eyechart.report.collection_means import AVERAGES, average, collection_means
 from eyechart.report.loader import LoadedResult
 from eyechart.report.paired_records import differing
-from eyechart.report.result_table import Column, ResultTable, best_of, lost_samples
+from eyechart.report.result_table import Column, ResultTable, lost_samples, metric_label
+from eyechart.report.verdict import Verdict
 from eyechart.results import IDENTITY
-from eyechart.results.views import FINE, fixed, is_fraction, shown, spread
-from eyechart.stats import chance_normalised
-
-AVERAGES: Mapping[str, tuple[str, str]] = {
-    "plain": ("Average", "the mean over benchmarks"),
-    "kind": ("Average by kind", "the mean over kinds of the mean over each kind's benchmarks"),
-    "rank": ("Mean rank", "the mean over benchmarks of the rank among the models shown, 1 being the best"),
-    "chance": ("Above chance", "the mean over benchmarks of (value - chance) / (1 - chance)"),
-}
-"""Kinds of averages: key -> heading and definition."""
-
-Row = Sequence[float | None]
-
-
-@dataclass(frozen=True)
-class Average:
-    """One number per model, and the benchmarks averaged."""
-
-    values: tuple[float | None, ...]
-    used: tuple[int, ...]
-    """Benchmarks that every model has; if there are none, each model is averaged over its own."""
-    left_out: tuple[int, ...]
-    common: bool = True
-    lower_is_better: bool = False
-
-    def describe(self, how: str, table: ResultTable) -> str:
-        """Describe in a sentence how the numbers were computed."""
-        text = f"{AVERAGES[how][0]}: {AVERAGES[how][1]}"
-        if all(value is None for value in self.values):
-            return UserMessage(
-                "{text}. There is none: only fractions are averaged, and for chance only where that is known.",
-                text=text,
-            )
-        if not self.common:
-            return UserMessage(
-                "{text}. No benchmark has all models: each model's own are averaged, so compare with care.", text=text
-            )
-        left = ", ".join(table.benchmarks[b].label for b in self.left_out)
-        missing = f"; left out, as not every model has a usable value: {left}" if left else ""
-        return UserMessage(
-            "{text}, over {n} that every model has{missing}.", text=text, n=len(self.used), missing=missing
-        )
-
-
-def average(table: ResultTable, columns: Sequence[Column], how: str = "plain") -> Average:
-    """Average over benchmarks; a benchmark with several columns counts once, as their mean.
-
-    Only fractions are averaged, and metrics for which lower is better are never mixed with others.
-    """
-    models = range(len(table.models))
-    lower = {"rank": True, "chance": False}.get(how, bool(columns) and all(map(table.lower_is_better, columns)))
-    by_benchmark: dict[int, list[Row]] = {}
-    for column in columns:
-        values, own = table.values(column), table.lower_is_better(column)
-        if how == "rank":
-            row = _ranks(values, own)
-        elif not table.in_per_cent(column):
-            row = [None] * len(values)
-        elif how == "chance":
-            row = _above_chance(values, table.known(column, "chance"), own)
-        else:
-            row = values if own == lower else [None] * len(values)
-        by_benchmark.setdefault(column.benchmark, []).append(row)
-    means = {b: [_mean([row[m] for row in rows], strict=True) for m in models] for b, rows in by_benchmark.items()}
-    complete = [b for b, row in means.items() if all(value is not None for value in row)]
-    used = complete or list(means)
-    values = []
-    for m in models:
-        if how == "kind":
-            kinds: dict[str, list[float | None]] = {}
-            for b in used:
-                kinds.setdefault(table.benchmarks[b].measures, []).append(means[b][m])
-            values.append(_mean([_mean(kind) for kind in kinds.values()]))
-        else:
-            values.append(_mean([means[b][m] for b in used]))
-    left_out = [b for b in means if b not in used]
-    return Average(tuple(values), tuple(used), tuple(left_out), bool(complete), lower)
-
-
-def _above_chance(values: Row, chance: float | None, lower: bool) -> Row:
-    """Rescale so that chance is 0 and the best possible value (1, or 0 if lower is better) is 1."""
-    level = None if chance is None else 1 - chance if lower else chance
-    if level is None or not 0 <= level < 1:
-        return [None] * len(values)
-    return [None if value is None else chance_normalised(1 - value if lower else value, level) for value in values]
-
-
-def _ranks(values: Row, lower: bool) -> Row:
-    """Rank values, 1 being the best; equal values share the mean of their ranks."""
-    present = [value for value in values if value is not None]
-
-    def rank(value: float) -> float:
-        before = sum(other < value if lower else other > value for other in present)
-        return before + (sum(other == value for other in present) + 1) / 2
-
-    return [None if value is None else rank(value) for value in values]
-
-
-def _mean(values: Row, *, strict: bool = False) -> float | None:
-    present = [value for value in values if value is not None]
-    if not present or (strict and len(present) < len(values)):
-        return None
-    return sum(present) / len(present)
-
-
-# Tables as files: CSV, Markdown, LaTeX and Parquet, one row per result or models x benchmarks.
-
+from eyechart.results.views import FINE, MINUS, fixed, is_fraction, real_minus, shown, spread
 
 Cell = str | float | None
 
@@ -135,8 +30,13 @@ class Grid:
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     best: frozenset[tuple[int, int]] = frozenset()
-    """(row, column) of the cells to emphasise."""
+    """(row, column) of the cells in bold: the best, separable from all others."""
+    tied: frozenset[tuple[int, int]] = frozenset()
+    """Cells that are underlined: not separable from the best."""
     note: str = ""
+    heads: tuple[tuple[str, str], ...] = ()
+    """Benchmark and metric of each column, for headers of two lines."""
+    caption: str = ""
     percent: frozenset[int] = frozenset()
     """Columns of fractions, displayed as per cent; machine-readable files keep the fractions."""
 
@@ -173,46 +73,80 @@ def result_rows(found: Sequence[LoadedResult], *, intervals: bool = False) -> Gr
 
 
 def matrix(
-    table: ResultTable, columns: Sequence[Column], *, how: str = "plain", digits: int = 1, intervals: bool = False
+    table: ResultTable,
+    columns: Sequence[Column],
+    *,
+    how: str = "plain",
+    digits: int = 1,
+    intervals: bool = False,
+    verdict: Verdict | None = None,
 ) -> Grid:
-    """Models x benchmarks with an average: fractions as per cent, the best of each column emphasised."""
+    """Models x benchmarks with an average: fractions as per cent, the best of each column emphasised by the verdict."""
     mean = average(table, columns, how)
-    numbers = [table.values(column) for column in columns]
     cells = []
-    for column, values in zip(columns, numbers, strict=True):
-        percent, metrics = table.in_per_cent(column), table.metrics_in(column)
-        texts = _as_shown(values, digits, percent)
-        if intervals:
-            texts = [
-                text and f"{text} {spread(metrics[m], digits, percent=percent)}".rstrip()
-                for m, text in enumerate(texts)
-            ]
-        cells.append(texts)
+    for column in columns:
+        known = table.metrics_in(column) if intervals else {}
+        cells.append(_as_shown(table.values(column), digits, table.in_per_cent(column), known))
     is_rank = how == "rank"
     means = collection_means(table)
     shown = [one for one in means if any(value is not None for value in one.values)]
-    cells.append(_as_shown(mean.values, 2 if is_rank else digits, not is_rank))  # only fractions are averaged
+    own = verdict.averages if intervals and verdict and how == "plain" else {}
+    cells.append(_as_shown(mean.values, 2 if is_rank else digits, not is_rank, own))  # only fractions are averaged
     cells += [_as_shown(one.values, digits, True) for one in shown]
     rows = tuple((model.label, *(column[m] for column in cells)) for m, model in enumerate(table.models))
-    lower = [*map(table.lower_is_better, columns), mean.lower_is_better, *[False] * len(shown)]
-    every = [*numbers, mean.values, *(one.values for one in shown)]
-    leaders = [best_of(values, lower=low) for values, low in zip(every, lower, strict=True)]
-    best = frozenset((m, c + 1) for c, row in enumerate(leaders) for m in row)
-    titles = [f"{table.benchmarks[column.benchmark].label} {metric_label(table, column)}" for column in columns]
+    heads = [(table.benchmarks[column.benchmark].label, metric_label(table, column)) for column in columns]
+    ends = [("", AVERAGES[how][0]), *(("", one.name) for one in shown)]
+    best, tied = _emphasis(verdict, len(columns), averages=how == "plain") if verdict else (frozenset(), frozenset())
     spellings = {b: table.spellings(b) for b in dict.fromkeys(column.benchmark for column in columns)}
     several = [f"{table.benchmarks[b].label}: {', '.join(names)}" for b, names in spellings.items() if len(names) > 1]
-    note = [
-        mean.describe(how, table),
-        *(note for one in means if one.notable for note in one.notes),
-        *(
-            [UserMessage("One benchmark under several names: {several}.", several="; ".join(several))]
-            if several
-            else []
-        ),
-        *_caution("With lost samples", table, columns, lambda m, b: lost_samples(table.cells[m, b].result)),
-        *not_comparable(table, columns),
+    note = [mean.describe(how, table), *(note for one in means if one.notable for note in one.notes)]
+    if several:
+        note.append(UserMessage("One benchmark under several names: {several}.", several="; ".join(several)))
+    note += _caution("With lost samples", table, columns, lambda m, b: lost_samples(table.cells[m, b].result))
+    note += not_comparable(table, columns)
+    return Grid(
+        ("model", *(" ".join(head).strip() for head in (*heads, *ends))),
+        rows,
+        best,
+        tied,
+        " ".join(note),
+        heads=(("", "model"), *heads, *ends),
+        caption=_caption(table, columns, intervals=intervals, tested=bool(best or tied)),
+    )
+
+
+def _emphasis(
+    verdict: Verdict, width: int, *, averages: bool
+) -> tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]]]:
+    """Return the cells of the best that are separable from all others, and those not separable from the best."""
+    marks = {(m, c + 1): cell.mark for (m, c), cell in verdict.cells.items() if cell.mark in ("best", "tied")}
+    if averages:
+        first = [m for m, average in verdict.averages.items() if average.rank_low == 1]
+        marks |= {(m, width + 1): "best" for m in first}
+    crowd = Counter(column for _, column in marks)
+    alone = {place for place, mark in marks.items() if mark == "best" and crowd[place[1]] == 1}
+    return frozenset(alone), frozenset(marks.keys() - alone)
+
+
+def _caption(table: ResultTable, columns: Sequence[Column], *, intervals: bool, tested: bool) -> str:
+    """State the unit, the numbers of samples and the test."""
+    sizes: dict[str, set[int]] = {}
+    for column in columns:
+        found = {metric.n for metric in table.metrics_in(column).values() if metric.n is not None}
+        sizes.setdefault(table.benchmarks[column.benchmark].label, set()).update(found)
+    known = [
+        f"{min(own):,} ({name})" if len(own) == 1 else f"{min(own):,}-{max(own):,} ({name})"
+        for name, own in sizes.items()
+        if own
     ]
-    return Grid(("model", *titles, AVERAGES[how][0], *(one.name for one in shown)), rows, best, " ".join(note))
+    parts = ["Fractions in per cent" + (" with 95 % intervals." if intervals else ".")]
+    parts += [f"n = {', '.join(known)}."] if known else []
+    if tested:
+        parts.append(
+            "Bold: best, and separable from all others; underlined: not separable from the best "
+            "(paired tests on the same samples, Holm-corrected over the table, 5 % level)."
+        )
+    return " ".join(parts)
 
 
 def not_comparable(table: ResultTable, columns: Sequence[Column]) -> list[str]:
@@ -232,49 +166,75 @@ def _caution(
     return [f"{what}: {'; '.join(found)}."] if found else []
 
 
-def metric_label(table: ResultTable, column: Column) -> str:
-    """Abbreviate a metric as in papers: T→I is image retrieval (text query), I→T text retrieval, ↓ lower is better."""
-    label = _SHORT.get(column.metric, column.metric)
-    for long, short in _SHORTER.items():
-        label = label.replace(long, short)
-    return f"{label} ↓" if table.lower_is_better(column) else label
-
-
-_SHORT = {"mean_average_precision": "mAP", "mean_per_class_recall": "mean recall"}
-_SHORTER = {"image_retrieval_recall@": "T→I R@", "text_retrieval_recall@": "I→T R@"}
-
-
 def to_csv(grid: Grid) -> bytes:
     """Write comma-separated values with full precision; missing numbers are empty."""
     return _bytes(csv_text([grid.header, *grid.rows]))
 
 
 def to_markdown(grid: Grid) -> bytes:
-    """Write a GitHub table with the best values in bold."""
-    rows = _texts(grid, _markdown_escape, "**{}**")
+    """Write a GitHub table: the best values in bold if separable, those not separable from the best underlined."""
+    rows = _texts(grid, _markdown_escape, ("**{}**", "<ins>{}</ins>"))
     text_columns = _text_columns(grid)
     rule = ["---" if i in text_columns else "---:" for i in range(len(grid.header))]
     lines = [[_markdown_escape(name) for name in grid.header], rule, *rows]
     body = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return _bytes(body + (f"\n{_markdown_escape(grid.note)}\n" if grid.note else ""))
+    return _bytes(body + "".join(f"\n{_markdown_escape(text)}\n" for text in (grid.caption, grid.note) if text))
 
 
 def to_latex(grid: Grid) -> bytes:
-    """Write a booktabs table with the best values in bold."""
-    rows = _texts(grid, _latex_escape, r"\textbf{{{}}}")
+    """Write a booktabs table with a caption; numbers in math mode, emphasised as in Markdown."""
     text_columns = _text_columns(grid)
     spec = "".join("l" if i in text_columns else "r" for i in range(len(grid.header)))
+    rows = [
+        [_latex_escape(cell) if c in text_columns else _latex_number(cell, (r, c), grid) for c, cell in enumerate(row)]
+        for r, row in enumerate(_texts(grid, str, ("{}", "{}")))
+    ]
+    heads = [_latex_escape(sub) for _, sub in grid.heads] or [_latex_escape(name) for name in grid.header]
     lines = [
-        f"% {one_line(grid.note)}" if grid.note else "% made by eyechart build",
+        r"% needs \usepackage{booktabs}",
+        *([f"% {visible(one_line(grid.note))}"] if grid.note else []),
+        r"\begin{table}",
+        r"\centering",
+        *([rf"\caption{{{_latex_escape(grid.caption)}}}"] if grid.caption else []),
+        r"\label{tab:eyechart}",
         rf"\begin{{tabular}}{{{spec}}}",
         r"\toprule",
-        " & ".join(_latex_escape(name) for name in grid.header) + r" \\",
+        *_latex_groups(grid),
+        " & ".join(heads) + r" \\",
         r"\midrule",
         *(" & ".join(row) + r" \\" for row in rows),
         r"\bottomrule",
         r"\end{tabular}",
+        r"\end{table}",
     ]
     return _bytes("\n".join(lines) + "\n")
+
+
+def _latex_groups(grid: Grid) -> list[str]:
+    """Build the header line of benchmarks above their metrics, with rules."""
+    cells, rules, start = [], [], 1
+    for name, members in groupby(grid.heads, key=lambda head: head[0]):
+        size = len(list(members))
+        cells += [rf"\multicolumn{{{size}}}{{c}}{{{_latex_escape(name)}}}"] if name else [""] * size
+        rules += [rf"\cmidrule(lr){{{start}-{start + size - 1}}}"] if name else []
+        start += size
+    return [" & ".join(cells) + r" \\", " ".join(rules)] if rules else []
+
+
+_NUMBER = re.compile(rf"([-+{MINUS}]?)([\d.,]+)(?: (±)([\d.]+)| {MINUS}([\d.]+) \+([\d.]+))?")
+"""A number with the reach of its interval, as `spread` formats it."""
+
+
+def _latex_number(text: str, place: tuple[int, int], grid: Grid) -> str:
+    """Put a number in math mode; only the value is emphasised, not its interval."""
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        return _latex_escape(text)
+    sign, value, both, reach, below, above = found.groups()
+    value = ("-" if sign in ("-", MINUS) else sign) + value
+    emphasis = r"\mathbf{{{}}}" if place in grid.best else r"\underline{{{}}}" if place in grid.tied else "{}"
+    ends = rf" \pm {reach}" if both else f"_{{-{below}}}^{{+{above}}}" if below else ""
+    return f"${emphasis.format(value)}{ends}$"
 
 
 def to_parquet(grid: Grid) -> bytes:
@@ -295,8 +255,9 @@ def to_text(grid: Grid, width: int | None = None) -> bytes:
         TextColumn(name, right=i not in texts, gives="" if i == 0 else "drop" if name == "model_fullname" else "below")
         for i, name in enumerate(grid.header)
     ]
-    lines = list(chain.from_iterable(lay_out(columns, _texts(grid, str, "{}*"), width)))
-    for note in (*(["* best of its column."] if grid.best else []), *([grid.note] if grid.note else [])):
+    lines = list(chain.from_iterable(lay_out(columns, _texts(grid, str, ("{} ●", "{} ○")), width)))
+    marks = ["● best, separable from all others; ○ not separable from the best."] if grid.best or grid.tied else []
+    for note in (*map(translate, marks), *([grid.note] if grid.note else [])):
         lines += wrap(one_line(note), width)
     return _bytes("\n".join(lines) + "\n")
 
@@ -308,13 +269,10 @@ FORMATS: Mapping[str, Callable[[Grid], bytes]] = {
     "latex": to_latex,
     "parquet": to_parquet,
 }
-SUFFIXES = {
-    ".csv": "csv",
+SUFFIXES = {f".{name}": name for name in ("csv", "markdown", "parquet")} | {
     ".txt": "text",
     ".md": "markdown",
-    ".markdown": "markdown",
     ".tex": "latex",
-    ".parquet": "parquet",
 }
 
 
@@ -322,22 +280,30 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")  # JSON may hold lone surrogates, which UTF-8 cannot
 
 
-def _as_shown(values: Sequence[float | None], digits: int, percent: bool) -> list[str | None]:
-    return [None if value is None else shown(value, digits, percent=percent) for value in values]
+def _as_shown(
+    values: Sequence[float | None], digits: int, percent: bool, intervals: Mapping[int, Any] | None = None
+) -> list[str | None]:
+    """Format a column of numbers, with the reach of their intervals by row."""
+    texts = [None if value is None else shown(value, digits, percent=percent) for value in values]
+    reach = {m: spread(one, digits, percent=percent) for m, one in (intervals or {}).items()}
+    return [text and f"{text} {reach.get(m, '')}".rstrip() for m, text in enumerate(texts)]
 
 
-def _texts(grid: Grid, escape: Callable[[str], str], strong: str) -> list[list[str]]:
+def _texts(grid: Grid, escape: Callable[[str], str], strong: tuple[str, str]) -> list[list[str]]:
+    """Format all cells; ``strong`` has the forms of separable best values and of values tied with the best."""
+    names = _text_columns(grid)
+
     def text(cell: Cell, column: int) -> str:
         if cell is None:
             return ""
         if isinstance(cell, str | bool):
-            return escape(str(cell))
-        return escape(shown(cell, 2) if column in grid.percent else fixed(cell, FINE))
+            return escape(str(cell) if column in names else real_minus(str(cell)))
+        return real_minus(escape(shown(cell, 2) if column in grid.percent else fixed(cell, FINE)))
 
-    return [
-        [strong.format(text(cell, c)) if (r, c) in grid.best else text(cell, c) for c, cell in enumerate(row)]
-        for r, row in enumerate(grid.rows)
-    ]
+    def form(place: tuple[int, int]) -> str:
+        return strong[0] if place in grid.best else strong[1] if place in grid.tied else "{}"
+
+    return [[form((r, c)).format(text(cell, c)) for c, cell in enumerate(row)] for r, row in enumerate(grid.rows)]
 
 
 def _text_columns(grid: Grid) -> frozenset[int]:
@@ -355,6 +321,7 @@ _LATEX = str.maketrans(
         "→": r"$\to$",
         "↓": r"$\downarrow$",
         "±": r"$\pm$",
+        MINUS: "$-$",
         "^": r"\textasciicircum{}",
         "~": r"\textasciitilde{}",
         **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -363,4 +330,4 @@ _LATEX = str.maketrans(
 
 
 def _latex_escape(text: str) -> str:
-    return one_line(text).translate(_LATEX)
+    return visible(one_line(text)).translate(_LATEX)

@@ -1,7 +1,6 @@
 """Mean average precision: its jackknife interval and paired test."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,16 +9,6 @@ from eyechart.metrics.classification import average_precision, ranked_positives
 from eyechart.metrics.vectors import Flags, Floats
 from eyechart.stats.intervals import FEWEST_UNITS, Interval, agresti_coull, student_quantile, two_sided_z, widened_z2
 from eyechart.stats.paired_tests import PairedTest, score_test
-
-
-class _Precision(NamedTuple):
-    """Mean average precision with the inputs of its variance."""
-
-    value: float
-    influences: Floats
-    """Influence of each image; they sum to 0."""
-    positives: Floats
-    """Number of positives of each class that has any."""
 
 
 def mean_average_precision(scores: ArrayLike, targets: ArrayLike) -> float:
@@ -40,36 +29,34 @@ def average_precision_interval(scores: ArrayLike, targets: ArrayLike, level: flo
     positives is biased upwards, so the interval is for the expectation over test sets of this size, not for an infinite
     one. None if the classes' positives amount to at most four of equal weight.
     """
-    found = _jackknife(*_matrices(scores, targets))
-    weights = 1 / found.positives
-    units = found.positives.size**2 / float(weights.sum())
+    value, influences, positives = _jackknife(*_matrices(scores, targets))
+    units = positives.size**2 / float((1 / positives).sum())
     if units < FEWEST_UNITS:
         return None
-    unseen = 0.1 / float(found.positives.sum())
-    squares = found.influences**2
+    unseen = 0.1 / float(positives.sum())
+    squares = influences**2
     total, n = float(squares.sum()), squares.size
-    effective = (found.value * (1 - found.value) + unseen) / (total * (1 + 1 / (n - 1)) + unseen / units)
+    effective = (value * (1 - value) + unseen) / (total * (1 + 1 / (n - 1)) + unseen / units)
     roughness = float((squares**2).sum()) - total**2 / n
     degrees = max(1.0, 2 * total**2 / roughness) if roughness > 1e-12 * total**2 else math.inf
     student = student_quantile(0.5 + level / 2, degrees) / two_sided_z(level)
-    return agresti_coull(found.value, effective, widened_z2(level, units) * student**2)
+    return agresti_coull(value, effective, widened_z2(level, units) * student**2)
 
 
 def paired_average_precision(
     first: ArrayLike, second: ArrayLike, targets: ArrayLike, *, level: float = 0.95
 ) -> PairedTest:
     """`paired_test` for the difference of two models' `mean_average_precision` (first - second) on the same images."""
-    one, other = (_jackknife(*_matrices(scores, targets)) for scores in (first, second))
-    n = one.influences.size
-    difference = one.value - other.value
-    interval, p_value = score_test(difference, one.influences - other.influences, np.full(n, 1 / n), level)
+    (one, of_one, _), (two, of_two, _) = (_jackknife(*_matrices(scores, targets)) for scores in (first, second))
+    n, difference = of_one.size, one - two
+    interval, p_value = score_test(difference, of_one - of_two, np.full(n, 1 / n), level)
     return PairedTest(difference, interval, p_value, n, n)
 
 
-def _jackknife(values: Floats, present: Flags) -> _Precision:
-    """Compute the mean over classes, and its jackknife influences.
+def _jackknife(values: Floats, present: Flags) -> tuple[float, Floats, Floats]:
+    """Return the mean over classes, each image's jackknife influence (they sum to 0) and the classes' positives.
 
-    A class that loses its only positive leaves the mean.
+    A class that loses its only positive leaves the mean; one without positives does not count.
     """
     n = len(values)
     judged = np.flatnonzero(present.any(axis=0))
@@ -85,7 +72,7 @@ def _jackknife(values: Floats, present: Flags) -> _Precision:
     value = float(np.mean(precisions))
     left_out = np.where(counts > 0, sums / np.maximum(counts, 1), value)
     influences = (left_out.mean() - left_out) * (n - 1) / n
-    return _Precision(value, influences, present[:, judged].sum(axis=0).astype(np.float64))
+    return value, influences, present[:, judged].sum(axis=0).astype(np.float64)
 
 
 def _leave_one_out(scores: Floats, present: Flags) -> tuple[float, Floats]:
@@ -99,8 +86,9 @@ def _leave_one_out(scores: Floats, present: Flags) -> tuple[float, Floats]:
     before = np.maximum(places, 1)  # only a first place has none before it, and nothing left out is before that
     total = precisions.sum()
     behind = np.searchsorted(places, np.arange(scores.size), side="right")  # the next positive after each place
-    after_negative = _sums_from_the_end(hits / before - precisions)
-    after_positive = _sums_from_the_end((hits - 1) / before - precisions)
+    after_negative, after_positive = (
+        np.append(np.cumsum((rest / before - precisions)[::-1])[::-1], 0.0) for rest in (hits, hits - 1)
+    )
     ordered = (total + after_negative[behind]) / places.size
     if places.size > 1:
         ordered[places] = (total - precisions + after_positive[behind[places]]) / (places.size - 1)
@@ -109,11 +97,6 @@ def _leave_one_out(scores: Floats, present: Flags) -> tuple[float, Floats]:
     without = np.empty_like(ordered)
     without[order] = ordered
     return float(precisions.mean()), without
-
-
-def _sums_from_the_end(values: Floats) -> Floats:
-    """Return the suffix sums; one more place than values."""
-    return np.append(np.cumsum(values[::-1])[::-1], 0.0)
 
 
 def _matrices(scores: ArrayLike, targets: ArrayLike) -> tuple[Floats, Flags]:

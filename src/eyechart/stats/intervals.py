@@ -10,12 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from eyechart.metrics.agreement import mean_ranks, pearson
 from eyechart.metrics.vectors import Floats
 
-_NORMAL = NormalDist()
-
-
-def normal_quantile(probability: float) -> float:
-    """The standard normal quantile (scipy's `norm.ppf`)."""
-    return _NORMAL.inv_cdf(probability)
+normal_quantile = NormalDist().inv_cdf
+"""The standard normal quantile (scipy's `norm.ppf`)."""
 
 
 def normal_cdf(value: float) -> float:
@@ -83,11 +79,7 @@ def _few_degrees(probability: float, degrees: float) -> float:
     return math.copysign(math.exp(logarithm), probability - 0.5)
 
 
-# Closed-form confidence intervals for proportions and means of scores between 0 and 1.
-#
-# `make coverage` measures the actual coverage of each interval; its table is in docs/results.md. None means that
-# there are too few independent units for a useful interval.
-
+# `make coverage` measures the actual coverage of each interval; its table is in docs/results.md.
 
 FEWEST_UNITS = 5.0
 """Effective number of independent units (clusters or classes) below which there is no interval."""
@@ -142,7 +134,7 @@ def mean_interval(
     binary = bool((scores * scores == scores).all())  # only 0 and 1 are their own squares
     mean = min(1.0, float(scores.mean()))
     if binary and alone:
-        return _scaled(proportion(float(scores.sum()), n, level), upper)
+        return Interval(*(upper * end for end in proportion(float(scores.sum()), n, level)))
     concentration = float((sizes**2).sum()) / n**2
     if concentration * FEWEST_UNITS > 1:
         return None
@@ -156,7 +148,7 @@ def mean_interval(
     if binary:  # the variance of a share needs no estimate of its own
         rows = min(rows, n)
         student = max(1.0, student * two_sided_z(level) / student_quantile(upper_tail, n - 1))
-    return _scaled(agresti_coull(mean, rows, widened_z2(level, rows) * student**2), upper)
+    return Interval(*(upper * end for end in agresti_coull(mean, rows, widened_z2(level, rows) * student**2)))
 
 
 def _clustered_variance(
@@ -237,10 +229,8 @@ def widen_half(
     half, the standard error and the degrees of freedom.
     """
     own = (half / two_sided_z(level)) ** 2
-    freedom: float = (
-        (own + extra) ** 2 / (own**2 / max(1.0, degrees) + extra**2 / extra_degrees) if own + extra else 1.0
-    )
-    spread = math.sqrt(own + extra)
+    total, spread = own + extra, math.sqrt(own + extra)
+    freedom: float = total**2 / (own**2 / max(1.0, degrees) + extra**2 / extra_degrees) if total else 1.0
     return max(half, student_quantile(0.5 + level / 2, max(1.0, freedom)) * spread), spread, freedom
 
 
@@ -249,6 +239,22 @@ def widen(interval: Interval, units: int, extra: float, extra_units: int, level:
     half, middle = interval.half_width, (interval.low + interval.high) / 2
     half = widen_half(half, units - 1, extra, extra_units - 1, level)[0]
     return Interval(max(0.0, middle - half), min(1.0, middle + half))
+
+
+def mean_of_intervals(
+    values: ArrayLike, intervals: ArrayLike, weights: ArrayLike, correlation: ArrayLike | None = None
+) -> Interval:
+    """Interval of a weighted mean of estimates from their own intervals, given as rows of low and high.
+
+    Each side is the root of the quadratic form of the weighted distances to the ends (method of variance estimates
+    recovery, Zou and Donner 2008), with the correlation matrix of the estimates; by default they are independent.
+    """
+    estimates, ends, shares = (np.asarray(part, np.float64) for part in (values, intervals, weights))
+    matrix = np.eye(estimates.size) if correlation is None else np.asarray(correlation, np.float64)
+    below, above = shares * (estimates - ends[:, 0]), shares * (ends[:, 1] - estimates)
+    mean = float(shares @ estimates)
+    reach = [math.sqrt(max(0.0, float(side @ matrix @ side))) for side in (below, above)]
+    return Interval(mean - reach[0], mean + reach[1])
 
 
 FEWEST_DRAWS = 3
@@ -299,7 +305,6 @@ def cluster_index(clusters: ArrayLike | None, n: int) -> tuple[NDArray[np.intp],
 
 
 def _numbered(names: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Number names in sorted order, and count each."""
     if names.dtype.kind in "iu" and names.ndim == 1 and names.size and 0 <= names.min() <= names.max() < 4 * names.size:
         counts = np.bincount(names)  # small numbers need no sorting
         there = counts > 0
@@ -307,10 +312,6 @@ def _numbered(names: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         return index.astype(np.intp, copy=False), counts[there]
     _, index, counts = np.unique(names, return_inverse=True, return_counts=True)
     return index, counts
-
-
-def _scaled(interval: Interval, upper: float) -> Interval:
-    return Interval(interval.low * upper, interval.high * upper)
 
 
 def as_vector(values: ArrayLike) -> Floats:
@@ -321,12 +322,6 @@ def as_vector(values: ArrayLike) -> Floats:
     if not np.isfinite(vector).all():
         raise ValueError("values must be finite numbers")
     return vector
-
-
-# Confidence interval of a linear or rank correlation.
-
-
-_FEWEST_PAIRS = 8
 
 
 def correlation_interval(
@@ -342,7 +337,7 @@ def correlation_interval(
     """
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     n = a.size
-    if n < _FEWEST_PAIRS or np.ptp(a) == 0 or np.ptp(b) == 0:
+    if n < 8 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return None
     if of_ranks:
         a, b = mean_ranks(a), mean_ranks(b)

@@ -1,7 +1,5 @@
 """Agreement of judges beyond chance (Cohen's kappa, Krippendorff's alpha), and intervals that include the judges."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,14 +27,10 @@ class Agreement:
 def cohen_kappa(
     first: ArrayLike, second: ArrayLike, clusters: ArrayLike | None = None, *, graded: bool = False
 ) -> Agreement:
-    """Cohen's kappa of two judges (sklearn's ``cohen_kappa_score``); NaN is a missing verdict.
+    """Cohen's kappa of two judges' verdicts (sklearn's ``cohen_kappa_score``); NaN is a missing verdict.
 
-    Args:
-        first: One judge's verdicts, as numbers.
-        second: The other judge's verdicts on the same answers.
-        clusters: Cluster of each answer, if answers are not independent.
-        graded: Verdicts are grades: a disagreement weighs as much as the squared difference. By default all
-            disagreements weigh the same.
+    ``clusters`` groups answers that are not independent. With ``graded`` a disagreement weighs as much as the squared
+    difference; by default all weigh the same.
     """
     one, two = np.asarray(first, np.float64), np.asarray(second, np.float64)
     both = ~(np.isnan(one) | np.isnan(two))
@@ -159,9 +153,8 @@ def between_judges(verdicts: ArrayLike) -> float:
     part of every interval over questions.
     """
     table = np.asarray(verdicts, np.float64)
-    noise: float = table.var(axis=0, ddof=1).mean() / table.shape[1]
-    apart: float = table.mean(axis=1).var(ddof=1)
-    return max(0.0, float(apart - noise))
+    noise = table.var(axis=0, ddof=1).mean() / table.shape[1]
+    return max(0.0, float(table.mean(axis=1).var(ddof=1) - noise))
 
 
 def widen_for_judges(interval: Interval, verdicts: ArrayLike, level: float = 0.95) -> Interval | None:

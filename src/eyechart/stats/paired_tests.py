@@ -43,6 +43,8 @@ class PairedTest(NamedTuple):
     n: int
     n_clusters: int
     test: str = NAME
+    spread: float | None = None
+    """The standard error of the difference; None for a test over training draws."""
 
 
 def paired_test(
@@ -62,7 +64,7 @@ def paired_test(
     difference = float((a - b).mean())
     influences, shares = (gains - difference * sizes) / a.size, sizes / a.size
     interval, p_value, test = unit_test(difference, influences, shares, gains, level)
-    return PairedTest(difference, interval, p_value, a.size, sizes.size, test)
+    return PairedTest(difference, interval, p_value, a.size, sizes.size, test, math.sqrt((influences**2).sum()))
 
 
 def paired_test_over_draws(first: ArrayLike, second: ArrayLike, *, level: float = 0.95) -> PairedTest | None:
@@ -81,7 +83,7 @@ def paired_test_over_draws(first: ArrayLike, second: ArrayLike, *, level: float 
     over_samples = paired_test(gains.mean(axis=0), np.zeros(n), level=level)
     difference, interval = over_samples.difference, over_samples.interval
     if interval is None:
-        return over_samples._replace(test=OVER_DRAWS)
+        return over_samples._replace(test=OVER_DRAWS, spread=None)
     extra = variance_of_draws(gains) / draws
     (below, *tail_below), (above, *tail_above) = (
         widen_half(half, n - 1, extra, draws - 1, level)
@@ -185,9 +187,6 @@ def _root(square: float, linear: float, constant: float) -> float:
     return (linear + math.sqrt(linear**2 + 4 * square * constant)) / (2 * square)
 
 
-# Corrections for multiple tests, and the power of a paired test.
-
-
 def holm(p_values: ArrayLike) -> list[float]:
     """Holm's step-down adjustment, in the order given (statsmodels' `multipletests(method="holm")`)."""
     values = np.asarray(p_values, dtype=np.float64)
@@ -221,15 +220,25 @@ def smallest_detectable_difference(
     return difference if difference <= disagreement else None
 
 
+def more_units_to_decide(test: PairedTest, level: float = 0.95, power: float = 0.8) -> float | None:
+    """How many more independent units detect the observed difference with this power, at the observed variance.
+
+    The standard error falls with the root of the number of units, all benchmarks growing alike, and has to reach
+    difference / (z_level + z_power). None if the difference is 0 or detected already, or all units are alike.
+    """
+    if test.p_value < 1 - level or not test.difference or not test.spread:
+        return None
+    needed = abs(test.difference) / (two_sided_z(level) + normal_quantile(power))
+    more = test.n_clusters * ((test.spread / needed) ** 2 - 1)
+    return more if more > 0 else None
+
+
 def discordant(first: ArrayLike, second: ArrayLike) -> tuple[int, int]:
     """Count the samples that only the first, and only the second, model got right."""
     a, b = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
     if a.shape != b.shape:
         raise ValueError(f"paired samples need equal lengths, not {a.size} and {b.size}")
     return int((a & ~b).sum()), int((b & ~a).sum())
-
-
-# Rank intervals of models, and models not separable from the best.
 
 
 class RankInterval(NamedTuple):
@@ -240,20 +249,23 @@ class RankInterval(NamedTuple):
 
 
 def rank_intervals(
-    benchmarks: Sequence[ArrayLike], clusters: Sequence[ArrayLike | None] | None = None, level: float = 0.95
+    benchmarks: Sequence[ArrayLike],
+    clusters: Sequence[ArrayLike | None] | None = None,
+    level: float = 0.95,
+    weights: Sequence[float] | None = None,
 ) -> list[RankInterval]:
-    """Rank intervals of models over a suite, by the plain mean of their benchmark means.
+    """Rank intervals of models over a suite, by the mean of their benchmark means.
 
     `benchmarks` has one matrix per benchmark, models x samples (with the benchmark's own samples, and the models always
-    in the same order); `clusters`, if given, has one list of sample clusters, or None, per benchmark. A model's rank
-    lies between 1 + (models significantly better) and M - (models significantly worse), from `paired_test` of all pairs
-    under Holm's correction (Klein, Wright and Wieczorek 2020): all intervals hold simultaneously with at least this
-    confidence. The suite is fixed: only its samples are random.
+    in the same order); `clusters`, if given, has one list of sample clusters, or None, per benchmark; `weights` add up
+    to 1, by default they are equal. A model's rank lies between 1 + (models significantly better) and M - (models
+    significantly worse), from `paired_test` of all pairs under Holm's correction (Klein, Wright and Wieczorek 2020):
+    all intervals hold simultaneously with at least this confidence. The suite is fixed: only its samples are random.
     """
-    suite = _Suite(benchmarks, clusters)
+    suite = _Suite(benchmarks, clusters, weights)
     models = len(suite.means)
     pairs = list(combinations(range(models), 2))
-    adjusted = holm([suite.p_value(i, j, level) for i, j in pairs])
+    adjusted = holm([suite.test(i, j, level).p_value for i, j in pairs])
     better, worse = [0] * models, [0] * models
     for (i, j), p_value in zip(pairs, adjusted, strict=True):
         if p_value < 1 - level:
@@ -263,54 +275,56 @@ def rank_intervals(
     return [RankInterval(1 + better[i], models - worse[i]) for i in range(models)]
 
 
-def not_separable_from_best(
-    benchmarks: Sequence[ArrayLike], clusters: Sequence[ArrayLike | None] | None = None, level: float = 0.95
-) -> list[bool]:
-    """Mark the models that the best one does not significantly beat; arguments as for `rank_intervals`.
+def paired_suite_test(
+    benchmarks: Sequence[ArrayLike], weights: Sequence[float] | None = None, *, level: float = 0.95
+) -> PairedTest:
+    """Test whether two models have the same mean over a suite; the arguments and the test are `rank_intervals`'."""
+    return _Suite(benchmarks, None, weights).test(0, 1, level)
 
-    `paired_test` of the best observed mean against each other model under Holm's correction: the truly best model is
-    marked with at least this confidence.
-    """
-    suite = _Suite(benchmarks, clusters)
+
+def p_values_against_best(
+    scores: ArrayLike, clusters: ArrayLike | None = None, level: float = 0.95
+) -> tuple[int, dict[int, float]]:
+    """`paired_test` of the best observed mean against each other row of a matrix, models x samples."""
+    suite = _Suite([scores], [clusters], None)
     best = int(np.argmax(suite.means))
-    others = [i for i in range(len(suite.means)) if i != best]
-    adjusted = dict(zip(others, holm([suite.p_value(best, i, level) for i in others]), strict=True))
-    return [i == best or adjusted[i] >= 1 - level for i in range(len(suite.means))]
+    return best, {i: suite.test(best, i, level).p_value for i in range(len(suite.means)) if i != best}
 
 
 class _Suite:
     """Units of all benchmarks, concatenated, with their influence on each model's mean over the benchmarks."""
 
-    def __init__(self, benchmarks: Sequence[ArrayLike], clusters: Sequence[ArrayLike | None] | None) -> None:
-        matrices = [_scores(matrix) for matrix in benchmarks]
+    def __init__(
+        self,
+        benchmarks: Sequence[ArrayLike],
+        clusters: Sequence[ArrayLike | None] | None,
+        weights: Sequence[float] | None,
+    ) -> None:
+        matrices = [np.asarray(matrix, np.float64) for matrix in benchmarks]
+        for matrix in matrices:
+            if matrix.ndim != 2 or 0 in matrix.shape or not np.isfinite(matrix).all():
+                raise ValueError(f"scores are a finite matrix, models x samples, not of shape {matrix.shape}")
         if not matrices or len({len(matrix) for matrix in matrices}) > 1:
             raise ValueError("need at least one benchmark, each with a row for every model")
-        self.means = np.mean([matrix.mean(axis=1) for matrix in matrices], axis=0)
         groups = [None] * len(matrices) if clusters is None else clusters
-        parts = [_units(matrix, group) for matrix, group in zip(matrices, groups, strict=True)]
-        self.sums = np.concatenate([sums for sums, _ in parts], axis=1) / len(parts)
-        expected = [
-            matrix.mean(axis=1, keepdims=True) * shares for matrix, (_, shares) in zip(matrices, parts, strict=True)
-        ]
-        self.influences = self.sums - np.concatenate(expected, axis=1) / len(parts)
-        self.shares = np.concatenate([shares for _, shares in parts]) / len(parts)
+        own = [1 / len(matrices)] * len(matrices) if weights is None else weights
+        parts = []  # each cluster's part of each model's mean, models x clusters, and its share of the samples
+        for matrix, group in zip(matrices, groups, strict=True):
+            index, sizes = cluster_index(group, matrix.shape[1])
+            sums = matrix if group is None else np.stack([np.bincount(index, weights=row) for row in matrix])
+            parts.append((sums / matrix.shape[1], sizes / matrix.shape[1]))
+        means = [matrix.mean(axis=1, keepdims=True) for matrix in matrices]
+        self.means = np.sum([w * mean[:, 0] for w, mean in zip(own, means, strict=True)], axis=0)
+        self.sums = np.concatenate([w * sums for w, (sums, _) in zip(own, parts, strict=True)], axis=1)
+        self.shares = np.concatenate([w * shares for w, (_, shares) in zip(own, parts, strict=True)])
+        expected = [w * mean * shares for w, mean, (_, shares) in zip(own, means, parts, strict=True)]
+        self.influences = self.sums - np.concatenate(expected, axis=1)
+        self.n = sum(matrix.shape[1] for matrix in matrices)
 
-    def p_value(self, first: int, second: int, level: float) -> float:
-        """The p-value of `paired_test` for two models, over the suite."""
+    def test(self, first: int, second: int, level: float) -> PairedTest:
+        """`paired_test` of two models, over the suite."""
         difference = float(self.means[first] - self.means[second])
         influences, gains = (part[first] - part[second] for part in (self.influences, self.sums))
-        return unit_test(difference, influences, self.shares, gains, level)[1]
-
-
-def _units(matrix: Floats, clusters: ArrayLike | None) -> tuple[Floats, Floats]:
-    """Return each cluster's part of each model's mean, models x clusters, and its share of the samples."""
-    index, sizes = cluster_index(clusters, matrix.shape[1])
-    sums = matrix if clusters is None else np.stack([np.bincount(index, weights=row) for row in matrix])
-    return sums / matrix.shape[1], sizes / matrix.shape[1]
-
-
-def _scores(matrix: ArrayLike) -> Floats:
-    scores = np.asarray(matrix, dtype=np.float64)
-    if scores.ndim != 2 or 0 in scores.shape or not np.isfinite(scores).all():
-        raise ValueError(f"scores are a finite matrix, models x samples, not of shape {scores.shape}")
-    return scores
+        interval, p_value, test = unit_test(difference, influences, self.shares, gains, level)
+        spread = math.sqrt((influences**2).sum())
+        return PairedTest(difference, interval, p_value, self.n, self.shares.size, test, spread)

@@ -1,7 +1,5 @@
 """The page: one self-contained HTML file, and a loopback server that keeps it up to date during a run."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html
@@ -20,6 +18,7 @@ from eyechart.io.files import write_atomic
 from eyechart.io.progress import read_progress
 from eyechart.io.terminal import language, words
 from eyechart.report.loader import Argument, load_results, result_files
+from eyechart.report.page.originals import OriginalImages
 from eyechart.report.page.overview import pack, plain_json
 from eyechart.report.page.payload import Payload, make_payload
 
@@ -62,28 +61,28 @@ def write_report(
 def make_page(payload: Payload, *, live: bool = False) -> bytes:
     """Render the page. A live page may query its own server, and only that one, for progress."""
     # The parts of the script share one scope; `main` starts the page, so it comes last.
-    names = sorted(
-        (file.name for file in TEMPLATES.iterdir() if file.name.endswith(".js")), key=lambda n: (n == "main.js", n)
-    )
-    body = "\n".join(map(_read, names))
+    names = [file.name for file in TEMPLATES.iterdir() if file.name.endswith(".js")]
+    body = "\n".join(map(_read, sorted(names, key=lambda name: (name == "main.js", name))))
     style, script = _read("page.css"), f'(() => {{\n"use strict";\n{body}\n}})();'
     policy = "; ".join(
         [
             "default-src 'none'",
             f"script-src '{_digest(script)}'",
             f"style-src '{_digest(style)}'",
-            "img-src data:",
+            "img-src data:" + (" 'self'" if live else ""),
             "base-uri 'none'",
             "form-action 'none'",
             *(["connect-src 'self'"] if live else []),
         ]
     )
     overview = payload.overview | {"live": live, "language": language()}
+    # Without < JSON can neither end a script element nor start a comment.
+    values = {"overview": overview, "words": {part: words(part) for part in ("page", "notes")}}
+    plain = {name: plain_json(value).replace("<", "\\u003c") for name, value in values.items()}
     packed = {"pairs": pack(payload.pairs), "published": pack(payload.published)}
     packed |= {f"chunk-{number}": chunk for number, chunk in enumerate(payload.chunks)}
     blocks = [
-        _json_block("overview", overview),
-        _json_block("words", {part: words(part) for part in ("page", "notes")}),
+        *(f'<script type="application/json" id="{name}">{text}</script>' for name, text in plain.items()),
         *(f'<script type="text/plain" id="{name}">{text}</script>' for name, text in packed.items()),
     ]
     parts = {
@@ -107,20 +106,16 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _json_block(name: str, value: Any) -> str:
-    """Embed JSON in a script element: without ``<`` it can neither end the element nor start a comment."""
-    text = plain_json(value).replace("<", "\\u003c")
-    return f'<script type="application/json" id="{name}">{text}</script>'
-
-
-# The page served on loopback, rebuilt when results change, with the progress of active runs.
-
-
 HOST = "127.0.0.1"
+HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 STALE = 30.0
 """Seconds without an update after which a run is reported as stalled."""
-
-
 IDLE_SECONDS = 10.0
 """Time after which a connection without a request, or whose client has stopped reading, is closed."""
 
@@ -128,12 +123,21 @@ IDLE_SECONDS = 10.0
 class LiveResults:
     """Results on disk, the page built from them, and the state of runs."""
 
-    def __init__(self, arguments: Sequence[str], make: Callable[[], bytes]) -> None:
-        self.arguments = arguments
-        self.make = make
+    def __init__(
+        self, arguments: Sequence[str], make: Callable[[], bytes], originals: OriginalImages | None = None
+    ) -> None:
+        self.arguments, self.make, self.originals = arguments, make, originals
         self._lock = threading.Lock()
         self._made: tuple[str, bytes] | None = None
         self._runs: dict[str, dict[str, Any]] = {}
+
+    def content(self, path: str) -> tuple[str, bytes] | None:
+        """Return the content type and the bytes of a path of the server; None if there is nothing."""
+        if path == "/":
+            return "text/html; charset=utf-8", self.page()
+        if path == "/status.json":
+            return "application/json", json.dumps(self.status()).encode()
+        return self.originals.read(path.removeprefix("/image/")) if self.originals else None
 
     def version(self) -> str:
         """Return a digest of the state of the result files: it changes when one is added, modified or removed."""
@@ -164,10 +168,8 @@ class LiveResults:
                 fresh = abs(now - run["updated"]) < STALE  # the clock may have been set back since
                 seen[str(run["file"])] = run | {"state": "running" if fresh else "stalled"}
         with self._lock:
-            ended = {
-                name: run | {"state": "done", "step": None} for name, run in self._runs.items() if name not in seen
-            }
-            self._runs = ended | seen
+            ended = {name: run | {"state": "done", "step": None} for name, run in self._runs.items()}
+            self._runs = {name: run for name, run in ended.items() if name not in seen} | seen
             return {"version": self.version(), "runs": list(self._runs.values())}
 
 
@@ -184,23 +186,18 @@ def make_server(source: LiveResults, port: int = 0) -> ThreadingHTTPServer:
                 self._answer(403, "text/plain", b"wrong host")
                 return
             try:
-                if self.path == "/":
-                    self._answer(200, "text/html; charset=utf-8", source.page())
-                elif self.path == "/status.json":
-                    self._answer(200, "application/json", json.dumps(source.status()).encode())
-                else:
-                    self._answer(404, "text/plain", b"not here")
+                found = source.content(self.path)
+                self._answer(*(200, *found) if found else (404, "text/plain", b"not here"))
             except EyechartError as error:  # a result is damaged, or the folder is gone
                 self._answer(500, "text/plain; charset=utf-8", str(error).encode("utf-8", "backslashreplace"))
 
         def _answer(self, code: int, kind: str, body: bytes) -> None:
             self.send_response(code)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Cache-Control", "no-store")
-            self.send_header("X-Content-Type-Options", "nosniff")
-            self.send_header("X-Frame-Options", "DENY")
-            self.send_header("Referrer-Policy", "no-referrer")
+            headers = {"Content-Type": kind, "Content-Length": str(len(body)), **HEADERS}
+            if not kind.startswith("text/html"):  # the page has its own policy
+                headers["Content-Security-Policy"] = "default-src 'none'; sandbox"
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
 

@@ -1,13 +1,11 @@
 """What the page shows at once: models, benchmarks, results and published numbers, within limits on size."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,13 +14,14 @@ from eyechart.report.leaderboard import LeaderboardPosition, published_positions
 from eyechart.report.loader import LoadedResult
 from eyechart.report.paired_records import differing
 from eyechart.report.reference import load_publication, published_tables
-from eyechart.report.result_table import Column, ResultTable, lost_samples
-from eyechart.report.table_formats import metric_label
-from eyechart.results import to_json
+from eyechart.report.result_table import Column, ResultTable, lost_samples, metric_label
+from eyechart.results import Result, to_json
 
 MAX_TEXT = 20_000
 """Characters kept of one text."""
-MAX_THUMBNAIL = 32_768
+MAX_THUMBNAIL, MAX_PREVIEW = 32_768, 131_072
+"""Characters of the data URL of one image."""
+FOR_THUMBNAILS = 9_000_000
 _THUMBNAIL = re.compile(r"data:image/(?:jpeg|png|webp|gif);base64,[A-Za-z0-9+/]+={0,2}")
 
 
@@ -36,15 +35,29 @@ class Limits:
     """Samples listed with questions and answers per benchmark."""
     images: int = 200
     """Thumbnails per benchmark; 0 for none."""
-    image_bytes: int = 9_000_000
-    """Thumbnails in total."""
+    image_bytes: int = 30_000_000
+    """Images in total: thumbnails, and previews as long as `FOR_THUMBNAILS` are left."""
     text_bytes: int = 24_000_000
     """Questions, answers and captions in total, before packing."""
+    transcripts: int = 200
+    """Transcripts per result, of the most missed questions."""
+    transcript_bytes: int = 6_000_000
+    """Transcripts in total, before packing; each result gets an equal share of what is left."""
+    results: int = 1
+    """Results of questions that are still to come."""
+    offer: Callable[[object], bool] | None = None
+    """Whether the server of the page offers the image with a digest; None for a page without a server."""
+
+    def transcript_share(self) -> int:
+        """Take the share of the next result; what it does not use is given back to `transcript_bytes`."""
+        share = self.transcript_bytes // max(self.results, 1)
+        self.transcript_bytes, self.results = self.transcript_bytes - share, self.results - 1
+        return share
 
 
-def is_thumbnail(value: object) -> bool:
-    """Whether a value is a small inline image, as opposed to a URL or another type."""
-    return isinstance(value, str) and len(value) <= MAX_THUMBNAIL and _THUMBNAIL.fullmatch(value) is not None
+def is_thumbnail(value: object, most: int = MAX_THUMBNAIL) -> bool:
+    """Whether a value is an inline image of at most ``most`` characters, as opposed to a URL or another type."""
+    return isinstance(value, str) and len(value) <= most and _THUMBNAIL.fullmatch(value) is not None
 
 
 def cut(value: Any, most: int = MAX_TEXT) -> Any:
@@ -68,15 +81,12 @@ def rounded(values: Iterable[float | None]) -> list[float | None]:
     return [short(value, 4) for value in values]
 
 
-# Values as deflated JSON in base64, unpacked by the browser's DecompressionStream.
-
-
 LEVEL = 6
 """Level 9 takes three times as long for a page that is 2 % smaller."""
 
 
 def pack(value: Any) -> str:
-    """Pack a value for the page."""
+    """Pack a value as deflated JSON in base64, unpacked by the browser's DecompressionStream."""
     return base64.b64encode(zlib.compress(plain_json(value).encode(), LEVEL)).decode()
 
 
@@ -88,15 +98,13 @@ def plain_json(value: Any) -> str:
         return json.dumps(json.loads(to_json(value)), separators=(",", ":"))
 
 
-# The page's initial data: models, benchmarks and results, without their samples.
-
-
 def describe_model(table: ResultTable, row: int) -> dict[str, Any]:
     """Return the description of a row."""
     model = table.models[row]
     results = [table.cells[row, b].result for b in range(len(table.benchmarks)) if (row, b) in table.cells]
     card: Mapping[str, Any] = next((result.model_card for result in results if result.model_card), {})
-    rates = [r.provenance["throughput"] for r in results if is_number(r.provenance.get("throughput"))]
+    rates = _numbers(results, "throughput")
+    units = {str(r.provenance.get("throughput_unit", "images/s")) for r in results if "throughput" in r.provenance}
     return {
         "name": cut(model.name, 500),
         "pretrained": "" if model.pretrained == model.name else cut(model.pretrained, 500),
@@ -105,8 +113,16 @@ def describe_model(table: ResultTable, row: int) -> dict[str, Any]:
         "origin": model.origin,
         "family": cut(str(card.get("family", "")), 100),
         **{key: card.get(key) if is_number(card.get(key)) else None for key in ("parameters", "gflops", "image_size")},
-        "throughput": round(sum(rates) / len(rates), 3) if rates else None,
+        "throughput": round(sum(rates) / len(rates), 3) if rates and len(units) == 1 else None,
+        "unit": cut(min(units, default=""), 40),
+        "memory": max(_numbers(results, "peak_gpu_memory") or _numbers(results, "peak_memory"), default=None),
     }
+
+
+def _numbers(results: Sequence[Result], key: str) -> list[float]:
+    """Return what is known about the cost of results, from their provenance."""
+    known = (result.provenance.get(key) for result in results)
+    return [float(value) for value in known if value is not None and is_number(value)]
 
 
 def describe_benchmark(table: ResultTable, b: int) -> dict[str, Any]:
@@ -134,23 +150,24 @@ def describe_benchmark(table: ResultTable, b: int) -> dict[str, Any]:
     }
 
 
-def describe_result(table: ResultTable, m: int, b: int) -> list[Any]:
-    """Return a result as a row: model, benchmark, values, low ends, high ends, warnings, lost samples, differences."""
+def describe_result(table: ResultTable, m: int, b: int, warnings: dict[tuple[str, str], int]) -> list[Any]:
+    """Return a result as a row: model, benchmark, values, low ends, high ends, warnings, lost samples, differences.
+
+    ``warnings`` numbers the distinct warnings of all results in the order in which they are met, by kind and text.
+    """
     result = table.cells[m, b].result
     found = [result.values.get(metric) for metric in table.metrics[b]]
+    own = [(cut(str(n.get("kind", "")), 100), cut(str(n.get("message", "")), 500)) for n in result.notices]
     return [
         m,
         b,
         [metric and metric.value for metric in found],
         [metric and short(metric.low) for metric in found],
         [metric and short(metric.high) for metric in found],
-        len(result.notices),
+        [warnings.setdefault(key, len(warnings)) for key in own],
         lost_samples(result),
         differing(table, m, b),
     ]
-
-
-# The page's data of published numbers: their tables with the results' rows, sources, and ranks.
 
 
 def describe_published(found: Sequence[LoadedResult], references: Sequence[str]) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Everything the page shows, as plain values: an overview, one chunk per benchmark, comparisons and blind controls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -12,8 +10,9 @@ import numpy as np
 
 from eyechart.errors import ResultError
 from eyechart.io.safe_parse import DAMAGED
-from eyechart.report.collection_means import means_json
-from eyechart.report.comparison import Difference, SuiteScores, compare_column, correct_for_many, tied_with_best
+from eyechart.io.terminal import chinese
+from eyechart.report.collection_means import AVERAGES, average, means_json
+from eyechart.report.comparison import Difference, compare_column, correct_for_many
 from eyechart.report.judge_summary import judge_lines, judge_table
 from eyechart.report.loader import LoadedResult, SkippedFile
 from eyechart.report.page.overview import (
@@ -28,11 +27,11 @@ from eyechart.report.page.overview import (
     short,
 )
 from eyechart.report.page.sample_lists import Samples, list_samples
-from eyechart.report.paired_records import AlignedRows, RecordsCache, align, differences, rows_of
-from eyechart.report.record_columns import NO_VALUE, Ints, RecordColumns
+from eyechart.report.paired_records import AlignedRows, RecordsCache, align, rows_of
+from eyechart.report.record_columns import NO_VALUE, Floats, Ints, RecordColumns, Truth
 from eyechart.report.reference import load_publication
-from eyechart.report.result_table import Column, benchmark_of, best_of, make_table
-from eyechart.report.table_formats import AVERAGES, average
+from eyechart.report.result_table import Column, ResultTable, benchmark_of, make_table
+from eyechart.report.verdict import VerdictBuilder, VerdictCell
 from eyechart.results import Result
 from eyechart.stats import paired_test
 from eyechart.types import RecordForm
@@ -99,19 +98,19 @@ def _gain(aligned: AlignedRows, part: Ints) -> dict[str, Any]:
     }
 
 
-# The page's data of one benchmark: samples as columns, figures per class, curves, and provenance.
-#
-# Each benchmark becomes one chunk that the page unpacks when it is opened. Derived figures (per class, confusions,
-# curves) are computed here from all samples; only the list of samples is truncated.
-
-
 CURVE = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 75, 100)
 """The k at which curves are drawn."""
+THRESHOLDS = 101
+"""Largest number of similarities at which a threshold curve is given."""
 MAX_CONFUSIONS = 20_000
 
 
 def make_chunk(results: Mapping[int, Result], columns: Mapping[int, RecordColumns], limits: Limits) -> dict[str, Any]:
-    """Build the chunk of one benchmark; ``columns`` holds the records of the comparable models."""
+    """Build the chunk of one benchmark, which the page unpacks when it is opened.
+
+    ``columns`` holds the records of the comparable models. Derived figures (per class, confusions, curves) are computed
+    from all samples; only the list of samples is truncated.
+    """
     chunk: dict[str, Any] = {"results": {str(m): describe(result) for m, result in results.items()}}
     for key in ("prompt_sensitivity", "calibration", "compression"):
         found = {str(m): result.details[key] for m, result in results.items() if result.details.get(key)}
@@ -150,13 +149,10 @@ def describe(result: Result) -> dict[str, Any]:
     }
 
 
-# ------------------------------------------------------------------------------------------ derived figures
-
-
 def _label_parts(samples: Samples) -> dict[str, Any]:
     columns = samples.columns
     classes = 1 + max(int(part.whole(name).max()) for part in columns.values() for name in ("label", "prediction"))
-    parts: dict[str, Any] = {"per_class": {}, "class_counts": {}, "confusion": {}, "curves": {}}
+    parts: dict[str, Any] = {"per_class": {}, "class_counts": {}, "confusion": {}, "curves": {}, "k": list(CURVE)}
     for model, part in columns.items():
         label, rank = part.whole("label"), part.whole("rank")
         counts = np.bincount(label, minlength=classes)
@@ -166,7 +162,6 @@ def _label_parts(samples: Samples) -> dict[str, Any]:
         parts["class_counts"][str(model)] = counts.tolist()
         parts["confusion"][str(model)] = confusions(label, part.whole("prediction"), classes)
         parts["curves"][str(model)] = {"accuracy": curve(rank, min(classes, 20))}
-    parts["k"] = list(CURVE)
     return parts
 
 
@@ -181,19 +176,18 @@ def _labels_parts(samples: Samples) -> dict[str, Any]:
 
 
 def _ranking_parts(samples: Samples) -> dict[str, Any]:
-    curves = {}
+    curves, thresholds = {}, {}
     for model, part in samples.columns.items():
-        from_text, rank = part.from_text, part.whole("rank")
+        from_text, rank, similarity = part.from_text, part.whole("rank"), part.numbers["similarity"]
         images, texts = int((~from_text).sum()), int(from_text.sum())
+        ways = {"image retrieval": (from_text, images), "text retrieval": (~from_text, texts)}
         if not images:  # document retrieval
-            curves[str(model)] = {"retrieval": curve(rank, CURVE[-1])}
-            continue
-        curves[str(model)] = {
-            "image retrieval": curve(rank[from_text], images),
-            "text retrieval": curve(rank[~from_text], texts),
-        }
+            ways = {"retrieval": (from_text, CURVE[-1])}
+        curves[str(model)] = {name: curve(rank[rows], most) for name, (rows, most) in ways.items()}
+        answered = {name: threshold_curve(similarity[rows], rank[rows] == 1) for name, (rows, _) in ways.items()}
+        thresholds[str(model)] = {name: found for name, found in answered.items() if found}
     gallery = "images" if any("image retrieval" in found for found in curves.values()) else "documents"
-    return {"curves": curves, "k": list(CURVE), "gallery": gallery}
+    return {"curves": curves, "thresholds": thresholds, "k": list(CURVE), "gallery": gallery}
 
 
 _DERIVED: Mapping[RecordForm, Callable[[Samples], dict[str, Any]]] = {
@@ -210,6 +204,25 @@ def curve(ranks: Ints, most: int) -> list[float]:
     return [round(float(((ranks != NO_VALUE) & (ranks <= k)).mean()), 5) for k in CURVE if k <= most]
 
 
+def threshold_curve(similarity: Floats, right: Truth) -> dict[str, Any]:
+    """Count the queries that are answered, and those answered correctly, if results below a similarity are not shown.
+
+    A query is answered if the similarity of its top result is at least s, and correctly if that result is relevant.
+    The s are at most `THRESHOLDS` of the similarities that occur, at evenly spaced positions in their order. Empty if
+    the records hold none.
+    """
+    known = np.sort(similarity[np.isfinite(similarity)])
+    if not len(known):
+        return {}
+    levels = np.unique(known[np.linspace(0, len(known) - 1, THRESHOLDS).round().astype(np.int64)])
+    correct = np.sort(similarity[right & np.isfinite(similarity)])
+    counts = {
+        name: (len(values) - np.searchsorted(values, levels)).tolist()
+        for name, values in (("answered", known), ("correct", correct))
+    }
+    return {"s": levels.tolist(), "queries": len(similarity), **counts}
+
+
 def confusions(label: Ints, prediction: Ints, classes: int) -> list[list[int]]:
     """Count (label, prediction) pairs off the diagonal, limited to the `MAX_CONFUSIONS` most frequent.
 
@@ -221,9 +234,6 @@ def confusions(label: Ints, prediction: Ints, classes: int) -> list[list[int]]:
         most = np.sort(np.argsort(-counts, kind="stable")[:MAX_CONFUSIONS])
         cells, counts = cells[most], counts[most]
     return [np.diff(cells, prepend=0).tolist(), counts.tolist()]
-
-
-# The page's data as plain values: an overview, one chunk per benchmark, and the comparisons.
 
 
 ALL_PAIRS = 12
@@ -257,15 +267,17 @@ def make_payload(
     """
     limits = limits or Limits()
     table = make_table([*found, *_matching_published(found, references)])
+    limits.results = sum(item.result.record_info.get("form") == "question" for item in table.cells.values())
     cache = RecordsCache(table, keep=WORST, strict=False)
-    suite, pairs = SuiteScores(cache), PairedLines(cache)
-    benchmarks, chunks = [], []
+    builder, pairs = VerdictBuilder(cache), PairedLines(cache)
+    benchmarks, chunks, judged = [], [], dict[Column, dict[int, VerdictCell]]()
     for b in range(len(table.benchmarks)):
         results = table.by_benchmark[b]
         try:
             primary = [Column(b, metric) for metric in table.primary[b]]
-            marks = [_marks(cache, Column(b, metric)) for metric in table.metrics[b]]
-            suite.add(primary)
+            others = [Column(b, metric) for metric in table.metrics[b] if metric not in table.primary[b]]
+            judged |= {column: builder.judge_alone(column) for column in others}
+            builder.add(b)
             pairs.add(primary)
             chunk = make_chunk(results, cache.comparable(primary[0]) if primary else {}, limits)
         except DAMAGED as error:
@@ -277,10 +289,16 @@ def make_payload(
                 reason=error,
             ) from error
         images = len(chunk.get("samples", {}).get("thumbnails", ()))
-        facts = {"marks": marks, "form": chunk.get("form", ""), "images": images}
-        benchmarks.append(describe_benchmark(table, b) | facts)
+        benchmarks.append(describe_benchmark(table, b) | {"form": chunk.get("form", ""), "images": images})
         chunks.append(pack(chunk))
         cache.forget(b)
+    verdict = builder.verdict()
+    for (m, index), cell in verdict.cells.items():
+        judged.setdefault(verdict.columns[index], {})[m] = cell
+    for b, benchmark in enumerate(benchmarks):
+        columns = [Column(b, metric) for metric in table.metrics[b]]
+        benchmark["marks"] = [_marks(table, c, judged[c], paired=c in builder.tests) for c in columns]
+    warnings: dict[tuple[str, str], int] = {}
     overview = {
         "title": cut(title, 200),
         "made": datetime.now(UTC).isoformat(timespec="minutes"),
@@ -288,8 +306,13 @@ def make_payload(
         "averages": [{"key": key, "heading": heading, "how": how} for key, (heading, how) in AVERAGES.items()],
         "models": [describe_model(table, m) for m in range(len(table.models))],
         "benchmarks": benchmarks,
-        "results": [describe_result(table, m, b) for m, b in sorted(table.cells)],
-        "ranking": (ranking := suite.ranking()) and asdict(ranking),
+        "results": [describe_result(table, m, b, warnings) for m, b in sorted(table.cells)],
+        "warnings": list(warnings),
+        "verdict": {
+            "sentences": [{"en": cut(text, 1000), "zh": cut(chinese(text), 1000)} for text in verdict.sentences],
+            "averages": {m: asdict(own) for m, own in verdict.averages.items()},
+        },
+        "ranking": verdict.ranking and asdict(verdict.ranking),
         "collections": means_json(table),
         "published": list(references),
         "notices": [
@@ -347,28 +370,13 @@ class PairedLines:
         ]
 
 
-def _marks(cache: RecordsCache, column: Column) -> dict[str, Any]:
-    """Return the best models of a column, those not separable from the best, and the method."""
-    table = cache.table
-    lower = table.lower_is_better(column)
-    contest = table.contestants(column)
-    best = best_of([contest[m].value if m in contest else None for m in range(len(table.models))], lower=lower)
-    if not best:
-        return {}
-    tied = tied_with_best(cache, column)
-    if tied is not None:
-        return {"best": best, "tied": [m for m in tied if m not in best], "how": "paired"}
-    results = table.by_benchmark[column.benchmark]
-    ends = {
-        m: (x.low, x.high)
-        for m, x in contest.items()
-        if x.low is not None and x.high is not None and not differences(results[best[0]], results[m])
-    }
-    if best[0] not in ends:
-        return {"best": best, "tied": [], "how": ""}
-    low, high = ends[best[0]]
-    tied = [m for m, (start, end) in ends.items() if (start <= high if lower else end >= low) and m not in best]
-    return {"best": best, "tied": tied, "how": "overlap"}
+def _marks(table: ResultTable, column: Column, cells: Mapping[int, VerdictCell], *, paired: bool) -> dict[str, Any]:
+    """Return the best models of a column, those not separable from the best, those at chance, and the test, if any."""
+    marks = {mark: [m for m, cell in cells.items() if cell.mark == mark] for mark in ("best", "tied")}
+    chance = [m for m, cell in cells.items() if cell.above_chance is False]
+    if any(marks.values()):
+        return {**marks, "chance": chance, "how": "paired" if paired else "overlap"}
+    return {"best": table.best(column, without=chance), "tied": [], "chance": chance, "how": ""}
 
 
 def _difference(line: Difference, benchmark: int) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """The samples of a benchmark as listed on the page: one order for all models, texts and thumbnails within limits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,12 +7,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from eyechart.report.page.overview import Limits, cut, is_thumbnail, rounded
+from eyechart.report.page.overview import FOR_THUMBNAILS, MAX_PREVIEW, MAX_THUMBNAIL, Limits, cut, is_thumbnail, rounded
 from eyechart.report.paired_records import rows_of
 from eyechart.report.record_columns import NO_VALUE, Floats, Ints, RecordColumns
 from eyechart.results import Result
 from eyechart.results.job_results import images_of
-from eyechart.types import MeanOf, RecordForm
+from eyechart.types import TRANSCRIPT_VERSION, MeanOf, RecordForm, read_messages
+
+MAX_MESSAGE = 4_000
+"""Characters kept of each text of a transcript."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Samples:
 
         Zeros if all samples are listed and none has a thumbnail, as nothing depends on it.
         """
-        if len(self.ids) <= limit and not any(part.thumbnails for part in self.columns.values()):
+        if len(self.ids) <= limit and not any(part.images for part in self.columns.values()):
             return np.zeros(len(self.ids), np.int64)
         places: dict[str, int] = {}
         for part in self.columns.values():
@@ -103,9 +104,13 @@ def list_samples(samples: Samples, limits: Limits) -> dict[str, Any]:
         "ids": [cut(samples.ids[i]) for i in chosen],
         "models": list(samples.columns),
     }
-    listed |= _FORMS[samples.form](listing)
-    listed["thumbnails"] = listing.thumbnails(misses, worst)
-    return listed
+    forms: dict[str, Callable[[], dict[str, Any]]] = {
+        "label": listing.label,
+        "labels": listing.labels,
+        "ranking": listing.ranking,
+        "question": listing.question,
+    }
+    return listed | forms[samples.form]() | listing.images(misses, worst)
 
 
 Details = dict[str, dict[int, dict[str, Any]]]
@@ -162,8 +167,12 @@ class _Listing:
             names = [str(name) for name in record.get("top") or ()]
             if not names:
                 return {}
-            found = [self.place.get(name, NO_VALUE) for name in names]
-            return {"top": found, "names": [cut(n, 200) for n in names], "tied": bool(record.get("tied"))}
+            known: dict[str, Any] = {"names": [cut(n, 200) for n in names], "tied": bool(record.get("tied"))}
+            known |= {"scores": rounded(record["scores"])} if "scores" in record else {}
+            if "relevant" in record:  # documents, which are not listed: a query may have the id of one
+                right = [cut(str(name), 200) for name in record["relevant"][:20]]
+                return known | {"top": [NO_VALUE] * len(names), "relevant": right}
+            return known | {"top": [self.place.get(name, NO_VALUE) for name in names]}
 
         return {
             "rank": self.ranks(),
@@ -176,9 +185,11 @@ class _Listing:
     def question(self) -> dict[str, Any]:
         shared: dict[int, dict[str, Any]] = {}
         details: Details = {}
+        missed = np.argsort(-self.samples.misses()[self.chosen], kind="stable")[: self.limits.transcripts].tolist()
+        told = frozenset(missed)
         for model in self.samples.columns:
-            own = details.setdefault(str(model), {})
-            for record in self.samples.results[model].iter_records():
+            own, said = details.setdefault(str(model), {}), dict[int, Mapping[str, Any]]()
+            for record in self.samples.results[model].iter_records() if self.limits.text_bytes > 0 else ():
                 number = self.place.get(str(record["id"]))
                 if number is None or self.limits.text_bytes <= 0:
                     continue
@@ -187,6 +198,16 @@ class _Listing:
                     self.limits.text_bytes -= len(str(shared[number]))
                 own[number] = _pick(record, ("prediction", "extracted", "rule", "thinking"))
                 self.limits.text_bytes -= len(str(own[number]))
+                if number in told:
+                    said[number] = record
+            room = self.limits.transcript_share()
+            for number in [number for number in missed if number in said]:
+                found = _transcript(said[number])
+                room -= len(str(found))
+                if room < 0:
+                    break
+                own[number] |= found
+            self.limits.transcript_bytes += max(room, 0)
         correct = {str(m): rounded(values[self.chosen]) for m, values in self.samples.shares.items()}
         return {"correct": correct, "questions": shared, "details": details}
 
@@ -205,30 +226,52 @@ class _Listing:
                     self.limits.text_bytes -= len(str(described))
         return found
 
-    def thumbnails(self, misses: Ints, worst: Ints) -> dict[int, str]:
-        """Choose thumbnails of the worst mistakes of all models, within the limits."""
-        found: dict[int, str] = {}
+    def images(self, misses: Ints, worst: Ints) -> dict[str, Any]:
+        """Choose images of the worst mistakes of all models, within the limits: thumbnails, and previews of some.
+
+        They are keyed by position in the list; documents, which are not listed, by ``/`` and their name.
+        """
+        given: dict[int | str, Mapping[str, Any]] = {}
         for part in self.samples.columns.values():
-            for row, thumbnail in part.thumbnails.items():
-                number = self.place.get(part.ids[row])
-                if number is not None and is_thumbnail(thumbnail):
-                    found.setdefault(number, thumbnail)
-        order = np.lexsort((-misses[self.chosen], worst[self.chosen]))
-        kept: dict[int, str] = {}
-        for number in [n for n in order.tolist() if n in found][: self.limits.images]:
-            self.limits.image_bytes -= len(found[number])
-            if self.limits.image_bytes < 0:
+            own: dict[int | str, Any] = {
+                self.place.get(part.ids[row], ""): images for row, images in part.images.items()
+            }
+            for record in part.worst_records().values() if self.samples.form == "ranking" else ():
+                own |= {f"/{name}": images for name, images in record.get("images", {}).items()}
+            given = own | given
+        ordered = [*np.lexsort((-misses[self.chosen], worst[self.chosen])).tolist(), *given]
+        names = [name for name in dict.fromkeys(ordered) if name != "" and name in given][: self.limits.images]
+        out: dict[str, Any] = {"originals": self.originals() if self.limits.offer else {}, "fewer_images": False}
+        for key, most, reserved in (("thumbnail", MAX_THUMBNAIL, 0), ("preview", MAX_PREVIEW, FOR_THUMBNAILS)):
+            kept = out[f"{key}s"] = {}
+            for name, image in ((name, str(given[name].get(key))) for name in names):
+                if is_thumbnail(image, most) and len(image) <= self.limits.image_bytes - reserved:
+                    self.limits.image_bytes -= len(image)
+                    kept[name] = image
+                out["fewer_images"] |= name not in kept and is_thumbnail(image, most)
+        return out
+
+    def originals(self) -> dict[int | str, str]:
+        """Return the digests of the images that the server of the page offers, under the keys of `images`."""
+        found: dict[int | str, str] = {}
+        offer = self.limits.offer or bool
+        for model in self.samples.columns:
+            for record in self.samples.results[model].iter_records():
+                own: dict[int | str, Any] = {self.place.get(str(record["id"]), ""): record.get("digest")}
+                own |= {f"/{name}": images.get("digest") for name, images in record.get("images", {}).items()}
+                found |= {key: digest for key, digest in own.items() if key != "" and offer(digest)}
+            if found and self.samples.form != "ranking":  # the same images for every model
                 break
-            kept[number] = found[number]
-        return kept
+        return found
 
 
-_FORMS: Mapping[RecordForm, Callable[[_Listing], dict[str, Any]]] = {
-    "label": _Listing.label,
-    "labels": _Listing.labels,
-    "ranking": _Listing.ranking,
-    "question": _Listing.question,
-}
+def _transcript(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the transcript of a record, its texts truncated; nothing if it is damaged or of another version."""
+    found = record.get("transcript")
+    if not isinstance(found, Mapping) or found.get("version") != TRANSCRIPT_VERSION:
+        return {}
+    messages = read_messages(found.get("messages"))
+    return {"transcript": cut({**found, "messages": messages}, MAX_MESSAGE)} if messages else {}
 
 
 def _pick(record: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:

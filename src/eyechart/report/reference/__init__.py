@@ -1,10 +1,8 @@
 """Published numbers for comparison: results as printed, and the tables in which they were printed."""
 
-from __future__ import annotations
-
 import json
 import lzma
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
@@ -13,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.benchmarks import benchmark_name
-from eyechart.errors import unknown_name
+from eyechart.errors import DataError, unknown_name
+from eyechart.io.safe_parse import read_json
 from eyechart.report.loader import PUBLISHED, LoadedResult
 from eyechart.report.paired_records import differences
 from eyechart.report.result_table import Column, ResultTable, benchmark_of
@@ -62,47 +61,44 @@ def load_publication(name: str) -> Publication:
     if name not in names():
         raise unknown_name("reference", name, names())
     packed, plain = (resources.files(__package__).joinpath(name + ending) for ending in (PACKED, PLAIN))
-    body = json.loads(lzma.decompress(packed.read_bytes()) if packed.is_file() else plain.read_bytes())
+    text = lzma.decompress(packed.read_bytes()) if packed.is_file() else plain.read_bytes()
+    return _publication(name, json.loads(text))
+
+
+def read_publication(path: Path) -> Publication:
+    """Read a set of published results from a file of the same form; only models, columns and values are required."""
+    body = read_json(path)
+    try:
+        return _publication(path.stem, {"title": path.stem, "source": "", "date": "", "notes": (), "tables": ()} | body)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            "{path} is not a table of published results ({reason}).",
+            advice="It needs the keys models, columns and values.",
+            path=path,
+            reason=repr(error),
+        ) from error
+
+
+def _publication(name: str, body: Mapping[str, Any]) -> Publication:
     decimals = body.get("decimals")
-    found = [
-        LoadedResult(result_from_dict(result, Path(f"{name}{PLAIN}")), PUBLISHED, name)
-        for model, values in zip(body["models"], body["values"], strict=True)
-        for result in _results(model, body["columns"], values)
-    ]
-    return Publication(
-        name,
-        body["title"],
-        body["source"],
-        body["date"],
-        tuple(body["notes"]),
-        0.0 if decimals is None else 0.5 * 10.0**-decimals,
-        tuple(found),
-        tuple(body["tables"]),
-    )
-
-
-def _results(
-    model: tuple[str, str, dict[str, float]], columns: Sequence[dict[str, Any]], values: Sequence[float | None]
-) -> list[dict[str, Any]]:
-    """Build the results of one model: a body per benchmark, on all samples of the test split."""
-    name, pretrained, size = model
-    bodies: dict[tuple[str, ...], dict[str, Any]] = {}
-    for column, value in zip(columns, values, strict=True):
-        if value is None:
-            continue
-        benchmark = {key: str(column[key]) for key in ("dataset", "task", "language")}
-        body = bodies.setdefault(
-            tuple(benchmark.values()),
-            {**benchmark, "model": name, "pretrained": pretrained, "metrics": {}}
-            | {"model_card": size, "data": {"split": "test"}, "job": {"limit": None}},
-        )
-        body["metrics"][column["metric"]] = value
-        if column.get("primary"):
-            body["data"]["main_metric"] = column["metric"]
-    return list(bodies.values())
-
-
-# Published tables in their original layout, with rows for the user's results.
+    bodies: list[dict[str, Any]] = []
+    for (model, pretrained, size), values in zip(body["models"], body["values"], strict=True):
+        own: dict[tuple[str, ...], dict[str, Any]] = {}  # by benchmark, on all samples of the test split
+        for column, value in zip(body["columns"], values, strict=True):
+            if value is None:
+                continue
+            benchmark = {key: str(column[key]) for key in ("dataset", "task", "language")}
+            known = {**benchmark, "model": model, "pretrained": pretrained, "metrics": {}, "model_card": size}
+            known |= {"data": {"split": "test"}, "job": {"limit": None}}
+            result = own.setdefault(tuple(benchmark.values()), known)
+            result["metrics"][column["metric"]] = value
+            if column.get("primary"):
+                result["data"]["main_metric"] = column["metric"]
+        bodies += own.values()
+    path = Path(f"{name}{PLAIN}")
+    found = [LoadedResult(result_from_dict(result, path), PUBLISHED, name) for result in bodies]
+    half_unit, about = 0.0 if decimals is None else 0.5 * 10.0**-decimals, (body["title"], body["source"], body["date"])
+    return Publication(name, *about, tuple(body["notes"]), half_unit, tuple(found), tuple(body["tables"]))
 
 
 @dataclass(frozen=True)
@@ -138,12 +134,8 @@ def published_tables(name: str, table: ResultTable) -> list[PublishedTable]:
     return [_rebuild(spec, table, places) for spec in publication.tables]
 
 
-def why_not_comparable(table: ResultTable, b: int, mine: Result, theirs: Result) -> str:
-    """Return why a number cannot be ranked among published ones: other samples, a subset, or another scale."""
-    return _other_samples(table, b, mine, theirs) or _other_scale(mine, theirs)
-
-
-def _other_samples(table: ResultTable, b: int, mine: Result, theirs: Result) -> str:
+def other_samples(table: ResultTable, b: int, mine: Result, theirs: Result) -> str:
+    """Return in which samples a result differs from a published one: other data, or a subset; empty if in none."""
     benchmark, listed = table.benchmarks[b], mine.counts.get("listed")
     other = [aspect for aspect in differences(mine, theirs) if aspect in ("dataset", "split", "samples")]
     if other:
@@ -153,7 +145,8 @@ def _other_samples(table: ResultTable, b: int, mine: Result, theirs: Result) -> 
     return ""
 
 
-def _other_scale(mine: Result, theirs: Result) -> str:
+def other_scale(mine: Result, theirs: Result) -> str:
+    """Return that published numbers are fractions and a result's are not, if so."""
     shared = set(mine.values).intersection(theirs.values)
     other = any(is_fraction(theirs.values[name]) and not is_fraction(mine.values[name]) for name in shared)
     return "not a fraction: divide per cent by 100" if other else ""
@@ -198,6 +191,6 @@ def _column(part: Mapping[str, str], table: ResultTable, places: _Places) -> tup
             values = list(table.values(Column(b, part["metric"])))
             mine = {m: one for m, one in table.by_benchmark[b].items() if table.models[m].origin != PUBLISHED}
             for m, result in mine.items():
-                values[m] = None if _other_scale(result, theirs) else values[m]
-            return values, {m for m in mine if _other_samples(table, b, mine[m], theirs)}
+                values[m] = None if other_scale(result, theirs) else values[m]
+            return values, {m for m in mine if other_samples(table, b, mine[m], theirs)}
     return [None] * len(table.models), set()

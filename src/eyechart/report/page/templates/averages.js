@@ -49,6 +49,13 @@ function averageOf(models, columns, how) {
   return { values, used, leftOut, lower, common: complete.length > 0 };
 }
 
+// What guessing would have as its average.
+function chanceOf(columns, { used }) {
+  if (STATE.average !== "plain") return STATE.average === "chance" ? 0 : null;
+  const own = (b) => columns.filter((column) => column.b === b).map((column) => BENCHMARKS[b].chance[column.i]);
+  return meanOf(used.map((b) => meanOf(own(b), true)), true);
+}
+
 function averageKind(how) {
   return DATA.averages.find(({ key }) => key === how);
 }
@@ -59,6 +66,6 @@ function averageNote(how, { values, used, leftOut, common }, say) {
   const known = { heading: say(part.heading), how: say(part.how), n: used.length, left: leftOut.map((b) => BENCHMARKS[b].label).join(", ") };
   if (values.every((value) => value === null)) return say("{heading}: {how}. There is none: only fractions are averaged, and for chance only where that is known.", known);
   if (!common) return say("{heading}: {how}. No benchmark has all models: each model's own are averaged, so compare with care.", known);
-  if (!known.left) return say("{heading}: {how}, over {n} that every model has.", known);
-  return say("{heading}: {how}, over {n} that every model has; left out, as not every model has a usable value: {left}.", known);
+  if (!known.left) return say("{heading}: {how}, over {n} benchmarks that every model has.", known);
+  return say("{heading}: {how}, over {n} benchmarks that every model has; left out, as not every model has a usable value: {left}.", known);
 }

@@ -14,7 +14,7 @@ function benchmarkView(main, b, params, chunk) {
     t("language {code}", { code: benchmark.language }),
     benchmark.split && t("split {name}", { name: benchmark.split }),
     benchmark.n > 0 && count(benchmark.n, "sample"),
-    benchmark.spellings.length > 0 && `called ${benchmark.spellings.join(", ")} in the results`,
+    benchmark.spellings.length > 0 && t("called {names} in the results", { names: benchmark.spellings.join(", ") }),
   ].filter(Boolean);
   replace(
     main,
@@ -29,7 +29,7 @@ function benchmarkView(main, b, params, chunk) {
     drawBenchmarkDetail(detail, view, draw);
   };
   draw();
-  if (params.has("sample")) view.list?.open(Number(params.get("sample")));
+  view.list?.openNamed(params);
 }
 
 function drawBenchmarkRanking(target, view, redraw) {
@@ -39,16 +39,15 @@ function drawBenchmarkRanking(target, view, redraw) {
   const chance = benchmark.chance[view.metric];
   const reachable = benchmark.reachable[view.metric];
   const percent = columnPercent(column);
-  const marks = benchmark.marks[view.metric] || {};
   const rows = modelsOf(b)
     .filter((m) => valueAt(m, column) !== null)
     .sort(byColumn(column))
     .map((m) => ({
-      label: [MODELS[m].label, ...resultOf(m, b).fewer].join(", "),
+      label: MODELS[m].label + (resultOf(m, b).fewer.length ? " *" : ""),
       value: valueAt(m, column),
       low: resultOf(m, b).low[view.metric],
       high: resultOf(m, b).high[view.metric],
-      mark: `${m === view.m ? "chosen " : ""}${(marks.best || []).includes(m) ? "best" : (marks.tied || []).includes(m) ? "tied" : ""}`,
+      mark: `${m === view.m ? "chosen " : ""}${atChance(m, column) ? "at-chance" : markOf(m, column)}`,
       onclick: () => openResult(m, b),
     }));
   replace(
@@ -72,8 +71,10 @@ function drawBenchmarkRanking(target, view, redraw) {
       lowerIsBetter(column) && t("Lower is better."),
       chance !== null && t("Chance is {value}.", { value: number(chance, 2, percent) }),
       reachable !== null && t("The best that any model can reach is {value}.", { value: number(reachable, 2, percent) }),
+      modelsOf(b).some((m) => atChance(m, column)) && t("Grey: not above chance."),
       t("A row opens that model's result."),
     ].filter(Boolean).join(" ")),
+    lostNotes(modelsOf(b).map((m) => ({ m, b }))),
   );
 }
 
@@ -107,9 +108,9 @@ function drawBenchmarkDetail(target, view, redraw) {
     incidents(described),
     blindSection(view, redraw),
     judgesSection(described),
-    curvesSection(view),
+    h("div", { class: "pair" }, curvesSection(view), classesSection(view)),
+    thresholdSection(view),
     compressionSection(view),
-    classesSection(view),
     confusionSection(view),
     h("div", { class: "pair" }, promptsSection(view), calibrationSection(view)),
     samplesSection(view),

@@ -43,6 +43,7 @@ function logTicks(low, high) {
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) {
     for (const part of [1, 2, 5]) if (part * 10 ** power >= low * 0.999 && part * 10 ** power <= high * 1.001) found.push(part * 10 ** power);
   }
+  if (found.length < 2) return ticks(low, high, 4);
   return found.length > 8 ? found.filter((value) => Number.isInteger(Math.log10(value) + 1e-9) || String(value)[0] === "1") : found;
 }
 
@@ -199,8 +200,9 @@ function nameMark(point, { text, box, number }) {
   ];
 }
 
-// Points of {label, x, y, low, high, mark, onclick, series}; a line joins those of a series.
-function scatter(label, points, { xLabel, yLabel, percent, log }) {
+// Points of {label, x, y, low, high, mark, onclick, series}; a line joins those of a series. The axis reaches to a
+// reference, so that a difference looks as large as it is.
+function scatter(label, points, { xLabel, yLabel, percent, log, reference = null, referenceLabel = "" }) {
   const list = h("ol", { class: "numbered" });
   const draw = (width) => {
     const height = Math.min(420, Math.max(260, width * 0.5));
@@ -208,7 +210,7 @@ function scatter(label, points, { xLabel, yLabel, percent, log }) {
     const xs = points.map((point) => point.x);
     const bounds = log ? [Math.min(...xs) / 1.3, Math.max(...xs) * 1.3] : domainOf(xs, false);
     const x = (log ? logarithmic : linear)(bounds, [box.left, box.right]);
-    const domain = domainOf(points.flatMap((point) => [point.y, point.low, point.high]), percent);
+    const domain = domainOf([reference, ...points.flatMap((point) => [point.y, point.low, point.high])], percent);
     const y = linear(domain, [box.bottom, box.top]);
     const marks = log ? logTicks(...bounds) : ticks(...bounds, width / 110);
     const levels = ticks(...domain, 5);
@@ -222,6 +224,7 @@ function scatter(label, points, { xLabel, yLabel, percent, log }) {
       gridX(x, marks, box.top, box.bottom, compact),
       svg("text", { class: "tick", x: box.right, y: height - 6, "text-anchor": "end" }, xLabel),
       svg("text", { class: "tick", x: box.left, y: 10, "text-anchor": "start" }, yLabel),
+      reference !== null && [svg("line", { class: "chance", x1: box.left, x2: box.right, y1: y(reference), y2: y(reference) }), svg("text", { class: "tick", x: box.right, y: y(reference) - 5, "text-anchor": "end" }, referenceLabel)],
       [...new Set(points.map((point) => point.series).filter(Boolean))].map((series) =>
         svg("g", { class: "series" }, svg("title", {}, series), svg("polyline", { points: placed.filter((point) => point.series === series).map((point) => `${point.px.toFixed(1)},${point.py.toFixed(1)}`).join(" ") })),
       ),

@@ -53,8 +53,8 @@ function drawPair(target, pairs, a, b) {
       { class: "verdict-line" },
       tNodes("B ({model}) is {better}, {worse} and not separable on {rest} of {all}.", {
         model: data(MODELS[b].label),
-        better: h("b", { class: "good-text" }, t("better on {n}", { n: better })),
-        worse: h("b", { class: "bad-text" }, t("worse on {n}", { n: worse })),
+        better: h("b", { class: better ? "good-text" : "" }, t("better on {n}", { n: better })),
+        worse: h("b", { class: worse ? "bad-text" : "" }, t("worse on {n}", { n: worse })),
         rest: lines.length - better - worse,
         all: lines.length,
       }),
@@ -69,8 +69,8 @@ function drawPair(target, pairs, a, b) {
           "tr",
           {},
           h("th", { scope: "row" }, h("a", { href: `#/benchmark/${line.b}?model=${b}` }, data(columnTitle(line)))),
-          h("td", {}, number(line.first, 1, line.percent), fewerNote(a, line.b)),
-          h("td", {}, number(line.second, 1, line.percent), fewerNote(b, line.b)),
+          h("td", {}, number(line.first, 1, line.percent), lostMark(a, line.b)),
+          h("td", {}, number(line.second, 1, line.percent), lostMark(b, line.b)),
           h("td", {}, h("b", {}, signed(line.difference, 1, line.percent))),
           h("td", {}, line.low === null ? t("too few") : t("{low} to {high}", { low: signed(line.low, 1, line.percent), high: signed(line.high, 1, line.percent) })),
           h("td", { title: told(line.test) }, pText(line.p)),
@@ -82,12 +82,8 @@ function drawPair(target, pairs, a, b) {
       ),
     ),
     h("p", { class: "note" }, t("Intervals and p come from one paired test, in which the captions of an image count as one (for binary scores its statistic is McNemar's); p is corrected by Holm over the benchmarks of this pair. Detectable: the smallest true difference found in 4 of 5 cases with this many samples.")),
+    lostNotes([...new Set(lines.map((line) => line.b))].flatMap((place) => [a, b].map((m) => ({ m, b: place })))),
   );
-}
-
-function fewerNote(m, b) {
-  const { fewer } = resultOf(m, b);
-  return fewer.length > 0 && h("small", {}, " ", toldList(fewer));
 }
 
 function pairGrid(lines, a, b) {

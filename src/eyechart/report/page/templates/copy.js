@@ -11,26 +11,43 @@ const latexEscape = (text) => [...oneLine(text)].map((character) => LATEX[charac
 const guarded = (text) =>
   /^'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(text) && !/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) ? `'${text}` : text;
 
-// A grid is {header, rows, best: Set of "row/column", note}; the first column is text.
+// A grid is {header, rows, best and tied: Sets of "row/column", heads: [benchmark, metric] of each column, note}; the
+// first column is text.
+const realMinus = (text, c) => (c ? text.replace(/(?<![\w.])-(?=\.?\d)/g, "\u2212") : text);
+const emphasised = (grid, r, c, [best, tied]) => (grid.best.has(`${r}/${c}`) ? best : grid.tied?.has(`${r}/${c}`) ? tied : (text) => text);
+function latexGroups(heads) {
+  const groups = [];
+  heads.forEach(([name], c) => (c && groups.at(-1).name === name ? groups.at(-1).size++ : groups.push({ name, size: 1, start: c + 1 })));
+  const cells = groups.flatMap(({ name, size }) => (name ? [`\\multicolumn{${size}}{c}{${latexEscape(name)}}`] : Array(size).fill("")));
+  const rules = groups.filter(({ name }) => name).map(({ size, start }) => `\\cmidrule(lr){${start}-${start + size - 1}}`);
+  return rules.length ? [`${cells.join(" & ")} \\\\`, rules.join(" ")] : [];
+}
 const FORMATS = {
   Markdown: (grid) => {
-    const cell = (text, r, c) => (grid.best.has(`${r}/${c}`) ? `**${markdownEscape(text)}**` : markdownEscape(text));
-    const rows = grid.rows.map((row, r) => row.map((text, c) => cell(text, r, c)));
+    const forms = [(text) => `**${text}**`, (text) => `<ins>${text}</ins>`];
+    const rows = grid.rows.map((row, r) => row.map((text, c) => emphasised(grid, r, c, forms)(realMinus(markdownEscape(text), c))));
     const rule = grid.header.map((_, c) => (c === 0 ? "---" : "---:"));
     const lines = [grid.header.map(markdownEscape), rule, ...rows].map((row) => `| ${row.join(" | ")} |\n`);
     return lines.join("") + (grid.note ? `\n${markdownEscape(grid.note)}\n` : "");
   },
   LaTeX: (grid) => {
-    const cell = (text, r, c) => (grid.best.has(`${r}/${c}`) ? `\\textbf{${latexEscape(text)}}` : latexEscape(text));
+    const forms = [(text) => `\\mathbf{${text}}`, (text) => `\\underline{${text}}`];
+    const cell = (text, r, c) => (c && /^[-+]?[\d.,]+$/.test(text) ? `$${emphasised(grid, r, c, forms)(text)}$` : latexEscape(text));
     return `${[
-      `% ${oneLine(grid.note || "made by eyechart build")}`,
+      "% needs \\usepackage{booktabs}",
+      ...(grid.note ? [`% ${oneLine(grid.note)}`] : []),
+      "\\begin{table}",
+      "\\centering",
+      "\\label{tab:eyechart}",
       `\\begin{tabular}{l${"r".repeat(grid.header.length - 1)}}`,
       "\\toprule",
-      `${grid.header.map(latexEscape).join(" & ")} \\\\`,
+      ...latexGroups(grid.heads || []),
+      `${(grid.heads ? grid.heads.map(([, metric]) => metric) : grid.header).map(latexEscape).join(" & ")} \\\\`,
       "\\midrule",
       ...grid.rows.map((row, r) => `${row.map((text, c) => cell(text, r, c)).join(" & ")} \\\\`),
       "\\bottomrule",
       "\\end{tabular}",
+      "\\end{table}",
     ].join("\n")}\n`;
   },
   CSV: (grid) => {

@@ -9,8 +9,8 @@ const DATA = JSON.parse(document.getElementById("overview").textContent, isolate
 const MODELS = DATA.models;
 const BENCHMARKS = DATA.benchmarks;
 const RESULTS = new Map();
-for (const [m, b, values, low, high, notices, fewer, differs] of DATA.results) {
-  RESULTS.set(`${m}/${b}`, { m, b, values, low, high, notices, fewer, differs });
+for (const [m, b, values, low, high, warnings, fewer, differs] of DATA.results) {
+  RESULTS.set(`${m}/${b}`, { m, b, values, low, high, warnings, fewer, differs });
 }
 
 function resultOf(m, b) {
@@ -71,6 +71,22 @@ function bestOf(values, lower) {
   return present.length < 2 ? [] : values.map((value, i) => (value === top ? i : -1)).filter((i) => i >= 0);
 }
 
+// The verdict on a cell: "best", "tied" (not separable from the best) or nothing.
+function markOf(m, column) {
+  const { best, tied } = BENCHMARKS[column.b].marks[column.i];
+  return best.includes(m) ? "best" : tied.includes(m) ? "tied" : "";
+}
+
+// Whether the best of a column is separable from all others.
+function isAhead(column) {
+  const { best, tied, how } = BENCHMARKS[column.b].marks[column.i];
+  return how !== "" && best.length === 1 && !tied.length;
+}
+
+function atChance(m, column) {
+  return BENCHMARKS[column.b].marks[column.i].chance.includes(m);
+}
+
 function columnKey(column) {
   return `${column.b}/${column.i}`;
 }
@@ -81,6 +97,12 @@ function columnTitle(column) {
 
 function columnPercent(column) {
   return BENCHMARKS[column.b].percent[column.i];
+}
+
+// A benchmark's name, with what it measures if another one has the same name.
+function benchmarkTitle(b) {
+  const { label, kind } = BENCHMARKS[b];
+  return BENCHMARKS.filter((other) => other.label === label).length > 1 ? `${label} · ${told(kind)}` : label;
 }
 
 const METRICS = [...new Set(BENCHMARKS.flatMap((benchmark) => benchmark.metrics))];
@@ -102,8 +124,9 @@ const STATE = {
   average: "plain",
   hiddenModels: hiddenAtFirst(),
   hiddenBenchmarks: [],
-  sort: { key: "average", best: true },
+  sort: { key: "rank", best: true },
   intervals: true,
+  costs: !matchMedia("(max-width: 640px)").matches,
   shade: true,
   scatterX: "",
   scatterY: "average",

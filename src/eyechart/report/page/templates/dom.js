@@ -21,8 +21,8 @@ function set(node, props) {
       node[key] = value;
     } else {
       if (key.startsWith("on")) throw new Error(`${key} is not an attribute`);
-      if (key === "href" && !String(value).startsWith("#")) throw new Error("links stay inside the page");
-      if (key === "src" && !String(value).startsWith("data:image/")) throw new Error("images are inside the page");
+      if (key === "href" && !/^#|^image\/[0-9a-f]{32}$/.test(value)) throw new Error("links stay inside the page");
+      if (key === "src" && !/^data:image\/|^image\/[0-9a-f]{32}$/.test(value)) throw new Error("images are inside the page");
       node.setAttribute(key, value === true ? "" : String(value));
     }
   }
@@ -109,6 +109,20 @@ function openDialog(title, ...content) {
   node.showModal();
   heading.focus();
   return node;
+}
+
+// Save a text as a file.
+function saveText(text, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+// Whether a key that was pressed belongs to a field.
+function isTyping(event) {
+  return event.altKey || event.ctrlKey || event.metaKey || event.target.closest?.("input, select, textarea") !== null;
 }
 
 function announce(text) {

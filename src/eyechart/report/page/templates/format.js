@@ -32,6 +32,11 @@ function compact(value) {
   return `${+Number(value).toPrecision(3)}`;
 }
 
+function bytes(value) {
+  if (value === null || value === undefined) return "–";
+  return value >= 1e9 ? `${+(value / 1e9).toPrecision(3)} GB` : `${Math.round(value / 1e6)} MB`;
+}
+
 function duration(seconds) {
   if (!Number.isFinite(seconds)) return "";
   if (seconds < 90) return `${Math.round(seconds)} s`;

@@ -157,6 +157,12 @@ applyTheme();
 drawFrame();
 document.getElementById("skip").addEventListener("click", () => document.getElementById("main").focus());
 addEventListener("hashchange", () => show());
+addEventListener("keydown", (event) => {
+  if (event.key !== "/" || isTyping(event) || document.querySelector("dialog[open]")) return;
+  const box = document.querySelector("main .samples input[type=search]") ?? document.querySelector("main input[type=search]");
+  if (box) event.preventDefault();
+  box?.focus();
+});
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);
 show({ first: true });
 startLive();

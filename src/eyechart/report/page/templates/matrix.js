@@ -11,16 +11,48 @@ function shownColumns() {
   return allColumns(STATE.metric).filter((column) => !STATE.hiddenBenchmarks.includes(BENCHMARKS[column.b].label + BENCHMARKS[column.b].task));
 }
 
+// The verdict's averages and ranks are over all benchmarks and primary metrics: anything else shown has none.
+function standingOf(m) {
+  const whole = STATE.metric === "" && STATE.average === "plain" && !STATE.hiddenBenchmarks.length;
+  return (whole && DATA.verdict.averages[m]) || null;
+}
+
+const isRanked = (m) => Number.isInteger(standingOf(m)?.rank_low);
+
+// What is known about the cost of a model; a column appears if any model shown has it.
+const COSTS = [
+  ["parameters", word("Parameters"), true, (model) => compact(model.parameters)],
+  ["throughput", word("Throughput"), false, (model) => compact(model.throughput)],
+  ["memory", word("Peak memory"), true, (model) => bytes(model.memory)],
+];
+
+function shownCosts(models) {
+  return STATE.costs ? COSTS.filter(([key]) => models.some((m) => MODELS[m][key])) : [];
+}
+
+// The unit in the heading if all models have the same, else in each cell.
+function unitOf(models) {
+  const units = new Set(models.map((m) => MODELS[m].unit).filter(Boolean));
+  return units.size === 1 ? [...units][0] : "";
+}
+
 function sortedModels(models, columns, average) {
   const { key, best } = STATE.sort;
+  if (key === "model") return best ? models : [...models].reverse();
+  const direction = best ? 1 : -1;
+  if (key === "rank" && models.some(isRanked)) {
+    // Models that share a rank keep the order of their names: what noise decides is no order.
+    const rank = (m) => (isRanked(m) ? 1e6 * standingOf(m).rank_low + standingOf(m).rank_high : Infinity);
+    return [...models].sort((a, b) => (rank(a) === rank(b) ? a - b : direction * (rank(a) - rank(b))));
+  }
   const column = columns.find((part) => columnKey(part) === key);
-  if (key !== "average" && !column) return key === "model" && !best ? [...models].reverse() : models;
-  const valueOf = (m) => (column ? valueAt(m, column) : average.values[models.indexOf(m)]);
-  const direction = best === (column ? lowerIsBetter(column) : average.lower) ? 1 : -1;
+  const cost = COSTS.find(([name]) => name === key);
+  const valueOf = (m) => (column ? valueAt(m, column) : cost ? MODELS[m][key] || null : average.values[models.indexOf(m)]);
+  const lower = column ? lowerIsBetter(column) : cost ? cost[2] : average.lower;
   return [...models].sort((a, b) => {
     const [x, y] = [valueOf(a), valueOf(b)];
     if (x === null || y === null) return (x === null) - (y === null) || a - b;
-    return direction * (x - y) || a - b;
+    return (lower ? direction : -direction) * (x - y) || a - b;
   });
 }
 
@@ -48,6 +80,10 @@ function ariaSort(key, lower) {
 function matrixTable(models, columns, average) {
   const kinds = spansOf(columns.map((column) => BENCHMARKS[column.b].kind));
   const heading = t(averageKind(STATE.average).heading);
+  const costs = shownCosts(models);
+  const ranked = models.some(isRanked);
+  const unit = unitOf(models);
+  const own = (key, label, hint, lower, small) => h("th", { scope: "col", class: key, "aria-sort": ariaSort(key, lower) }, h("span", { class: "dataset" }, label), sortButton(key, small, hint, lower));
   return h(
     "table",
     { class: `matrix${STATE.shade ? " shade" : ""}` },
@@ -55,16 +91,39 @@ function matrixTable(models, columns, average) {
     h(
       "thead",
       {},
-      kinds.length > 1 && h("tr", { class: "kinds" }, h("td"), h("td"), kinds.map(({ name, span }) => h("th", { colspan: span, scope: "colgroup" }, told(name)))),
+      kinds.length > 1 && h("tr", { class: "kinds" }, h("td", { colspan: 2 + ranked + costs.length }), kinds.map(({ name, span }) => h("th", { colspan: span, scope: "colgroup" }, told(name)))),
       h(
         "tr",
         {},
         h("th", { scope: "col", class: "model", "aria-sort": ariaSort("model", true) }, sortButton("model", t("Model"), t("Model"), true)),
-        h("th", { scope: "col", class: "average", "aria-sort": ariaSort("average", average.lower) }, h("span", { class: "dataset" }, heading), sortButton("average", t("{n} sets", { n: average.used.length }), heading, average.lower)),
+        ranked && own("rank", t("Rank"), t("Rank"), true, "95 %"),
+        own("average", heading, heading, average.lower, count(average.used.length, "benchmark")),
+        costs.map(([key, label, lower]) => own(key, t(label), t(label), lower, key === "throughput" ? told(unit) : "")),
         columns.map((column) => columnHead(column)),
       ),
     ),
-    h("tbody", {}, models.map((m) => matrixRow(m, columns, average.byModel.get(m)))),
+    h("tbody", {}, models.map((m) => matrixRow(m, columns, average.byModel.get(m), { ranked, costs, unit }))),
+    chanceRow(columns, average, ranked, costs.length),
+  );
+}
+
+// The level of guessing, where it is known.
+function chanceRow(columns, average, ranked, costs) {
+  const chances = columns.map((column) => BENCHMARKS[column.b].chance[column.i]);
+  if (chances.every((value) => value === null)) return null;
+  const cell = (value, props, percent = true) => h("td", props, value === null ? "–" : number(value, 1, percent));
+  return h(
+    "tfoot",
+    {},
+    h(
+      "tr",
+      { class: "chance" },
+      h("th", { scope: "row", class: "model" }, t("Chance")),
+      ranked && h("td", { class: "rank" }),
+      cell(chanceOf(columns, average), { class: "average" }),
+      costs > 0 && h("td", { colspan: costs }),
+      columns.map((column, c) => cell(chances[c], {}, columnPercent(column))),
+    ),
   );
 }
 
@@ -79,9 +138,12 @@ function columnHead(column) {
   );
 }
 
-function matrixRow(m, columns, average) {
+function matrixRow(m, columns, average, { ranked, costs, unit }) {
   const model = MODELS[m];
   const isRank = STATE.average === "rank";
+  const known = standingOf(m);
+  const ends = averageEnds(m, average);
+  const costText = ([key, , , text]) => (model[key] ? [text(model), key === "throughput" && !unit && h("small", {}, told(model.unit))] : h("span", { class: "none" }, "–"));
   return h(
     "tr",
     { class: model.origin === "eyechart" ? "" : "foreign" },
@@ -91,52 +153,102 @@ function matrixRow(m, columns, average) {
       h("a", { href: `#/results?model=${m}` }, data(model.name)),
       h("small", {}, data([model.pretrained, model.suffix].filter(Boolean).join(" ") || " ")),
     ),
-    h("td", { class: "average" }, average === null ? h("span", { class: "none" }, "–") : h("b", {}, number(average, isRank ? 2 : 1, !isRank))),
+    ranked && h("td", { class: "rank" }, isRanked(m) ? rankRange(known) : h("span", { class: "none" }, "–")),
+    h(
+      "td",
+      { class: columns.every((column) => valueAt(m, column) === null || atChance(m, column)) ? "average at-chance" : "average" },
+      average === null ? h("span", { class: "none" }, "–") : number(average, isRank ? 2 : 1, !isRank),
+      STATE.intervals && ends && h("small", {}, reach(average, ends.low, ends.high)),
+    ),
+    costs.map((cost) => h("td", { class: "cost" }, costText(cost))),
     columns.map((column) => matrixCell(m, column)),
   );
+}
+
+// The interval of an average, if it is that of the number shown: with fewer models, more benchmarks may be common.
+function averageEnds(m, average) {
+  const known = standingOf(m);
+  return known && known.low !== null && Math.abs(known.value - average) < 1e-6 ? known : null;
+}
+
+function endsOf(m, column) {
+  const result = resultOf(m, column.b);
+  return result ? { low: result.low[column.i], high: result.high[column.i] } : null;
+}
+
+function rankRange({ rank_low: low, rank_high: high }) {
+  return low === high ? String(low) : `${low}–${high}`;
 }
 
 function matrixCell(m, column) {
   const value = valueAt(m, column);
   if (value === null) return h("td", { class: "none" }, "–");
   const result = resultOf(m, column.b);
-  const { percent, shade } = columnScale(column);
+  const percent = columnPercent(column);
   const [from, to] = [result.low[column.i], result.high[column.i]];
-  const marks = BENCHMARKS[column.b].marks[column.i] || {};
-  const best = (marks.best || []).includes(m);
-  const tied = (marks.tied || []).includes(m);
+  const mark = markOf(m, column);
+  const guess = atChance(m, column);
+  const words = { best: t("best"), tied: t("not separable from the best") };
   const notes = [
     `${MODELS[m].label}, ${columnTitle(column)}: ${number(value, 2, percent)}`,
     from !== null && t("95 % interval {range}", { range: range(from, to, 2, percent) }),
-    best && t("best"),
-    tied && t("not separable from the best"),
+    guess && t("not above chance ({chance})", { chance: number(BENCHMARKS[column.b].chance[column.i], 2, percent) }),
+    words[mark],
     result.differs.length > 0 && t("not comparable: other {aspects}", { aspects: toldList(result.differs) }),
     result.fewer.length > 0 && t("lost samples: {what}", { what: toldList(result.fewer) }),
-    result.notices > 0 && count(result.notices, "warning"),
+    ...result.warnings.map((place) => told(DATA.warnings[place][1])),
   ].filter(Boolean);
+  const sign = (text, label) => h("span", { class: "mark", role: "img", "aria-label": label }, text);
   return h(
     "td",
     {
-      class: best ? "best" : tied ? "tied" : null,
+      class: [mark, mark === "best" && isAhead(column) && "ahead", guess && "at-chance"].filter(Boolean).join(" ") || null,
       title: notes.join("\n"),
-      style: { "--t": shade(value).toFixed(3) },
+      style: { "--t": toneOf(m, column).toFixed(3) },
       on: { click: () => openResult(m, column.b) },
     },
-    h("span", { class: "number" }, number(value, 1, percent), (best || tied) && h("span", { class: "mark", role: "img", "aria-label": best ? t("best") : t("not separable from the best") }, best ? "●" : "○"), result.differs.length > 0 && h("span", { class: "mark", role: "img", "aria-label": t("other {aspects}", { aspects: toldList(result.differs) }) }, "≠"), result.fewer.length > 0 && h("span", { class: "mark", role: "img", "aria-label": toldList(result.fewer) }, "*")),
+    h("span", { class: "number" }, number(value, 1, percent), mark && sign(mark === "best" ? "●" : "○", words[mark]), result.differs.length > 0 && sign("≠", t("other {aspects}", { aspects: toldList(result.differs) })), lostMark(m, column.b)),
     STATE.intervals && h("small", {}, from === null ? " " : reach(value, from, to, 1, percent)),
   );
 }
 
-const scales = new Map();
+// Shading runs from chance, or the worst possible value, to the best of the column. What is not separable from the best
+// looks like it, and what is not above chance has none.
+function toneOf(m, column) {
+  if (atChance(m, column)) return 0;
+  if (markOf(m, column)) return 1;
+  const values = modelsOf(column.b).map((other) => valueAt(other, column)).filter((value) => value !== null);
+  const [least, most, lower] = [Math.min(...values), Math.max(...values), lowerIsBetter(column)];
+  const worst = columnPercent(column) ? Number(lower) : lower ? Math.max(most, 2 * least) : Math.min(least, 0);
+  const from = BENCHMARKS[column.b].chance[column.i] ?? worst;
+  const best = lower ? least : most;
+  return best === from ? 1 : clamp((valueAt(m, column) - from) / (best - from), 0, 1);
+}
 
-function columnScale(column) {
-  const key = columnKey(column);
-  if (!scales.has(key)) {
-    const values = modelsOf(column.b).map((m) => valueAt(m, column)).filter((value) => value !== null);
-    const [from, to] = lowerIsBetter(column) ? [Math.max(...values), Math.min(...values)] : [Math.min(...values), Math.max(...values)];
-    scales.set(key, { percent: columnPercent(column), shade: (value) => (to === from ? 0.5 : (value - from) / (to - from)) });
+// A result with lost or unreadable samples has a mark; the footnote below the table or chart says what is missing.
+
+function lostMark(m, b) {
+  const { fewer } = resultOf(m, b);
+  return fewer.length > 0 && h("span", { class: "mark", role: "img", "aria-label": t("lost samples: {what}", { what: toldList(fewer) }) }, "*");
+}
+
+const FOOTNOTES = 6;
+const NAMED = 3; // models that a footnote lists by name
+
+// One line for all models that lost the same of a benchmark.
+function lostNotes(cells) {
+  const groups = new Map();
+  for (const { m, b } of cells) {
+    const what = toldList(resultOf(m, b)?.fewer ?? []);
+    if (what) groups.set(`${b} ${what}`, { b, what, models: [...(groups.get(`${b} ${what}`)?.models ?? []), m] });
   }
-  return scales.get(key);
+  const line = ({ b, what, models }) => {
+    const names = models.length > NAMED ? count(models.length, "model") : models.map((m) => MODELS[m].label).join(t(", "));
+    return h("li", {}, h("span", { class: "mark" }, "*"), " ", data(t("{model} on {benchmark}: {what}", { model: names, benchmark: benchmarkTitle(b), what })));
+  };
+  const lines = [...groups.values()];
+  const more = lines.length - FOOTNOTES;
+  return lines.length > 0 && h("ul", { class: "footnotes" }, lines.slice(0, FOOTNOTES).map(line), more > 0 && h("li", {}, h("a", { href: "#/results?only=fewer" }, t("and {n} more", { n: more }))));
 }
 
 // The table as it stands, for copying: the same cells as `eyechart build --layout matrix`.
@@ -150,13 +262,15 @@ function matrixGrid() {
   const numbers = columns.map((column) => models.map((m) => valueAt(m, column)));
   const shown = numbers.map((values, c) => values.map((value) => number(value, 1, columnPercent(columns[c]))));
   shown.push(means.map((value) => number(value, isRank ? 2 : 1, !isRank)));
-  const lower = [...columns.map(lowerIsBetter), average.lower];
-  const best = new Set([...numbers, means].flatMap((values, c) => bestOf(values, lower[c]).map((r) => `${r}/${c + 1}`)));
+  const places = (keep) => new Set(columns.flatMap((column, c) => models.flatMap((m, r) => (keep(markOf(m, column), column) ? [`${r}/${c + 1}`] : []))));
+  const ahead = (mark, column) => mark === "best" && isAhead(column);
   return {
     header: ["model", ...columns.map(columnTitle), averageKind(STATE.average).heading],
     rows: models.map((m, r) => [MODELS[m].label, ...shown.map((column) => column[r])]),
-    best,
-    note: [averageNote(STATE.average, average, plain), ...cautions(models, columns)].join(" "),
+    best: places(ahead),
+    tied: places((mark, column) => mark && BENCHMARKS[column.b].marks[column.i].how && !ahead(mark, column)),
+    heads: [["", "model"], ...columns.map((column) => [BENCHMARKS[column.b].label, BENCHMARKS[column.b].short[column.i]]), ["", averageKind(STATE.average).heading]],
+    note: [averageNote(STATE.average, average, (text, values = {}) => plain(singular(text, values), values)), ...cautions(models, columns)].join(" "),
   };
 }
 

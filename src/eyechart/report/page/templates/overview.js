@@ -10,6 +10,7 @@ function overview(main) {
     main,
     h("h1", {}, data(pageTitle())),
     h("p", { class: "lead" }, t("{models}, {benchmarks}, {results}.", { models: count(MODELS.length, "model"), benchmarks: count(BENCHMARKS.length, "benchmark"), results: count(results, "result") })),
+    h("div", { id: "verdict" }),
     notices(),
     h(
       "section",
@@ -21,8 +22,7 @@ function overview(main) {
     ),
     ...DATA.collections.map(collection),
     mistakesSection(),
-    h("section", { id: "scatter" }),
-    languages(),
+    h("div", { class: "pair" }, h("section", { id: "scatter" }), languages()),
   );
   drawOverview();
 }
@@ -42,21 +42,47 @@ function collection({ name, notes, values, groups }) {
 
 function notices() {
   const fewer = DATA.results.filter((row) => row[6].length).length;
-  const warnings = DATA.results.reduce((sum, row) => sum + row[5], 0);
+  const warnings = warningGroups();
   const other = DATA.results.filter((row) => row[7].length).length;
-  const heads = [fewer > 0 && t("{results} with lost samples", { results: count(fewer, "result") }), warnings > 0 && count(warnings, "warning"), other > 0 && t("{results} not comparable", { results: count(other, "result") }), DATA.notices.length > 0 && t("{notes} on files", { notes: count(DATA.notices.length, "note") })].filter(Boolean);
+  const heads = [fewer > 0 && t("{results} with lost samples", { results: count(fewer, "result") }), warnings.length > 0 && count(warnings.length, "warning"), other > 0 && t("{results} not comparable", { results: count(other, "result") }), DATA.notices.length > 0 && t("{notes} on files", { notes: count(DATA.notices.length, "note") })].filter(Boolean);
   const lines = [
     fewer > 0 && h("li", {}, tNodes("{results} marked *: with lost samples, as some failed or were left out; {link}", { results: count(fewer, "result"), link: h("a", { href: "#/results?only=fewer" }, t("see which")) })),
-    warnings > 0 && h("li", {}, tNodes("{warnings}; {link}", { warnings: count(warnings, "warning"), link: h("a", { href: "#/results?only=warnings" }, t("read them")) })),
+    ...warnings.map(({ texts, results }) => h("li", {}, data(texts.slice(0, EXAMPLES).map(told).join(" ")), " ", h("a", { href: "#/results?only=warnings" }, texts.length > EXAMPLES ? t("{results}, {n} more texts", { results: count(results, "result"), n: texts.length - EXAMPLES }) : count(results, "result")))),
     other > 0 && h("li", {}, t("{results} marked ≠: other data, prompts or task versions than the best of the column. Do not compare them with it.", { results: count(other, "result") })),
     ...DATA.notices.map((text) => h("li", {}, data(told(text)))),
   ].filter(Boolean);
   return lines.length > 0 && h("details", { class: "notices" }, h("summary", {}, heads.join(" · ")), h("ul", {}, lines));
 }
 
+const EXAMPLES = 3; // texts shown of one cause
+
+// Warnings by cause: the texts, and how many results have them.
+function warningGroups() {
+  const groups = new Map();
+  for (const row of DATA.results) {
+    for (const kind of new Set(row[5].map((place) => DATA.warnings[place][0]))) {
+      if (!groups.has(kind)) groups.set(kind, { texts: DATA.warnings.filter((one) => one[0] === kind).map((one) => one[1]), results: 0 });
+      groups.get(kind).results += 1;
+    }
+  }
+  return [...groups.values()].sort((a, b) => b.results - a.results);
+}
+
+// The answer in words. It is about everything: where only a part is shown, it says so.
+function verdictLines() {
+  const { sentences } = DATA.verdict;
+  const part = STATE.query || STATE.metric || STATE.hiddenBenchmarks.length || String(STATE.hiddenModels) !== String(hiddenAtFirst());
+  const [first, ...rest] = sentences.map((text) => data(text[STATE.language]));
+  return [
+    part && first && h("p", { class: "hint" }, t("Over all models and benchmarks, by primary metrics:")),
+    first && h("p", { class: "verdict-line" }, first),
+    rest.map((text) => h("p", {}, text)),
+  ];
+}
+
 function toolbar() {
   const metric = select(t("Metric"), [["", t("primary metrics")], ...METRICS.map((name) => [name, name])], STATE.metric, (value) => change({ metric: value }));
-  const average = select(t("Average"), DATA.averages.map((part) => [part.key, t(part.heading)]), STATE.average, (value) => change({ average: value, sort: { key: "average", best: true } }));
+  const average = select(t("Average"), DATA.averages.map((part) => [part.key, t(part.heading)]), STATE.average, (value) => change({ average: value, sort: { key: value === "plain" ? "rank" : "average", best: true } }));
   return h(
     "div",
     { class: "toolbar" },
@@ -65,7 +91,7 @@ function toolbar() {
     average,
     picker(t("Models"), MODELS.map((model) => [model.label, model.label]), "hiddenModels"),
     picker(t("Benchmarks"), BENCHMARKS.map((part) => [part.label + part.task, `${part.label} · ${told(part.kind)}`]), "hiddenBenchmarks"),
-    h("div", { class: "checks" }, checkbox(t("Intervals"), STATE.intervals, (intervals) => change({ intervals })), checkbox(t("Shading"), STATE.shade, (shade) => change({ shade }))),
+    h("div", { class: "checks" }, checkbox(t("Intervals"), STATE.intervals, (intervals) => change({ intervals })), checkbox(t("Shading"), STATE.shade, (shade) => change({ shade })), COSTS.some(([key]) => MODELS.some((model) => model[key])) && checkbox(t("Cost"), STATE.costs, (costs) => change({ costs }))),
     copyMenu(matrixGrid),
   );
 }
@@ -106,29 +132,33 @@ function drawOverview({ focus = "" } = {}) {
   const average = averageOf(models, columns, STATE.average);
   average.byModel = new Map(models.map((m, j) => [m, average.values[j]]));
   const sorted = sortedModels(models, columns, average);
+  replace(document.getElementById("verdict"), verdictLines());
   const empty = !models.length ? t("No model matches the filter.") : !columns.length ? t("No benchmark is chosen.") : "";
   replace(
     target,
     empty ? h("p", { class: "empty" }, empty) : scrollable(t("Models by benchmarks"), matrixTable(sorted, columns, average)),
     h("p", { class: "note" }, averageNote(STATE.average, average, t)),
-    legend(columns),
+    legend(models, columns),
+    lostNotes(models.flatMap((m) => [...new Set(columns.map(({ b }) => b))].map((b) => ({ m, b })))),
   );
   if (!empty) target.firstElementChild.scrollLeft = scrolled;
   if (focus) target.querySelector(`[data-sort="${focus}"]`)?.focus();
   drawScatter(models, columns, average);
 }
 
-function legend(columns) {
-  const ways = new Set(columns.map((column) => (BENCHMARKS[column.b].marks[column.i] || {}).how));
+function legend(models, columns) {
+  const ways = new Set(columns.map((column) => BENCHMARKS[column.b].marks[column.i].how));
   return h(
     "ul",
     { class: "legend" },
-    h("li", {}, h("span", { class: "mark" }, "●"), " ", t("best of the column")),
-    ways.has("paired") && h("li", {}, h("span", { class: "mark" }, "○"), " ", t("not separable from the best (paired test on the same samples, 95 %, Holm over the column)")),
+    columns.some((column) => models.some((m) => markOf(m, column) === "best")) && h("li", {}, h("span", { class: "mark" }, "●"), " ", t("best of the column")),
+    ways.has("paired") && h("li", {}, h("span", { class: "mark" }, "○"), " ", t("not separable from the best (paired test on the same samples, 95 %, corrected for the number of tests)")),
     ways.has("overlap") && h("li", {}, h("span", { class: "mark" }, "○"), " ", t("without samples to pair: the interval overlaps that of the best")),
     h("li", {}, t("± or − +: how far the 95 % interval reaches")),
     columns.some(lowerIsBetter) && h("li", {}, t("↓ lower is better")),
-    columns.some((column) => modelsOf(column.b).some((m) => resultOf(m, column.b).fewer.length)) && h("li", {}, h("span", { class: "mark" }, "*"), " ", t("with lost samples")),
+    columns.some((column) => models.some((m) => atChance(m, column))) && h("li", {}, h("span", { class: "swatch at-chance" }), " ", t("not above chance")),
+    STATE.shade && h("li", {}, h("span", { class: "swatch tone" }), " ", t("shading from chance to the best")),
+    models.some(isRanked) && h("li", {}, t("Rank: all ranks that the samples allow (simultaneous 95 % intervals); models that share them stand by name")),
     h("li", {}, t("A cell opens its metrics, settings and the command to reproduce it.")),
   );
 }
@@ -136,26 +166,28 @@ function legend(columns) {
 // ------------------------------------------------------------------------------------------------ scatter
 
 const AXES = [
-  ["parameters", word("parameters"), true],
-  ["image_size", word("image size in pixels"), false],
-  ["throughput", word("images per second"), true],
+  ["parameters", word("parameters"), true, 1],
+  ["throughput", word("throughput"), true, 1],
+  ["memory", word("peak memory in MB"), true, 1e6],
+  ["image_size", word("image size in pixels"), false, 1],
 ];
 
 function drawScatter(models, columns, average) {
   const target = document.getElementById("scatter");
   const usable = AXES.filter(([key]) => new Set(MODELS.map((model) => model[key]).filter(Boolean)).size > 1);
   if (!usable.length) return;
-  const [key, xWord, log] = usable.find(([name]) => name === STATE.scatterX) || usable[0];
-  const xLabel = t(xWord);
+  const [key, xWord, log, scale] = usable.find(([name]) => name === STATE.scatterX) || usable[0];
+  const unit = key === "throughput" ? told(unitOf(models)) : "";
+  const xLabel = unit ? `${t(xWord)} (${unit})` : t(xWord);
   const column = columns.find((part) => columnKey(part) === STATE.scatterY);
   const percent = column ? columnPercent(column) : STATE.average !== "rank";
   const yLabel = column ? columnTitle(column) : t(averageKind(STATE.average).heading);
   const points = models
     .filter((m) => MODELS[m][key])
     .map((m) => {
-      const result = column && resultOf(m, column.b);
       const y = column ? valueAt(m, column) : average.byModel.get(m);
-      return { label: MODELS[m].label, x: MODELS[m][key], y, low: result ? result.low[column.i] : null, high: result ? result.high[column.i] : null, onclick: () => go(`#/results?model=${m}`) };
+      const { low, high } = (column ? endsOf(m, column) : averageEnds(m, y)) ?? { low: null, high: null };
+      return { label: MODELS[m].label, x: MODELS[m][key] / scale, y, low, high, mark: column && atChance(m, column) ? "at-chance" : "", onclick: () => go(`#/results?model=${m}`) };
     })
     .filter((point) => point.y !== null && point.y !== undefined);
   replace(
@@ -167,7 +199,7 @@ function drawScatter(models, columns, average) {
       select(t("Across"), usable.map(([name, text]) => [name, t(text)]), key, (value) => change({ scatterX: value })),
       select(t("Up"), [["average", t("average")], ...columns.map((part) => [columnKey(part), columnTitle(part)])], STATE.scatterY, (value) => change({ scatterY: value })),
     ),
-    points.length ? scatter(t("{y} against {x}", { y: yLabel, x: xLabel }), points, { xLabel, yLabel, percent, log }) : h("p", { class: "empty" }, t("No shown model has both.")),
+    points.length ? scatter(t("{y} against {x}", { y: yLabel, x: xLabel }), points, { xLabel, yLabel, percent, log, reference: column ? BENCHMARKS[column.b].chance[column.i] : chanceOf(columns, average), referenceLabel: t("chance") }) : h("p", { class: "empty" }, t("No shown model has both.")),
   );
 }
 
@@ -217,7 +249,7 @@ function spread(m, columns) {
   );
 }
 
-// The most confident mistakes of each benchmark as images, under the first table: what the numbers look like.
+// Mistakes of each benchmark as images, under the first table: what the numbers look like.
 
 const STRIPS = 4; // benchmarks that are shown at once; the others unfold
 const STRIP_IMAGES = 12;
@@ -225,42 +257,73 @@ const STRIP_IMAGES = 12;
 function mistakesSection() {
   const shown = BENCHMARKS.map((benchmark, b) => ({ benchmark, b })).filter(({ benchmark }) => benchmark.images > 0);
   if (!shown.length) return null;
+  // Of one dataset in several languages, the first shows its mistakes and the others what they get wrong in addition.
+  const first = (b) => shown.find(({ benchmark }) => benchmark.dataset === BENCHMARKS[b].dataset && benchmark.task === BENCHMARKS[b].task).b;
+  const strips = shown.map(({ b }) => mistakeStrip(b, first(b)));
   return h(
     "section",
     { class: "mistakes", "aria-labelledby": "mistakes-title" },
-    h("h2", { id: "mistakes-title" }, t("Most confident mistakes")),
-    shown.slice(0, STRIPS).map(({ b }) => mistakeStrip(b)),
-    shown.length > STRIPS && h("details", { class: "more" }, h("summary", {}, t("{n} more benchmarks", { n: shown.length - STRIPS })), shown.slice(STRIPS).map(({ b }) => mistakeStrip(b))),
+    h("h2", { id: "mistakes-title" }, t("Mistakes")),
+    strips.slice(0, STRIPS),
+    strips.length > STRIPS && h("details", { class: "more" }, h("summary", {}, t("{n} more benchmarks", { n: strips.length - STRIPS })), strips.slice(STRIPS)),
   );
 }
 
 // A benchmark's samples are unpacked when its strip comes near the screen.
-function mistakeStrip(b) {
+function mistakeStrip(b, first) {
   const node = h("div", { class: "mistake-strip", "data-benchmark": b });
   const near = new IntersectionObserver(async ([entry]) => {
     if (!entry.isIntersecting) return;
     near.disconnect();
     const turn = turns;
-    const chunk = await chunkOf(b);
-    if (turn === turns) replace(node, drawStrip(b, chunk));
+    const chunks = await Promise.all([chunkOf(b), first === b ? null : chunkOf(first)]);
+    if (turn === turns) replace(node, drawStrip(b, first, ...chunks));
   }, { rootMargin: "400px" });
   near.observe(node);
   return node;
 }
 
-function drawStrip(b, chunk) {
+function mistakesOf(chunk, m) {
+  return filterSamples({ chunk, m }, sampleAccess(chunk), { show: "wrong", query: "", other: "", cell: null, direction: "" });
+}
+
+function drawStrip(b, first, chunk, firstChunk) {
   const benchmark = BENCHMARKS[b];
   const access = sampleAccess(chunk);
   const models = [...chunk.samples.models].sort(byColumn({ b, i: benchmark.primary[0] ?? 0 }));
-  const withImages = (m) => filterSamples({ chunk, m }, access, { show: "wrong", query: "", other: "", cell: null, direction: "" }).filter((i) => pictured(chunk, i) >= 0);
+  const withImages = (m) => mistakesOf(chunk, m).filter((i) => pictured(chunk, i) >= 0);
   const m = models.find((model) => withImages(model).length) ?? models[0];
-  const samples = withImages(m).slice(0, STRIP_IMAGES);
-  if (!samples.length) return null;
+  const known = new Set(firstChunk?.samples.models.includes(m) ? mistakesOf(firstChunk, m).map((i) => firstChunk.samples.ids[i]) : []);
+  const found = withImages(m);
+  const samples = inTurns(found.filter((i) => !known.has(chunk.samples.ids[i])), (i) => CONFUSED[chunk.form](chunk, access, m, i), STRIP_IMAGES);
+  if (!found.length) return null;
+  const confident = samples.some((i) => chunk.form === "label" && access.detail(m, i)?.scores);
+  const how = [
+    samples.length > 0 && t(confident ? word("the most confident of each confusion first") : chunk.form === "ranking" ? word("the worst ranks, by kind of query in turn") : word("one of each confusion in turn")),
+    known.size > 0 && t(samples.length ? word("without those of {benchmark}") : word("the same mistakes as {benchmark}"), { benchmark: benchmarkTitle(first) }),
+  ].filter(Boolean);
   return [
-    h("h3", {}, h("a", { href: `#/benchmark/${b}?model=${m}` }, data(benchmark.label)), h("span", { class: "hint" }, " ", data(MODELS[m].label))),
+    h("h3", {}, h("a", { href: `#/benchmark/${b}?model=${m}` }, data(benchmarkTitle(b))), " ", h("span", { class: "hint" }, data(MODELS[m].label)), " ", h("span", { class: "how" }, data(how.join(t(", "))))),
     h("ul", { class: "strip-list" }, samples.map((i) => h("li", {}, h("a", { href: `#/benchmark/${b}?model=${m}&sample=${i}` }, image(chunk, pictured(chunk, i), 88), h("span", { class: "strip-text" }, MISTAKES[chunk.form](chunk, access, m, i)))))),
   ];
 }
+
+// Take one of each group in turn, so that no group fills a short list. The order of groups is that of their first.
+function inTurns(items, groupOf, most) {
+  const groups = new Map();
+  for (const item of items) groups.set(groupOf(item), [...(groups.get(groupOf(item)) ?? []), item]);
+  const longest = Math.max(0, ...[...groups.values()].map((group) => group.length));
+  const rounds = Array.from({ length: longest }, (_, turn) => [...groups.values()].map((group) => group[turn]));
+  return rounds.flat().filter((item) => item !== undefined).slice(0, most);
+}
+
+// What a mistake has in common with others of its kind.
+const CONFUSED = {
+  label: (chunk, access, m, i) => `${chunk.samples.label[i]}/${access.prediction(m, i)}`,
+  labels: (chunk, access, m, i) => `${chunk.samples.labels[i]}/${access.detail(m, i)?.top?.[0]}`,
+  ranking: (chunk, access, m, i) => chunk.samples.from_text[i],
+  question: (chunk, access, m, i) => JSON.stringify([chunk.samples.questions[i]?.answer, access.detail(m, i)?.extracted]),
+};
 
 // The image that stands for a sample: its own, or that of a text.
 function pictured(chunk, i) {
@@ -273,5 +336,5 @@ const MISTAKES = {
   label: (chunk, access, m, i) => [h("b", {}, data(className(chunk, chunk.samples.label[i]))), h("span", { class: "bad-text" }, "→ ", data(className(chunk, access.prediction(m, i))))],
   labels: (chunk, access, m, i) => [h("b", {}, classNames(chunk, chunk.samples.labels[i])), h("span", { class: "bad-text" }, "→ ", data(className(chunk, (access.detail(m, i)?.top ?? [])[0])))],
   ranking: (chunk, access, m, i) => [h("b", {}, chunk.samples.from_text[i] === 1 ? h("q", {}, data(shorten(chunk.samples.texts[i] ?? chunk.samples.ids[i], 60))) : data(shorten(rightTexts(chunk, i)[0] ?? chunk.samples.ids[i], 60))), h("span", { class: "bad-text" }, rankText(access, m, i))],
-  question: (chunk, access, m, i) => [h("b", {}, data(shorten(String(chunk.samples.questions[i]?.question ?? chunk.samples.ids[i]), 60))), h("span", { class: "bad-text" }, "→ ", data(shorten(String(access.detail(m, i)?.extracted ?? t("nothing")), 40)))],
+  question: (chunk, access, m, i) => [h("b", {}, data(shorten(String(chunk.samples.questions[i]?.question ?? chunk.samples.ids[i]), 60))), h("span", { class: "bad-text" }, data(shorten(String(chunk.samples.questions[i]?.answer ?? ""), 40)), " → ", data(shorten(String(access.detail(m, i)?.extracted ?? t("nothing")), 40)))],
 };

@@ -25,7 +25,7 @@ function retrievalCard(chunk, access, m, i) {
     return [
       h("q", {}, data(shorten(samples.texts[i] ?? samples.ids[i], 160))),
       rank,
-      (own || missing) && h("span", { class: "strip" }, missing && [found(chunk, target, true), own && h("span", { class: "apart" })], pictures.map((place) => found(chunk, place, place >= 0 && target === place))),
+      (own || missing) && h("span", { class: "strip" }, missing && [found(chunk, target, true), own && h("span", { class: "apart" })], pictures.map((place, k) => found(chunk, imageKey(place, own.names[k]), isRight(chunk, i, own, k)))),
     ];
   }
   const right = rightTexts(chunk, i);
@@ -44,13 +44,22 @@ function retrievalDetails(chunk, access, m, i) {
   const target = samples.images[i];
   const right = rightTexts(chunk, i);
   return [
-    fromText ? h("blockquote", {}, data(samples.texts[i] ?? samples.ids[i])) : h("div", { class: "sample-head" }, image(chunk, i, 144), right.length > 0 && h("div", {}, h("h3", {}, t("The right captions")), h("ul", { class: "right-texts" }, right.map((text) => h("li", {}, data(text)))))),
+    fromText ? h("blockquote", {}, data(samples.texts[i] ?? samples.ids[i])) : h("div", { class: "sample-head" }, largeImage(chunk, i), right.length > 0 && h("div", {}, h("h3", {}, t("The right captions")), h("ul", { class: "right-texts" }, right.map((text) => h("li", {}, data(text)))))),
     h("p", {}, t(fromText ? word("The right {what} is {where}.") : word("The best of the right captions is {where}."), { what: t(targetOf(chunk, i)), where: rankText(access, m, i) })),
-    fromText && target >= 0 && image(chunk, target, 144) && h("figure", {}, image(chunk, target, 144), h("figcaption", {}, t("the right image"))),
+    fromText && target >= 0 && chunk.samples.thumbnails[target] && h("figure", {}, largeImage(chunk, target, t("the right image")), h("figcaption", {}, t("the right image"))),
+    own?.relevant && chunk.samples.thumbnails[`/${own.relevant[0]}`] && h("figure", {}, h("figcaption", {}, t("the right one")), largeImage(chunk, `/${own.relevant[0]}`, t("the right one"))),
     own && h("h3", {}, t("Found instead")),
-    own && h("ol", { class: "found" }, own.top.map((place, k) => foundItem(chunk, place, own.names[k], fromText ? place === target && place >= 0 : place >= 0 && samples.images[place] === i))),
+    own && h("ol", { class: "found" }, own.top.map((place, k) => foundItem(chunk, place, own, k, isRight(chunk, i, own, k)))),
     !own && h("p", { class: "note" }, t("Retrieved items are kept for the hardest queries only.")),
   ];
+}
+
+// The right image of a text, the right texts of an image, the relevant documents of a query.
+function isRight(chunk, i, own, k) {
+  const { from_text: fromText, images } = chunk.samples;
+  const place = own.top[k];
+  if (own.relevant) return own.relevant.includes(own.names[k]);
+  return place >= 0 && (fromText[i] === 1 ? place === images[i] : images[place] === i);
 }
 
 function foundText(chunk, place, name) {
@@ -67,12 +76,20 @@ function rankText(access, m, i) {
 }
 
 // A found image: the target is framed.
-function found(chunk, place, isTarget) {
-  const node = place >= 0 ? image(chunk, place, 38) : null;
+function found(chunk, key, isTarget) {
+  const node = image(chunk, key, 38);
   return node ? set(node, { class: isTarget ? "target" : "", alt: isTarget ? t("the right image") : t("another image") }) : h("span", { class: `no-image${isTarget ? " target" : ""}` }, isTarget ? "✓" : "·");
 }
 
-function foundItem(chunk, place, name, isTarget) {
-  const text = foundText(chunk, place, name);
-  return h("li", { class: isTarget ? "target" : "" }, place >= 0 && image(chunk, place, 72), h("span", {}, data(text)), isTarget && h("small", {}, " ", t("the right one")));
+function foundItem(chunk, place, own, k, isTarget) {
+  const key = imageKey(place, own.names[k]);
+  const score = own.scores && own.scores[k];
+  return h(
+    "li",
+    { class: isTarget ? "target" : "" },
+    chunk.gallery === "documents" ? largeImage(chunk, key) : image(chunk, key, 72),
+    h("span", {}, data(foundText(chunk, place, own.names[k]))),
+    Number.isFinite(score) && h("small", {}, " ", t("similarity {value}", { value: score.toFixed(4) })),
+    isTarget && h("small", {}, " ", t("the right one")),
+  );
 }

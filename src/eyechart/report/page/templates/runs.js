@@ -9,9 +9,9 @@ function resultsView(main, params) {
   const more = h("div", {});
   const draw = () => {
     const words = wordsOf(state.query);
-    const rows = DATA.results.filter(([m, b, , , , notices, fewer]) => {
+    const rows = DATA.results.filter(([m, b, , , , warnings, fewer]) => {
       const text = `${MODELS[m].label} ${BENCHMARKS[b].label} ${BENCHMARKS[b].task}`.toLowerCase();
-      const kept = { fewer: fewer.length > 0, warnings: notices > 0 }[state.only] ?? true;
+      const kept = { fewer: fewer.length > 0, warnings: warnings.length > 0 }[state.only] ?? true;
       return kept && (state.model === "" || Number(state.model) === m) && words.every((word) => text.includes(word));
     });
     const shown = state.all ? rows : rows.slice(0, RESULTS_SHOWN);
@@ -35,14 +35,14 @@ function resultsView(main, params) {
     ),
     card,
     summary,
-    scrollable(t("Results"), h("table", { class: "plain-table numbers results" }, h("thead", {}, h("tr", {}, [t("Benchmark"), t("Model"), t("Value"), t("95 % interval"), t("Warnings"), t("Missing"), ""].map((text, k) => h("th", { scope: "col", class: k === 1 ? "text" : null }, text || h("span", { class: "offscreen" }, t("Open")))))), body)),
+    scrollable(t("Results"), h("table", { class: "plain-table numbers results" }, h("thead", {}, h("tr", {}, [t("Benchmark"), t("Model"), t("Value"), t("95 % interval"), t("Warnings"), t("Missing"), ""].map((text, k) => h("th", { scope: "col", class: k === 1 || k === 4 ? "text" : null }, text || h("span", { class: "offscreen" }, t("Open")))))), body)),
     more,
   );
   draw();
   drawCard();
 }
 
-function resultRow([m, b, values, low, high, notices, fewer]) {
+function resultRow([m, b, values, low, high, warnings, fewer]) {
   const benchmark = BENCHMARKS[b];
   const i = benchmark.primary.find((place) => values[place] !== null) ?? values.findIndex((value) => value !== null);
   const percent = i >= 0 && columnPercent({ b, i });
@@ -53,15 +53,15 @@ function resultRow([m, b, values, low, high, notices, fewer]) {
     h("td", { class: "text" }, data(MODELS[m].label)),
     h("td", {}, number(values[i], 2, percent)),
     h("td", {}, range(low[i], high[i], 2, percent) || "–"),
-    h("td", {}, notices || "–"),
-    h("td", {}, toldList(fewer) || "–"),
+    h("td", { class: "text" }, warnings.length ? warnings.map((place) => h("p", { class: "cause" }, data(told(DATA.warnings[place][1])))) : "–"),
+    h("td", {}, toldList(fewer.filter((text) => /^\d/.test(text))) || "–"),
     h("td", {}, button(t("Details"), () => openResult(m, b), { class: "quiet", "aria-label": t("Details of {model} on {benchmark}", { model: MODELS[m].label, benchmark: benchmark.label }) })),
   );
 }
 
 function modelCard(m) {
   const model = MODELS[m];
-  return h("section", { class: "model-card" }, h("h2", {}, data(model.name)), facts([[t("Pretrained"), model.pretrained], [t("Family"), model.family], [t("Parameters"), model.parameters && compact(model.parameters)], [t("Image size"), model.image_size], [t("Images per second"), model.throughput], [t("Results by"), model.origin]]));
+  return h("section", { class: "model-card" }, h("h2", {}, data(model.name)), facts([[t("Pretrained"), model.pretrained], [t("Family"), model.family], [t("Parameters"), model.parameters && compact(model.parameters)], [t("Image size"), model.image_size], [t("Throughput"), model.throughput && `${compact(model.throughput)} ${told(model.unit)}`], [t("Peak memory"), model.memory && bytes(model.memory)], [t("Results by"), model.origin]]));
 }
 
 function facts(pairs) {
@@ -105,7 +105,8 @@ async function openResult(m, b) {
       [t("Precision"), card.precision ?? provenance.precision],
       [t("Weights"), card.weights_digest],
       [t("Parameters"), card.parameters && compact(card.parameters)],
-      [t("Device"), provenance.device],
+      [t("Device"), [provenance.device, provenance.device_name].filter(Boolean).join(t(", "))],
+      [t("Peak memory"), provenance.peak_memory && bytes(provenance.peak_memory)],
       [t("Seconds"), provenance.seconds],
       [t("Date"), provenance.date],
       [t("Versions"), provenance.versions && Object.entries(provenance.versions).map(([name, version]) => `${name} ${version}`).join(", ")],

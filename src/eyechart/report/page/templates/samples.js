@@ -13,7 +13,7 @@ function sampleAccess(chunk) {
     if (samples.label) parts.push(className(chunk, samples.label[i]));
     if (samples.labels) parts.push(...samples.labels[i].map((label) => className(chunk, label)));
     if (samples.texts && samples.texts[i]) parts.push(samples.texts[i]);
-    if (question) parts.push(question.question, question.category, ...Object.values(question.options || {}));
+    if (question) parts.push(question.question, question.category, ...Object.values(question.options || {}), ...answerTexts(samples, i));
     return parts.filter(Boolean).join("\n");
   };
   const share = (m, i) => (samples.correct && samples.correct[m] ? samples.correct[m][i] : null);
@@ -62,7 +62,13 @@ function samplesSection(view) {
       ],
     );
   };
-  view.list = { state, draw, section: null, open: (i) => i < access.count && openSample(view, access, i, filterSamples(view, access, state)) };
+  const open = (i) => {
+    if (!(i >= 0 && i < access.count)) return;
+    const found = filterSamples(view, access, state);
+    openSample(view, access, i, found.includes(i) ? found : filterSamples(view, access, { ...state, show: "all" }));
+  };
+  const openNamed = (params) => open(params.has("id") ? chunk.samples.ids.indexOf(params.get("id")) : Number(params.get("sample") ?? -1));
+  view.list = { state, draw, section: null, open, openNamed };
   const others = chunk.samples.models.filter((m) => m !== view.m);
   const update = (values) => { Object.assign(state, values, { page: 0 }); draw(); };
   const section = h(
@@ -75,6 +81,7 @@ function samplesSection(view) {
       search(t("Search samples"), "", (query) => update({ query })),
       select(t("Show"), sampleFilters(chunk, others), state.show, (show) => update({ show })),
       chunk.form === "ranking" && select(t("Query"), [["", t("texts and images")], ["text", t("texts")], ["image", t("images")]], "", (direction) => update({ direction })),
+      button(t("Save as CSV"), () => saveText(FORMATS.CSV(samplesGrid(view, access, filterSamples(view, access, state))), "samples.csv"), { class: "quiet" }),
       others.length > 0 && select(t("Against"), [["", t("no other model")], ...others.map((m) => [m, MODELS[m].label])], "", (other) => update({ other })),
     ),
     cellNote,
@@ -87,11 +94,31 @@ function samplesSection(view) {
   return section;
 }
 
+// What is known of the listed samples, for a spreadsheet; in English, as all tables that leave the page.
+function samplesGrid(view, access, found) {
+  const { chunk, m } = view;
+  const { samples } = chunk;
+  const verdict = (i) => ({ true: "right", false: "wrong" })[access.ok(m, i)] ?? "not judged";
+  const names = (labels) => (labels || []).map((label) => className(chunk, label)).join("; ");
+  const top = (i) => access.detail(m, i)?.top ?? [];
+  const question = (i) => samples.questions[i] || {};
+  const own = (i) => access.detail(m, i) || {};
+  const columns = {
+    label: { label: (i) => className(chunk, samples.label[i]), prediction: (i) => className(chunk, access.prediction(m, i)), rank: (i) => access.rank(m, i) },
+    labels: { labels: (i) => names(samples.labels[i]), top: (i) => names(top(i)) },
+    ranking: { query: (i) => (samples.from_text[i] === 1 ? "text" : "image"), text: (i) => samples.texts[i], rank: (i) => access.rank(m, i), top: (i) => (own(i).names || []).join("; "), scores: (i) => (own(i).scores || []).join("; ") },
+    question: { question: (i) => question(i).question, answer: (i) => question(i).answer, prediction: (i) => own(i).prediction, extracted: (i) => own(i).extracted, category: (i) => question(i).category },
+  }[chunk.form];
+  const cell = (value) => (value === null || value === undefined || value === -1 ? "" : String(value));
+  const rows = found.map((i) => [samples.ids[i], verdict(i), ...Object.values(columns).map((column) => cell(column(i)))]);
+  return { header: ["id", "verdict", ...Object.keys(columns)], rows };
+}
+
 function sampleFilters(chunk, others) {
   const found = [["wrong", t("mistakes")], ["all", t("everything")]];
   if (chunk.form !== "labels") found.push(["right", t("right answers")]);
   if (chunk.form === "question") found.push(["unjudged", t("answers that could not be read")]);
-  if (others.length) found.push(["everyone", t("what every model gets wrong")], ["alone", t("what only this model gets wrong")]);
+  if (others.length) found.push(["everyone", t("what every model gets wrong")], ["alone", t("what only this model gets wrong")], ["flipped", t("right or wrong depending on the model")]);
   return found;
 }
 
@@ -99,7 +126,8 @@ const SHOWS = {
   all: () => true,
   wrong: (ok) => ok === false,
   right: (ok) => ok === true,
-  unjudged: (ok) => ok === null,
+  unjudged: (ok, others, own) => ok === null || isUnread(own()),
+  flipped: (ok, others) => ok !== null && others().some((other) => other !== null && other !== ok),
   everyone: (ok, others) => ok === false && others().every((other) => other !== true),
   alone: (ok, others) => ok === false && others().every((other) => other === true),
 };
@@ -111,7 +139,7 @@ function filterSamples(view, access, state) {
   const found = [];
   for (let i = 0; i < access.count; i += 1) {
     const ok = access.ok(m, i);
-    if (!SHOWS[state.show](ok, () => others.map((other) => access.ok(other, i)))) continue;
+    if (!SHOWS[state.show](ok, () => others.map((other) => access.ok(other, i)), () => access.detail(m, i))) continue;
     if (state.other !== "" && access.ok(Number(state.other), i) === ok) continue;
     if (state.direction && (state.direction === "text") !== (chunk.samples.from_text[i] === 1)) continue;
     if (state.cell && !(chunk.samples.label[i] === state.cell.label && (state.cell.prediction === null || access.prediction(m, i) === state.cell.prediction))) continue;
@@ -134,6 +162,7 @@ function samplesNote(chunk, found) {
     t("{count}.", { count: count(found, "sample") }),
     chunk.form === "labels" && t("For multi-label data, the worst mistakes are listed."),
     samples.total > samples.ids.length && t("The page lists the {n} most missed of {total} samples; all numbers are over all samples.", { n: samples.ids.length.toLocaleString("en"), total: samples.total.toLocaleString("en") }),
+    samples.fewer_images && t("Some images are small or missing to limit the size of the page."),
   ];
   return parts.filter(Boolean).join(" ");
 }

@@ -6,8 +6,14 @@ const LANGUAGES = { en: { code: "en", name: "English", other: "zh" }, zh: { code
 
 // t("Theme: {name}", { name: "Dark" }): called when a view is drawn, as the language may change.
 function t(text, values = {}) {
-  return plain(wordsFor(text), values);
+  return plain(singular(wordsFor(text), values), values);
 }
+
+// The noun after a count of 1 is singular: "{n} more benchmarks" is "1 more benchmark".
+function singular(text, values) {
+  return text.replace(/\{(\w+)\} ((?:more )?)([a-z]+)s\b/g, (all, name, more, noun) => (String(values[name]) === "1" && !NOT_NOUNS.includes(`${noun}s`) ? `{${name}} ${more}${noun}` : all));
+}
+const NOT_NOUNS = ["is", "has", "was", "does", "as", "its", "this"];
 
 // The same with nodes as values: a list for h().
 function tNodes(text, values) {
@@ -56,7 +62,6 @@ function shapes() {
 }
 
 function count(value, noun) {
-  if (value === 1 && STATE.language === "en") return `1 ${noun}`;
   return t(`{n} ${noun}s`, { n: value.toLocaleString("en") });
 }
 
