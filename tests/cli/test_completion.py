@@ -11,6 +11,9 @@ CASES = {
     "eyechart eval --data": ["--dataset", "--dataset-root", "--dataset-hub"],
     "eyechart eval --precision f": ["fp32", "fp16"],
     "eyechart eval cifar1": ["cifar10", "cifar100"],
+    "eyechart eval ": [],  # hundreds of names: files are offered until the first letter
+    "eyechart eval --dataset ": [],
+    "eyechart eval --precision ": ["auto", "fp32", "fp16", "bf16", "amp", "half"],
     "eyechart eval photos ViT-B-32:open": ["openai"],  # bash has the part before the colon on its line
     "eyechart eval --model eyechart-t": ["eyechart-tiny", "eyechart-tiny-int8"],
     "eyechart list data": ["datasets"],

@@ -62,6 +62,29 @@ def test_words_are_sorted_wherever_they_stand(place, words, datasets, models):
     assert meant(*words.split()) == (datasets, models)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "photos my-model --api-base http://host/v1",
+        "my-model photos --pretrained http://host/v1",
+        "my-model --dataset photos --api-base http://host/v1",
+        "photos gpt-4o-mini",
+        "captions.csv photos Qwen2.5-VL-7B-Instruct",
+    ],
+)
+def test_one_unknown_word_next_to_a_dataset_is_a_model(place, words):
+    found = settings(*words.split())
+
+    assert found["model"] in (["my-model"], ["gpt-4o-mini"], ["Qwen2.5-VL-7B-Instruct"])
+    assert "photos" in found["dataset"]
+
+
+def test_a_model_of_a_config_files_dataset_may_be_unknown_too(place):
+    (place / "eval.yaml").write_text("dataset: photos\n")
+
+    assert settings("my-model", "--config", "eval.yaml")["model"] == ["my-model"]
+
+
 def test_a_collection_of_models_is_its_models(place):
     assert meant("photos", "openai")[1][:2] == ["ViT-B-32:openai", "ViT-B-16:openai"]
 
@@ -89,6 +112,11 @@ def test_a_collection_of_models_is_its_models(place):
             r"--task takes .* consumed photos, which is a known dataset",
         ),
         ("photos ViT-B-32,openai", r"Did you mean ViT-B-32:openai\?"),
+        ("photos phtos --api-base http://host/v1", r"Unknown dataset, model or path: 'phtos'.*\nDid you mean photos"),
+        ("photos cifra10", r"'cifra10'.*\nDid you mean cifar10"),
+        ("photos one-model two-model", r"Unknown dataset, model or path: 'one-model'"),
+        ("photos my-model --model eyechart-tiny", r"Unknown dataset, model or path: 'my-model'"),
+        ("my-model", r"Unknown dataset, model or path: 'my-model'"),
         ("demo/garmnts ViT-B-32", r"Did you mean demo/garments"),
     ],
 )
@@ -172,6 +200,13 @@ def specs(**settings):
 )
 def test_a_name_with_weights_is_the_same_model_everywhere(settings):
     assert specs(**settings) == [("open_clip", "ViT-B-32", "openai")]
+
+
+def test_the_architecture_may_be_a_config_file(place):
+    (place / "tiny.json").write_text("{}")
+
+    assert specs(model=["tiny.json:epoch_1.pt"]) == [("open_clip", "tiny.json", "epoch_1.pt")]
+    assert meant("photos", "tiny.json:epoch_1.pt") == (["photos"], ["tiny.json:epoch_1.pt"])
 
 
 def test_weights_may_be_a_file_and_the_name_as_openai_writes_it():

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from eyechart.cli import main
+from eyechart.cli import COMMANDS, main
+from eyechart.outputs import place_of
+from eyechart.types import ModelSpec
 from support.data import png, write_classification, write_retrieval
 
 TINY = ["--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny"]
@@ -66,6 +68,21 @@ def test_the_home_folder_is_meant_by_its_sign(place, monkeypatch):
     assert files(place) == ["home/r/demo_garments_eyechart-tiny.json"]
 
 
+@pytest.mark.parametrize(
+    ("model", "pretrained", "name"),
+    [
+        ("tiny-vit.json", "epoch_1.pt", "photos_tiny-vit_epoch_1.json"),
+        ("image.onnx", "text.onnx", "photos_image_text.json"),
+        ("ViT-B-32", "laion2b_s34b_b79k", "photos_ViT-B-32_laion2b_s34b_b79k.json"),
+        ("org/model-v1.5", "", "photos_org_model-v1.5.json"),
+    ],
+)
+def test_a_name_has_no_suffix_of_the_models_file(place, model, pretrained, name):
+    spec = ModelSpec("open_clip", model, pretrained)
+
+    assert place_of(None, spec, "photos", "en", "zeroshot_classification", usual_task=True).name == name
+
+
 def test_data_of_the_same_name_in_two_places_have_two_files(place, tmp_path_factory):
     elsewhere = [tmp_path_factory.mktemp("a") / "photos", tmp_path_factory.mktemp("b") / "photos"]
     for folder in (*elsewhere, place / "my" / "photos"):
@@ -111,9 +128,28 @@ def test_quiet_keeps_the_table_and_under_the_name_of_clip_benchmark_prints_nothi
 def test_clip_benchmark_alone_prints_its_help(capsys):
     assert main([], program="clip_benchmark") == 0
     assert capsys.readouterr().out.startswith("usage: clip_benchmark ")
-    with pytest.raises(SystemExit) as ended:
-        main([])
-    assert ended.value.code == 2
+
+
+def test_the_demo_ends_with_the_address_of_its_report(place, capsys):
+    assert main(["demo", "--output", "with space"]) == 0
+
+    said = capsys.readouterr()
+    page = place / "with space" / "report.html"
+    assert page.is_file()
+    assert f"The report: open {page.as_uri()} in a browser.\n" in said.out
+    assert "%20" in page.as_uri()
+    assert "eyechart report" not in said.out + said.err  # no advice to make what was just made
+
+
+def test_eyechart_alone_prints_every_command_once_by_group(capsys):
+    assert main([]) == 0
+
+    printed = capsys.readouterr().out
+    assert "examples:\n  eyechart eval photos/ ViT-B-32:openai\n" in printed
+    assert [sum(line.startswith(f"  {name} ") for line in printed.splitlines()) for name in COMMANDS] == [1] * len(
+        COMMANDS
+    )
+    assert max(map(len, printed.splitlines())) <= 80
 
 
 def test_the_help_under_the_names_of_clip_benchmark_is_true_for_them(capsys):

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from eyechart.cli import COMMANDS, main, make_parser
+from eyechart.cli.flags.parser import table
 
 
 def parsers(command):
@@ -29,6 +30,34 @@ def said(capsys, *words):
     with pytest.raises(SystemExit, match="2"):
         main(list(words))
     return capsys.readouterr().err
+
+
+OTHER_TOOLS = [(tool, flag, here) for tool, flags in table("other_tools").items() for flag, here in flags.items()]
+
+
+@pytest.mark.parametrize(("tool", "flag", "here"), OTHER_TOOLS, ids=lambda word: word.partition(" ")[0])
+def test_a_flag_of_another_tool_is_answered_with_an_existing_flag(capsys, tool, flag, here):
+    ours = {option for parser in parsers("eval") for option in parser._option_string_actions}
+    foreign = f"--{flag.replace('-', '_')}" if len(flag) > 1 else f"-{flag}"
+
+    message = said(capsys, "eval", "photos", foreign, "x")
+
+    assert foreign.replace("_", "-") not in ours
+    assert set(re.findall(r"--[a-z-]+", here)) <= ours
+    assert f"{tool}'s {foreign} is" in message or f"/{tool}'s" in message or f"{tool}/" in message
+    assert here in message
+
+
+def test_flags_that_two_tools_use_differently_are_told_apart(capsys):
+    message = said(capsys, "eval", "photos", "-b", "8")
+
+    assert "lm-eval/lmms-eval's -b is --batch-size here; mteb's -b is --dataset here" in message
+
+
+def test_a_flag_of_another_tool_may_be_a_value_after_two_dashes(capsys):
+    assert main(["eval", "--", "--data", "eyechart-tiny"]) == 2  # an unknown dataset, not VLMEvalKit's flag
+
+    assert "VLMEvalKit" not in capsys.readouterr().err
 
 
 def test_every_flag_of_every_command_is_shown_with_hyphens():

@@ -13,6 +13,7 @@ import pytest
 import eyechart
 from eyechart.config import Config, QuestionSettings, make_config
 from eyechart.errors import EyechartError
+from eyechart.python_api.arguments import _dataset_name
 from eyechart.python_api.evaluate import evaluate
 from eyechart.settings.tasks import task_flags
 
@@ -148,3 +149,26 @@ class TestProgress:
 
         evaluate(**GARMENTS, output=tmp_path / "r.json", progress=Told())
         assert "images of demo/garments" in Told.steps
+
+
+def test_only_public_names_are_offered():
+    names = {name for name in dir(eyechart) if not name.startswith("__")}
+
+    assert names == set(eyechart.__all__)
+
+
+class TestNamesOfUnnamedDatasets:
+    datasets = pytest.importorskip("datasets")
+
+    def test_a_saved_dataset_has_the_name_of_its_folder(self, tmp_path):
+        rows = self.datasets.Dataset.from_dict({"label": [0, 1]})
+        rows.save_to_disk(tmp_path / "flowers")
+        self.datasets.DatasetDict(test=rows).save_to_disk(tmp_path / "birds")
+
+        assert _dataset_name(self.datasets.load_from_disk(tmp_path / "flowers")) == "flowers"
+        assert _dataset_name(self.datasets.load_from_disk(tmp_path / "birds")) == "birds"
+
+    def test_without_any_name_it_holds_images(self):
+        rows = self.datasets.Dataset.from_dict({"label": [0, 1]})
+
+        assert {_dataset_name(data) for data in (rows, rows.to_iterable_dataset(), [{"label": 0}])} == {"images"}

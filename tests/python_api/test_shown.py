@@ -109,11 +109,17 @@ class TestOneResult:
         labels = [text.get_text() for text in axes.get_yticklabels()]
         assert labels == ["acc1", "acc5", "mean_per_class_recall"]
         both = Results(pair).plot("acc1", ax=plt.figure().subplots())
-        assert [text.get_text() for text in both.get_yticklabels()] == ["one on vectors: acc1", "two on vectors: acc1"]
+        assert [text.get_text() for text in both.get_yticklabels()] == ["acc1"], "one benchmark: its name is the title"
+        assert both.get_title() == "vectors"
+        dots = [line for line in both.lines if line.get_marker() == "o"]
+        assert [line.get_xdata()[0] for line in dots] == [100 * result.metrics["acc1"] for result in pair]
+        assert [text.get_text() for text in both.get_legend().get_texts()] == ["one", "two", "chance"]
+        assert len({line.get_color() for line in dots}) == 2
         spoken = Results([pair[0], replace(pair[0], language="de")]).plot("acc1")
-        assert spoken.get_yticklabels()[1].get_text() == "one on vectors (de): acc1"
-        points = [line.get_xdata()[0] for line in both.lines if line.get_marker() == "o"]
-        assert points == [100 * result.metrics["acc1"] for result in pair]
+        assert spoken.get_yticklabels()[1].get_text() == "vectors (de)\nacc1"
+        assert spoken.figure.get_size_inches()[0] == 3.4, "one column of a paper"
+        (legend,) = spoken.figure.legends
+        assert [text.get_text() for text in legend.get_texts()] == ["one", "chance"]
         with pytest.raises(EyechartError, match="acc2") as caught:
             pair[0].plot("acc2")
         assert "acc1" in caught.value.advice
@@ -189,7 +195,8 @@ class TestCompare:
         """One model before and after training: which is which is said."""
         found = eyechart.compare([made(0, 0.6)], Results([made(1, 0.2)]))
 
-        assert repr(found).startswith("A = one [first]\nB = one [second]\n")
+        assert "\nA = one [first]\nB = one [second]\n" in repr(found)
+        assert repr(found).startswith("model ")
         assert found.lines[0].verdict == "better"
 
     def test_one_model_on_other_prompts(self):

@@ -1,7 +1,5 @@
 """The command line: converts arguments to settings. Help imports nothing heavy."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence
@@ -9,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from eyechart.cli.flags.parser import CommandParser, HelpFormatter
-from eyechart.errors import EyechartError
+from eyechart.errors import EyechartError, check_platform
 from eyechart.io.signals import TERMINATED, Termination, terminable
 from eyechart.io.terminal import translate, write_message
 from eyechart.plugins import disable_usage_reporting
@@ -17,22 +15,38 @@ from eyechart.plugins import disable_usage_reporting
 COMMANDS = {
     "eval": "evaluate models on benchmarks",
     "demo": "evaluate the embedded model on the embedded data",
-    "as": "run a script written for CLIP_benchmark, EvalScope or VLMEvalKit with its imports served by Eyechart",
     "run": "run a task config like EvalScope's run_task: captions, image-text and text retrieval",
+    "as": "run a script written for CLIP_benchmark, EvalScope or VLMEvalKit with its imports served by Eyechart",
+    "compare": "compare models on the same samples",
+    "report": "write results as one HTML page",
+    "serve": "serve the report on loopback, updated during a run",
+    "build": "combine results into one table: CSV, Parquet, Markdown, LaTeX",
     "list": "list datasets, models, tasks, collections and languages",
     "info": "describe a dataset, a model or another name",
     "export": "write a dataset as a webdataset folder",
     "vlm": "tools for question tables: conversion and circular sets",
-    "build": "combine results into one table: CSV, Parquet, Markdown, LaTeX",
-    "compare": "compare models on the same samples",
-    "report": "write results as one HTML page",
-    "serve": "serve the report on loopback, updated during a run",
-    "bench-api": "measure throughput and latency of an embedding or rerank server",
-    "completion": "print a completion script for bash, zsh or fish",
-    "cache": "list, verify, compact or clear the cache: vectors, answers, downloads",
     "doctor": "check the installation and give advice",
+    "selftest": "repeat published numbers on this machine, and measure a device against the CPU",
+    "bench": "measure throughput and latency of an encoder or a server",
+    "cache": "list, verify, compact or clear the cache: vectors, answers, downloads",
+    "completion": "print a completion script for bash, zsh or fish",
 }
 """Subcommands: each is a module of this package with ``add_arguments(parser)`` and ``run(args)``."""
+GROUPS = {
+    "evaluate": ("eval", "demo", "run", "as"),
+    "look at results": ("compare", "report", "serve", "build"),
+    "look up": ("list", "info"),
+    "prepare data": ("export", "vlm"),
+    "this machine": ("doctor", "selftest", "bench", "cache", "completion"),
+}
+FORMER_NAMES = {"bench-api": "bench"}
+EXAMPLES = (
+    "eval photos/ ViT-B-32:openai",
+    "info photos/",
+    "list datasets --search flowers",
+    "compare results/",
+    "serve",
+)
 
 CLIP_BENCHMARK, EXPORT_WDS = "clip_benchmark", "clip_benchmark_export_wds"
 """Commands of CLIP_benchmark that are installed under their own names."""
@@ -48,10 +62,15 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -
         if getattr(sys, name) is None:  # closed by the caller, as with `>&-`
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     disable_usage_reporting()
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # one error instead of a warning per attempt
     try:
+        check_platform()
         with terminable():
-            parser = make_parser(program, next((word for word in words if not word.startswith("-")), None))
-            code = _run(parser, words) if words or program != CLIP_BENCHMARK else _help(parser)
+            at = next((i for i, word in enumerate(words) if not word.startswith("-")), None)
+            if at is not None:
+                words[at] = FORMER_NAMES.get(words[at], words[at])
+            parser = make_parser(program, None if at is None else words[at])
+            code = _run(parser, words)
             sys.stdout.flush()
     except EyechartError as error:
         write_message("{program}: {reason}\n", sys.stderr, program=program, reason=error)
@@ -76,15 +95,12 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -
 
 
 def _run(parser: CommandParser, words: Sequence[str]) -> int:
+    if not words:
+        write_message(parser.format_help(), sys.stdout)
+        return 0
     args = parser.parse_args(words)
     code: int = _module_of(args.command).run(args)
     return code
-
-
-def _help(parser: CommandParser) -> int:
-    """Print the help of a command without arguments, as CLIP_benchmark does."""
-    write_message(parser.format_help(), sys.stdout)
-    return 0
 
 
 def _output_failure() -> str | None:
@@ -110,6 +126,7 @@ def make_parser(program: str, wanted: str | None = None) -> CommandParser:
         prog=program, description="The vision test for vision-language models.", formatter_class=HelpFormatter
     )
     parser.set_defaults(program=program)
+    parser.sections, parser.examples = GROUPS, EXAMPLES if program != EXPORT_WDS else ()
     parser.add_argument("--version", action="version", version=f"eyechart {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():

@@ -1,7 +1,5 @@
 """``eyechart as PACKAGE SCRIPT``: run a script written for another tool with its imports served by Eyechart."""
 
-from __future__ import annotations
-
 import argparse
 
 from eyechart.compat.import_shim import SURFACES, run_module, run_script, serve

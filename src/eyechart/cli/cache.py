@@ -23,17 +23,10 @@ INDEX = ("cards", "digests")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add = parser.add_argument
-    add(
-        "action",
-        choices=list(ACTIONS),
-        help="list the cache, clear it, verify cached vectors and answers, or merge small vector files",
-    )
-    add(
-        "--kind",
-        nargs="+",
-        default=[],
-        help="only these kinds: embeddings, responses, datasets, ... as `cache ls` shows",
-    )
+    about = "list the cache, clear it, verify cached vectors and answers, or merge small vector files"
+    add("action", choices=list(ACTIONS), help=about)
+    about = "only these kinds: embeddings, responses, datasets, ... as `cache ls` shows"
+    add("--kind", nargs="+", default=[], help=about)
     add("--model", nargs="+", default=[], help="only these models, by name or fingerprint")
     add("--dataset", nargs="+", default=[], help="only these downloaded datasets, as `cache ls` shows")
     add("--yes", action="store_true", help="clear: do not ask for confirmation")
@@ -44,17 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the action on the selected items."""
     from eyechart.models.lazy_model import model_names
-    from eyechart.store.maintenance import list_cache, remote_store
+    from eyechart.store.maintenance import EMBEDDINGS, KINDS, RESPONSES, list_cache, remote_store
 
     address = remote_store()
     if address:
         write_message("Vectors are stored at {address}, which is not listed here.\n", sys.stderr, address=address)
-    return ACTIONS[args.action](args, _chosen(args, list_cache(model_names())))
-
-
-def _chosen(args: argparse.Namespace, items: Sequence[CacheItem]) -> list[CacheItem]:
-    from eyechart.store.maintenance import EMBEDDINGS, KINDS, RESPONSES
-
+    items = list_cache(model_names())
     for kind in args.kind:
         if kind not in KINDS:
             raise unknown_name("kind", kind, KINDS)
@@ -67,14 +55,11 @@ def _chosen(args: argparse.Namespace, items: Sequence[CacheItem]) -> list[CacheI
             if not own:
                 raise unknown_name(word, name, [item.name for item in known], advice="`eyechart cache ls` shows all.")
             wanted += own
-    named = args.model or args.dataset
-    return [
-        item
-        for item in items
-        if (item in wanted or not named)
-        and (item.kind in args.kind or not args.kind)
-        and (named or args.kind or args.action != "clear" or item.kind not in INDEX)
-    ]
+    items = [item for item in items if item in wanted] if args.model or args.dataset else items
+    kept = INDEX if args.action == "clear" and not (args.model or args.dataset or args.kind) else ()
+    return ACTIONS[args.action](
+        args, [i for i in items if i.kind not in kept and (i.kind in args.kind or not args.kind)]
+    )
 
 
 def _list(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:

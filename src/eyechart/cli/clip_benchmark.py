@@ -1,7 +1,5 @@
 """``clip_benchmark.cli`` for scripts: the command line, and runs given as an object with flags as attributes."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import warnings

@@ -23,6 +23,8 @@ _eyechart() {
             esac ;;
         esac ;;
     esac
+    # Hundreds of names help nobody before the first letter; files are offered instead.
+    if [ -z "$current" ] && [ "${#words}" -gt @most@ ]; then words=""; fi
     # Bash splits words at colons: the part before the last one is already on the line.
     prefix="${current%"${current##*:}"}"
     COMPREPLY=()

@@ -1,7 +1,5 @@
 """``eyechart completion SHELL``: a completion script generated from the parser."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,6 +7,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from eyechart.io.terminal import write_output
+
+MOST_LETTERS = 2000
+"""Length of a list of names above which it is offered only after the first letter of a word."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +91,7 @@ def _bash(commands: Sequence[CompletedCommand]) -> str:
     ]
     script = files(__package__).joinpath("completion.bash").read_text(encoding="utf-8")
     script = script.replace("@paths@", "|".join(one.path for one in commands if one.path))
-    script = script.replace("@values@", "\n".join(values))
+    script = script.replace("@values@", "\n".join(values)).replace("@most@", str(MOST_LETTERS))
     for name in ("flags", "words"):
         lines = [f'            "{one.path}") words="{_joined(getattr(one, name))}" ;;' for one in commands]
         script = script.replace(f"@{name}@", "\n".join(lines))
@@ -107,12 +108,19 @@ def _fish(commands: Sequence[CompletedCommand]) -> str:
         seen = [f"__fish_seen_subcommand_from {part}" for part in one.path.split("/") if part]
         when = "; and ".join(seen) or "__fish_use_subcommand"
         if one.words:
-            lines.append(f"complete -c eyechart -n '{when}' -a '{_joined(one.words)}'")
+            lines.append(f"complete -c eyechart -n '{when}{_begun(one.words)}' -a '{_joined(one.words)}'")
         for flag, known in one.flags.items():
             values = f" -xa '{_joined(known)}'" if known else ""
             about = one.about.get(flag, "").replace("\\", "").replace("'", "")
-            lines.append(f"complete -c eyechart -n '{when}' -l {flag.removeprefix('--')} -d '{about}'{values}")
+            lines.append(
+                f"complete -c eyechart -n '{when}{_begun(known)}' -l {flag.removeprefix('--')} -d '{about}'{values}"
+            )
     return "\n".join(lines) + "\n"
+
+
+def _begun(words: Iterable[str]) -> str:
+    """Return fish's condition that a long list is offered only after the first letter."""
+    return "; and string length -q -- (commandline -ct)" if len(_joined(words)) > MOST_LETTERS else ""
 
 
 def _joined(words: Iterable[str]) -> str:

@@ -1,10 +1,9 @@
 """``eyechart doctor``: check the installation and give advice."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -12,14 +11,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
+from eyechart.cli.flags.parser import table
 from eyechart.io.files import cache_root
 from eyechart.io.terminal import make_console, translate, width_of
 from eyechart.io.text_tables import columns_of, lay_out
 from eyechart.messages import UserMessage
 
-STYLES = {"ok": "green", "missing": "yellow", "problem": "bold red"}
+SECTIONS = {
+    "here": "this installation:",
+    "ok": "you can:",
+    "missing": "missing; to install one: {pip} install 'eyechart[NAME]'",
+    "problem": "problems:",
+}
+STYLES = {"here": "bold", "ok": "bold green", "missing": "bold yellow", "problem": "bold red"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,43 +34,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:  # noqa: ARG001 - same signature as all commands
-    """Print one line per check; return 1 if there is a problem."""
-    from rich.text import Text
-
+    """Print what is here, what works, what is missing for what, and problems; return 1 if there is one."""
     findings = examine()
-    rows = [
-        (translate(one.state), translate(one.what), ": ".join(filter(None, map(translate, (one.detail, one.advice)))))
-        for one in findings
-    ]
     console = make_console(soft_wrap=True)
-    laid_out = lay_out(columns_of("", "", "", wraps=True), rows, width_of(sys.stdout))[1:]
-    for finding, lines in zip(findings, laid_out, strict=True):
-        text = Text("\n".join(lines))
-        text.stylize(STYLES[finding.state], 0, len(translate(finding.state)))
-        console.print(text)
+    details = (": ".join(map(translate, filter(None, (one.detail, one.advice)))) for one in findings)
+    rows = [(translate(one.what), detail) for one, detail in zip(findings, details, strict=True)]
+    width = width_of(sys.stdout)
+    laid_out = lay_out(columns_of("", "", wraps=True), rows, width and width - 2)[1:]
+    for state, heading in SECTIONS.items():
+        shown = [lines for one, lines in zip(findings, laid_out, strict=True) if one.state == state]
+        if shown:
+            console.print(translate(UserMessage(heading, pip=_pip())), style=STYLES[state])
+        for line in chain.from_iterable(shown):
+            console.print(f"  {line}")
     return int(any(finding.state == "problem" for finding in findings))
 
 
-# Checks of the installation, with advice for what is missing or broken.
-
-
-EXTRAS = {
-    "open_clip": "open-clip",
-    "transformers": "transformers",
-    "sentence_transformers": "sentence-transformers",
-    "ray": "ray",
-    "s3fs": "cloud",
-    "huggingface_hub": "hub",
-    "modelscope": "hub",
-    "tensorflow_datasets": "tfds",
-    "torchvision": "torchvision",
-    "pyarrow": "parquet",
-    "openpyxl": "xlsx",
-    "mteb": "mteb",
-    "pandas": "pandas",
-    "matplotlib": "plot",
-}
-"""The extra that installs each optional library."""
 LOW_SPACE = 2 * 1024**3
 
 
@@ -73,7 +59,7 @@ class Finding:
 
     what: str
     state: str
-    """``ok``, ``missing`` (something optional) or ``problem``."""
+    """A key of `SECTIONS`."""
     detail: str
     advice: str = ""
 
@@ -93,21 +79,26 @@ def examine() -> list[Finding]:
     output = UserMessage("Choose another folder with {--output}.")
     return [
         _verdict("Python", sys.version_info >= (3, 11), system, "Install Python 3.11 or newer."),
-        _verdict("embedded model", whole, "eyechart-tiny", "Reinstall eyechart."),
         *_torch(),
-        *map(_extra, EXTRAS),
+        _verdict("run the demo with the embedded model", whole, "eyechart-tiny", "Reinstall eyechart.", state="ok"),
+        Finding("evaluate ONNX models and servers (API)", "ok", _version("onnxruntime")),
+        *(
+            Finding(purpose, "missing", extra)
+            if find_spec(module) is None
+            else Finding(purpose, "ok", _version(module))
+            for module, (extra, purpose) in table("extras").items()
+        ),
         _cache(),
         _verdict("this folder", os.access(here, os.W_OK), str(here), output),
     ]
 
 
-def _verdict(what: str, good: bool, detail: str, advice: str) -> Finding:
-    return Finding(what, "ok", detail) if good else Finding(what, "problem", detail, advice)
+def _verdict(what: str, good: bool, detail: str, advice: str, *, state: str = "here") -> Finding:
+    return Finding(what, state, detail) if good else Finding(what, "problem", detail, advice)
 
 
 def _torch() -> Iterator[Finding]:
     if find_spec("torch") is None:
-        yield Finding("torch", "missing", "not installed", "pip install 'eyechart[open-clip]'")
         return
     try:
         import torch
@@ -119,27 +110,31 @@ def _torch() -> Iterator[Finding]:
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     known = torch.__version__
     none = UserMessage("{version}, no GPU: float32 on the CPU", version=known)
-    yield Finding("torch", "ok", UserMessage("{known}, {gpus}", known=known, gpus=", ".join(gpus)) if gpus else none)
+    yield Finding("torch", "here", UserMessage("{known}, {gpus}", known=known, gpus=", ".join(gpus)) if gpus else none)
     if find_spec("torchvision") is not None:
         try:
-            import torchvision
+            import torchvision  # noqa: F401
         except (ImportError, OSError, RuntimeError) as error:
             # Built for another torch version: its compiled operators are missing, and open_clip fails to import.
             advice = "Install matching versions, for example torch==2.14.1 torchvision==0.29.1."
             yield Finding("torchvision with torch", "problem", str(error).splitlines()[0], advice)
-        else:
-            yield Finding("torchvision with torch", "ok", str(torchvision.__version__))
 
 
-def _extra(module: str) -> Finding:
-    if find_spec(module) is None:
-        advice = UserMessage("pip install 'eyechart[{extra}]'", extra=EXTRAS[module])
-        return Finding(module, "missing", "not installed", advice)
-    # The distribution's name may differ from the module's.
-    for name in (module, f"{module}_torch", module.replace("_", "-")):
+def _version(module: str) -> str:
+    """Return a library and its version; the name of the distribution may differ from the module's."""
+    for name in (module, f"{module}_torch", module.replace("_", "-"), f"{module}-gpu"):
         with suppress(PackageNotFoundError):
-            return Finding(module, "ok", version(name))
-    return Finding(module, "ok", "installed")
+            return f"{module} {version(name)}"
+    return module
+
+
+def _pip() -> str:
+    """Return the command of this environment's pip, which ``pip`` is only if the environment is active."""
+    here = Path(sys.executable)
+    if str(here) == shutil.which("python"):
+        return "pip"
+    shown = here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here
+    return f"{shlex.quote(str(shown))} -m pip"
 
 
 def _cache() -> Finding:

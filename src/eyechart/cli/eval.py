@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 from eyechart.cli.flags.eval_flags import CLIP_BENCHMARK, add_arguments, settings_of
 from eyechart.errors import UsageError
 from eyechart.io.terminal import write_message
+from eyechart.messages import UserMessage
 from eyechart.settings.evaluation import CommandSettings
 
 __all__ = ["add_arguments", "run", "settings_of"]
+
+CHECKING = UserMessage("importing libraries, checking models and datasets")
 
 
 def _start(args: CommandSettings, jobs: list[Job], session: Session, *, skip: bool) -> Iterator[JobReport]:
@@ -37,8 +40,8 @@ def _start(args: CommandSettings, jobs: list[Job], session: Session, *, skip: bo
     return run_on_this_machine(jobs, session, skip_existing=skip, processes=args.processes)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Plan and run jobs, and print a table."""
+def run(args: argparse.Namespace, *, advise: bool = True) -> int:
+    """Plan and run jobs, and print a table; advise to make a report unless the caller makes one."""
     from eyechart.config import make_config
     from eyechart.io.files import offline_hub, without_cache_writes
 
@@ -57,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         check_device(config.device)
     with offline_hub(wanted=config.offline or command.dry_run):
         if not command.dry_run:
-            return _run(config, command, args.program)
+            return _run(config, command, args.program, advise=advise)
         from eyechart.estimate import estimate
 
         with without_cache_writes():
@@ -67,12 +70,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _run(config: Config, args: CommandSettings, program: str) -> int:
+def _run(config: Config, args: CommandSettings, program: str, *, advise: bool) -> int:
     from eyechart.cli.run_output import MOST, job_line, show_profiles, show_reports
     from eyechart.datasets.registry import OpenDatasets
     from eyechart.engine.workers import embed_together, on_own_device, rank_and_size, share_of
     from eyechart.io.digests import forget_digests
-    from eyechart.io.progress import ProgressFile, choose_progress
+    from eyechart.io.progress import ProgressFile, announced, choose_progress
     from eyechart.io.stopwatch import JobClock
     from eyechart.models.towers.torch_tools import local_rank
     from eyechart.plan import plan_jobs
@@ -81,7 +84,8 @@ def _run(config: Config, args: CommandSettings, program: str) -> int:
     if config.rehash:
         forget_digests()
     datasets = OpenDatasets()
-    jobs = plan_jobs(config, lambda line: write_message("{line}\n", sys.stderr, line=line), datasets)
+    with announced(choose_progress(quiet=args.quiet), CHECKING):
+        jobs = plan_jobs(config, lambda line: write_message("{line}\n", sys.stderr, line=line), datasets)
     rank, size = rank_and_size() if args.distributed else (0, 1)
     together = size > 1 and args.engine == "local" and not args.processes
     everything = on_own_device(jobs, local_rank() or 0) if together else jobs
@@ -105,9 +109,8 @@ def _run(config: Config, args: CommandSettings, program: str) -> int:
             progress.say(job_line(report, clock))
             if report.error:
                 write_message("{error}\n", sys.stderr, error=report.error)
-    if args.quiet and program == CLIP_BENCHMARK:  # it prints nothing in this case
-        return 1 if any(report.error for report in reports) else 0
-    show_reports(reports, quiet=args.quiet)
-    if args.profile:
-        show_profiles([report.result for report in reports if report.result and not report.skipped])
-    return 1 if any(report.error for report in reports) else 0
+    if not args.quiet or program != CLIP_BENCHMARK:  # which prints nothing if it is quiet
+        show_reports(reports, quiet=args.quiet, advise=advise)
+        if args.profile:
+            show_profiles([report.result for report in reports if report.result and not report.skipped])
+    return int(any(report.error for report in reports))

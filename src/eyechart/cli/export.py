@@ -1,7 +1,5 @@
 """``eyechart export``, also installed as ``clip_benchmark_export_wds``: write a dataset as a webdataset folder."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path
@@ -74,11 +72,6 @@ def run(args: argparse.Namespace) -> int:
         progress=choose_progress(quiet=args.quiet),
     )
     if not args.quiet:
-        write_message(
-            "{n} samples in {shards} shards -> {path}\n",
-            sys.stdout,
-            n=done.samples,
-            shards=done.shards,
-            path=done.folder,
-        )
+        fields = {"n": done.samples, "shards": done.shards, "path": done.folder}
+        write_message("{n} samples in {shards} shards -> {path}\n", sys.stdout, **fields)
     return 0

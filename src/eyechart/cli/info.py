@@ -13,7 +13,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from eyechart.cli.flags.eval_flags import add_flags
-from eyechart.cli.list import catalogue_of, mentions, registries
+from eyechart.cli.flags.parser import CommandParser, table
+from eyechart.cli.list import catalogue_of, mentions, plain_lines, registries
 from eyechart.io.terminal import translate, width_of, write_output
 from eyechart.io.text_tables import columns_of, lay_out
 from eyechart.messages import UserMessage, join
@@ -22,22 +23,10 @@ from eyechart.settings.evaluation import DataSettings, ModelLoadSettings, TableS
 if TYPE_CHECKING:
     from eyechart.config import Config
     from eyechart.manifest import Manifest
+    from eyechart.models.lazy_model import LazyModel
     from eyechart.types import DatasetInfo, DatasetSpec
 
 Facts = Mapping[str, Any]
-FORMS = {
-    "collection": "collection of images and texts (corpus.jsonl)",
-    "folder": "folders of images, one per class",
-    "hugging_face": "Hugging Face dataset: Parquet or Arrow files with images",
-    "jsonl": "image_queries.jsonl",
-    "metadata": "folder of images with metadata.csv, .jsonl or .parquet",
-    "pairs": "pairs.jsonl",
-    "questions": "table of questions",
-    "selection": "questions.jsonl: images and texts to choose from",
-    "table": "table",
-    "text_collection": "texts: corpus.jsonl, queries.jsonl and their relevance",
-    "wds": "webdataset",
-}
 MOST_DECODED = 2000
 """Maximum number of images decoded to find broken ones, which takes seconds; a run decodes all."""
 MOST_SHOWN = 20
@@ -77,7 +66,7 @@ def _own_data(args: argparse.Namespace) -> Facts | None:
     images = _images(manifest)
     return {
         "name": args.name,
-        "form": FORMS.get(spec.reader, spec.reader),
+        "form": table("forms").get(spec.reader, spec.reader),
         "kind": manifest.info.kind,
         "split": spec.split,
         "splits": splits if len(splits) > 1 else None,
@@ -179,14 +168,12 @@ def _images(manifest: Manifest) -> Facts:
         seen = UserMessage("{n} of {total} decoded:", n=len(broken), total=len(sizes) + len(broken))
         broken = [seen, *broken[:MOST_SHOWN], *more]
     sizes.sort(key=lambda size: size[0] * size[1])
-    some = f" (of the first {MOST_DECODED})" if len(sizes) >= MOST_DECODED else ""
     span = ""
     if sizes:
-        small, middle, large = (
-            f"{width} x {height}" for width, height in (sizes[0], sizes[len(sizes) // 2], sizes[-1])
-        )
+        small, middle, large = (f"{w} x {h}" for w, h in (sizes[0], sizes[len(sizes) // 2], sizes[-1]))
         span = small if small == large else f"{small} to {large}, median {middle}"
-    return {"image sizes": span and span + some, "broken images": broken}
+        span += f" (of the first {MOST_DECODED})" if len(sizes) >= MOST_DECODED else ""
+    return {"image sizes": span, "broken images": broken}
 
 
 def _tasks(info: DatasetInfo, splits: Mapping[str, str]) -> list[str]:
@@ -195,7 +182,7 @@ def _tasks(info: DatasetInfo, splits: Mapping[str, str]) -> list[str]:
     from eyechart.tasks.registry import TASK_OF_KIND, TASKS, load_task
 
     usual = TASK_OF_KIND.get(info.kind)
-    lines = []
+    lines: list[str] = []
     for name in sorted(TASKS.names(), key=lambda name: (name != usual, name)):
         task = load_task(name)
         if info.kind not in task.kinds or info.kind == "external":
@@ -207,7 +194,8 @@ def _tasks(info: DatasetInfo, splits: Mapping[str, str]) -> list[str]:
             and "train" not in splits,
         }
         reasons = [UserMessage(text) for text, holds in how.items() if holds]
-        lines.append(UserMessage("{task} ({how})", task=name, how=join(reasons, ", ")) if reasons else name)
+        text = "{task} ({how})" if reasons else "{task}"  # not the name alone, which may be a word with a translation
+        lines.append(UserMessage(text, task=name, how=join(reasons, ", ")))
     return lines
 
 
@@ -221,8 +209,12 @@ def _command(name: str, config: Config, given: Mapping[str, Any], *, broken: boo
     return shlex.join([*words, *(["--on-error", "skip"] if broken else [])])
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+EXAMPLES = ("photos/", "captions.csv", "imagenet1k", "MMBench_DEV_EN", "ViT-B-32:openai", "zeroshot_retrieval")
+
+
+def add_arguments(parser: CommandParser) -> None:
     """Add the arguments."""
+    parser.alone, parser.examples = True, EXAMPLES
     parser.add_argument("name", help="dataset, path of custom data, collection, language, task, model family or model")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--dataset-root", default="{root}", help="folder shown in the steps of a manual download")
@@ -232,7 +224,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     own.add_argument("--task", default="", help="how a table with labels and captions is read")
     own.add_argument("--encoding", default="", help="encoding of the text files, if not UTF-8")
     add_flags(own, TableSettings)
-    group = parser.add_argument_group("for a model")
+    add_model_arguments(parser.add_argument_group("for a model"))
+
+
+def add_model_arguments(group: argparse._ArgumentGroup) -> None:
+    """Add the arguments of a model that is loaded here."""
     group.add_argument("--pretrained", default="", help="tag, checkpoint, folder or hub id")
     group.add_argument(
         "--precision", default="fp32", choices=["fp32", "fp16", "bf16", "amp"], help="numerical precision"
@@ -322,16 +318,12 @@ def _dataset(args: argparse.Namespace) -> Facts | None:
 
 
 def _collection(args: argparse.Namespace) -> Facts | None:
-    from eyechart.benchmarks import collection_name
+    from eyechart.benchmarks import MTEB_COLLECTIONS, PRIVATE, collection_name
 
-    if mteb := collection_name(args.name):
-        return _mteb_collection(mteb)
-    members = catalogue_of(args).collections.get(args.name)
-    return {"name": args.name, "collection of": len(members), "datasets": list(members)} if members else None
-
-
-def _mteb_collection(name: str) -> Facts:
-    from eyechart.benchmarks import MTEB_COLLECTIONS, PRIVATE
+    name = collection_name(args.name)
+    if not name:
+        members = catalogue_of(args).collections.get(args.name)
+        return {"name": args.name, "collection of": len(members), "datasets": list(members)} if members else None
     from eyechart.datasets.mteb import collection_tasks
 
     tasks = collection_tasks(name)
@@ -386,8 +378,7 @@ def _language(args: argparse.Namespace) -> Facts | None:
 def _plugin(args: argparse.Namespace) -> Facts | None:
     for registry in registries().values():
         if args.name in registry.names():
-            about = (registry.load(args.name).__doc__ or "").strip()
-            return {registry.word: args.name, "about": [line.strip() for line in about.splitlines()]}
+            return {registry.word: args.name, "about": plain_lines(registry.load(args.name).__doc__)}
     return None
 
 
@@ -398,18 +389,15 @@ def _format(args: argparse.Namespace) -> Facts | None:
 
     if args.name not in PREFIXES:
         return None
-    about = (READERS.load(PREFIXES[args.name]).__doc__ or "").strip()
+    about = plain_lines(READERS.load(PREFIXES[args.name]).__doc__)
     command = f"eyechart eval {args.name}/NAME {ENCODER} --dataset-root FOLDER"
-    return {"format": f"{args.name}/NAME", "about": [line.strip() for line in about.splitlines()], "next": command}
+    return {"format": f"{args.name}/NAME", "about": about, "next": command}
 
 
 def _model(args: argparse.Namespace) -> Facts | None:
     """Describe a model by its card, loading the model if the card is not cached."""
-    from eyechart.config import make_config
     from eyechart.errors import UnknownNameError
-    from eyechart.models.registry import open_model
     from eyechart.models.resolve import resolve_model
-    from eyechart.plan_models import model_specs
 
     if args.model_type is None:
         try:
@@ -417,12 +405,7 @@ def _model(args: argparse.Namespace) -> Facts | None:
                 return None  # an ambiguous name is not searched on a hub
         except UnknownNameError:
             return None
-    settings = {name: getattr(args, name) for name in ("precision", "offline", *ModelLoadSettings.fields())}
-    settings |= {"model": [args.name], "pretrained": [args.pretrained], "model_options": dict(args.model_options)}
-    (spec,) = model_specs(make_config(settings))
-    model = open_model(spec)
-    model.family.check(spec)
-    card = model.card
+    card = model_of(args).card
     return {
         "model": card.name,
         "family": card.family,
@@ -433,12 +416,29 @@ def _model(args: argparse.Namespace) -> Facts | None:
         "logit scale": card.logit_scale and round(card.logit_scale, 4),
         "logit bias": card.logit_bias and round(card.logit_bias, 4),
         "similarity": card.similarity,
-        "precision": card.precision,
+        "precision": card.weight_type or card.precision,
         "weights digest": card.weights_digest,
         "fingerprint": card.fingerprint,
         "transform": " ".join(card.transform.split()),
         "notes": list(card.notes),
     }
+
+
+def model_of(args: argparse.Namespace) -> LazyModel:
+    """Open the encoder that the arguments of `add_model_arguments` name."""
+    from eyechart.config import make_config
+    from eyechart.io.progress import announced, choose_progress
+    from eyechart.models.registry import open_model
+    from eyechart.plan_models import model_specs
+
+    settings = {name: getattr(args, name) for name in ("precision", "offline", *ModelLoadSettings.fields())}
+    settings |= {"model": [args.name], "pretrained": [args.pretrained], "model_options": dict(args.model_options)}
+    (spec,) = model_specs(make_config(settings))
+    model = open_model(spec)
+    model.progress = choose_progress(quiet=False)
+    with announced(model.progress, UserMessage("loading {name}", name=spec.label)):
+        model.family.check(spec)
+    return model
 
 
 LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from eyechart.cli.flags.parser import CommandParser
 from eyechart.errors import nearest
 from eyechart.io.terminal import translate, width_of, write_message, write_output
 from eyechart.io.text_tables import columns_of, lay_out
+from eyechart.messages import UserMessage
 
 if TYPE_CHECKING:
     from eyechart.datasets.catalogue import Catalogue
@@ -20,20 +22,22 @@ if TYPE_CHECKING:
     Rows = list[tuple[str, ...]]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+EXAMPLES = ("datasets --search flowers", "datasets --kind retrieval --language de", "models --search siglip", "tasks")
+
+
+def add_arguments(parser: CommandParser) -> None:
     """Add the arguments."""
+    parser.alone, parser.examples = True, EXAMPLES
     add = parser.add_argument
-    add("what", choices=list(_LISTS), help="what to list")
+    known = UserMessage("what to list: {names}", names=", ".join(_LISTS))
+    add("what", metavar="WHAT", choices=list(_LISTS), help=known)
     add("--search", help="only names and titles that contain this text, else similar names")
     add("--kind", help="only datasets of this kind: classification, retrieval, MCQ, Y/N, VQA, ...")
     add("--language", help="only datasets in this language, given by any of its codes")
     add("--collection", help="only datasets of this collection")
     add("--needs", help="only datasets with this requirement: nothing, download, manual, tfds, torchvision, ...")
-    add(
-        "--needs-judge",
-        choices=["yes", "no"],
-        help="only generative benchmarks that require a judge, or only those that do not",
-    )
+    about = "only generative benchmarks that require a judge, or only those that do not"
+    add("--needs-judge", choices=["yes", "no"], help=about)
     add("--catalogue", nargs="+", default=[], help="TOML files that define additional datasets and collections")
 
 
@@ -41,15 +45,18 @@ def run(args: argparse.Namespace) -> int:
     """Print one line per item."""
     from eyechart.models.resolve import has_open_clip
 
-    head, rows = _LISTS[args.what](args)
+    head, make_rows = _LISTS[args.what]
+    rows = make_rows(args)
     if args.search:
         data = args.what == "datasets"
         also = {entry.name: entry.aliases for entry in catalogue_of(args).entries.values()} if data else {}
         rows = _found(args.search, rows + (_formats() if data else []), also)
     if rows:
         show_columns(rows, head)
-    elif args.what == "models" and not has_open_clip():
-        write_message("To list OpenCLIP's models: pip install 'eyechart[open-clip]'\n", sys.stderr)
+    if args.what == "models":
+        if not has_open_clip():
+            write_message("To list OpenCLIP's models: pip install 'eyechart[open-clip]'\n", sys.stderr)
+        write_message("Folders, hub ids and servers are models, too: see `eyechart list families`\n", sys.stderr)
     return 0
 
 
@@ -116,8 +123,7 @@ def catalogue_of(args: argparse.Namespace) -> Catalogue:
     return load_catalogue(user_files(args.catalogue))
 
 
-def _datasets(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
-    head = ("NAME", "KIND", "CLASSES", "SAMPLES", "LANGUAGES", "NEEDS", "JUDGE", "TITLE")
+def _datasets(args: argparse.Namespace) -> Rows:
     rows = [] if args.needs_judge else list(_named_datasets(args))
     if not (args.language or args.collection or args.needs):
         from eyechart.datasets.questions.benchmarks import known_benchmarks
@@ -126,7 +132,7 @@ def _datasets(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
             required = benchmark.judge == "required"
             if args.needs_judge is None or required == (args.needs_judge == "yes"):
                 rows.append((benchmark.name, benchmark.kind, "", "", "", "download", benchmark.judge, benchmark.about))
-    return head, [row for row in rows if args.kind is None or row[1] == args.kind]
+    return [row for row in rows if args.kind is None or row[1] == args.kind]
 
 
 def _formats() -> Rows:
@@ -168,9 +174,9 @@ def _named_datasets(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
         yield entry.name, entry.kind, classes, samples, languages, needs[0] if needs else "", "", entry.title
 
 
-def _collections(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
+def _collections(args: argparse.Namespace) -> Rows:
     from eyechart.benchmarks import MTEB_COLLECTIONS
-    from eyechart.models.resolve import COLLECTIONS, EVERYTHING
+    from eyechart.models.resolve import EVERYTHING, model_collections
 
     rows: Rows = [
         (name, "datasets", str(len(members)), " ".join(members))
@@ -179,35 +185,30 @@ def _collections(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
     rows += [(name, "datasets", "", f"{mteb}, as in the installed mteb") for name, mteb in MTEB_COLLECTIONS.items()]
     rows += [
         (name, "models", str(len(members)), " ".join(",".join(pair) for pair in members))
-        for name, members in COLLECTIONS.items()
+        for name, members in model_collections().items()
     ]
-    rows += [(name, "models", "", "all models of the installed open_clip") for name in EVERYTHING]
-    return ("NAME", "OF", "COUNT", "MEMBERS"), rows
+    return rows + [(name, "models", "", "all models of the installed open_clip") for name in EVERYTHING]
 
 
-def _languages(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
+def _languages(args: argparse.Namespace) -> Rows:
     from eyechart.languages import known
 
     entries = catalogue_of(args).entries.values()
-    rows: Rows = []
-    for item in known():
-        count = sum(bool(entry.own_language(item.code)) for entry in entries)
-        rows.append((item.code, ",".join(item.aliases), str(count), item.name))
-    return ("CODE", "ALSO", "DATASETS", "LANGUAGE"), rows
+    counts = {one.code: sum(bool(entry.own_language(one.code)) for entry in entries) for one in known()}
+    return [(one.code, ",".join(one.aliases), str(counts[one.code]), one.name) for one in known()]
 
 
-def _models(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:  # noqa: ARG001 - as all lists
-    """List the families, then the models known by name, as given to ``--model``."""
+def _models(args: argparse.Namespace) -> Rows:  # noqa: ARG001 - as all lists
     from eyechart.models.resolve import known_models
 
-    families = registries()["families"]
-    rows: Rows = [(name, "family", _summary(families, name)) for name in families.names()]
-    return ("NAME", "FAMILY", "WHAT"), [*rows, *known_models()]
+    return [(name, family, translate(about)) for name, family, about in known_models()]
 
 
-def _registered(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
+def _registered(args: argparse.Namespace) -> Rows:
+    from eyechart.types import IN_MEMORY
+
     registry = registries()[args.what]
-    return ("NAME", "WHAT"), [(name, _summary(registry, name)) for name in registry.names()]
+    return [(name, _summary(registry, name)) for name in registry.names() if name != IN_MEMORY]
 
 
 def _summary(registry: Registry, name: str) -> str:
@@ -218,16 +219,19 @@ def _summary(registry: Registry, name: str) -> str:
         loaded = registry.load(name)
     except (EyechartError, ImportError) as error:
         return f"cannot be loaded: {error}".splitlines()[0]
-    return (loaded.__doc__ or "").strip().split("\n")[0]
+    return plain_lines(loaded.__doc__)[0]
 
 
-_LISTS: dict[str, Callable[[argparse.Namespace], tuple[Sequence[str], Rows]]] = {
-    "datasets": _datasets,
-    "models": _models,
-    "families": _registered,
-    "generators": _registered,
-    "rerankers": _registered,
-    "tasks": _registered,
-    "collections": _collections,
-    "languages": _languages,
+def plain_lines(docstring: str | None) -> list[str]:
+    """Return the lines of a docstring without markup, translated where they are."""
+    return [translate(line.strip()).replace("``", "") for line in (docstring or "").strip().split("\n")]
+
+
+_LISTS: dict[str, tuple[Sequence[str], Callable[[argparse.Namespace], Rows]]] = {
+    "datasets": (("NAME", "KIND", "CLASSES", "SAMPLES", "LANGUAGES", "NEEDS", "JUDGE", "TITLE"), _datasets),
+    "models": (("NAME", "FAMILY", "WHAT"), _models),
+    **dict.fromkeys(("families", "generators", "rerankers", "tasks"), (("NAME", "WHAT"), _registered)),
+    "collections": (("NAME", "OF", "COUNT", "MEMBERS"), _collections),
+    "languages": (("CODE", "ALSO", "DATASETS", "LANGUAGE"), _languages),
 }
+"""Headings and rows of each list."""

@@ -45,7 +45,7 @@ def load(arguments: Sequence[str]) -> LoadedResults:
         write_message("skipped: {reason}\n", sys.stderr, reason=skipped.reason)
     more = len(loaded.skipped) - SHOWN
     if more > 0:
-        write_message("skipped: {n} more files that are not results\n", sys.stderr, n=more)
+        write_message("skipped: {n} more files without results\n", sys.stderr, n=more)
     return loaded
 
 

@@ -1,7 +1,5 @@
 """``eyechart run``: run task configs in YAML or JSON, as `eyechart.run_task` does."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from typing import Any
@@ -44,11 +42,10 @@ def run(args: argparse.Namespace) -> int:
         price = "" if cost is None else f", {cost:,.4f} {result.facts['currency']}"
         write_message(ESTIMATE, sys.stdout, model=result.model, dataset=result.dataset, price=price, **numbers)
     show_reports(shown, quiet=args.quiet)
-    if args.quiet:
-        for report in reports:
-            if report.error:
-                write_message("{error}\n", sys.stderr, error=report.error)
-    return 1 if any(report.error for report in reports) else 0
+    errors = [report.error for report in reports if report.error]
+    for error in errors if args.quiet else ():
+        write_message("{error}\n", sys.stderr, error=error)
+    return int(bool(errors))
 
 
 def _with_flags(config: Any, args: argparse.Namespace) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from eyechart.io.stopwatch import JobClock, duration
 from eyechart.io.terminal import make_console, translate, visible, width_of, wrap, write_message
 from eyechart.io.text_tables import columns_of, lay_out, one_line
-from eyechart.messages import UserMessage
+from eyechart.messages import UserMessage, join
 
 if TYPE_CHECKING:
     from eyechart.results import Result
@@ -38,26 +38,24 @@ def job_line(report: JobReport, jobs: JobClock) -> str:
     """Format a finished job: its number, primary metrics and time, and the estimated time left."""
     from eyechart.results.views import with_unit
 
-    job = report.job
-    model, language = job.label or job.model.label, job.dataset.language
-    title = f"{jobs.done}/{jobs.total} {model} on {job.dataset.name}"
-    title += "" if language == USUAL_LANGUAGE else f" ({language})"
-    if report.result is None:
-        return f"{title}: {'failed' if report.error else 'skipped, done before'}"
-    result = report.result
-    numbers = [f"{name} {with_unit(result.values[name])}" for name in result.primary] or [job.task]
-    if report.skipped:
-        numbers.append("skipped, done before")
-    elif "seconds" in result.provenance:
-        numbers.append(duration(result.provenance["seconds"]))
-    if report.error:
-        numbers.append("failed")
-    left = jobs.left or 0
-    return f"{title}: {', '.join(numbers)}" + (f" (about {duration(left)} left)" if left >= WORTH_SAYING else "")
+    job, result, left = report.job, report.result, jobs.left or 0
+    language = "" if job.dataset.language == USUAL_LANGUAGE else f" ({job.dataset.language})"
+    parts = []
+    if result is not None:
+        parts = [f"{name} {with_unit(result.values[name])}" for name in result.primary] or [job.task]
+    if report.skipped or (result is None and not report.error):
+        parts.append(UserMessage("skipped, done before"))
+    elif result is not None and "seconds" in result.provenance:
+        parts.append(duration(result.provenance["seconds"]))
+    parts += [UserMessage("failed")] if report.error else []
+    if left >= WORTH_SAYING and result is not None:
+        parts.append(UserMessage("about {time} left", time=duration(left)))
+    fields = {"model": job.label or job.model.label, "dataset": job.dataset.name + language, "parts": join(parts, ", ")}
+    return UserMessage("{done}/{total} {model} on {dataset}: {parts}", done=jobs.done, total=jobs.total, **fields)
 
 
-def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
-    """Print results with intervals and chance levels; unless quiet, also notes and the report command."""
+def show_reports(reports: Sequence[JobReport], *, quiet: bool, advise: bool = True) -> None:
+    """Print results with intervals and chance levels; unless quiet, also notes and, as advice, the report command."""
     done = sorted(
         (report for report in reports if report.result or not report.error), key=lambda report: report.skipped
     )
@@ -68,6 +66,8 @@ def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
     console = make_console(soft_wrap=True)
     for line in result_lines(results, width):
         console.print(line, style="" if line.startswith("  ") else "bold")
+    for line in _verdict_lines(results, width):
+        console.print(line)
     if quiet:
         return
     if more := len(done) - len(results):
@@ -81,6 +81,8 @@ def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
     for note in dict.fromkeys(notes):
         for line in wrap(visible(translate(note)), width):
             console.print(line, style="yellow")
+    if not advise:
+        return
     outputs = list(dict.fromkeys(report.job.output for report in done if report.job))
     folders = list(dict.fromkeys(f"{output.parent}/" for output in outputs))
     # A few results in the working folder are named one by one.
@@ -92,6 +94,21 @@ def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
     else:
         text = "{n} results are in {folders}. To see them: `{command}`\n"
         write_message(text, sys.stderr, n=len(outputs), folders=", ".join(folders), command=command)
+
+
+def _verdict_lines(results: Sequence[Result], width: int | None) -> list[str]:
+    """Lay out models x benchmarks and the verdict in words; a single model has only what is not above chance."""
+    from eyechart.report.compare_text import verdict_text
+    from eyechart.report.loader import LoadedResult
+    from eyechart.report.paired_records import RecordsCache
+    from eyechart.report.result_table import make_table
+    from eyechart.report.verdict import make_verdict
+
+    table = make_table([LoadedResult(result) for result in results])
+    verdict = make_verdict(RecordsCache(table, strict=False))
+    if len(table.models) > 1:
+        return ["", *verdict_text(table, verdict, width).splitlines(), ""]
+    return [line for text in verdict.sentences for line in wrap(visible(translate(text)), width)]
 
 
 def show_profiles(results: Sequence[Result]) -> None:
@@ -151,4 +168,6 @@ def result_lines(results: Sequence[Result], width: int | None = None) -> list[st
 
 def _heading(result: Result) -> str:
     pretrained = "" if result.pretrained in ("", result.model) else f" {result.pretrained}"
-    return one_line(f"{result.model}{pretrained} on {result.dataset} ({result.language}, {result.task})")
+    model, how = f"{result.model}{pretrained}", f"{result.language}, {result.task}"
+    heading = UserMessage("{model} on {dataset} ({how})", model=model, dataset=result.dataset, how=how)
+    return one_line(translate(heading))

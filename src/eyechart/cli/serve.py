@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from eyechart.cli.report import add_page_arguments, payload_of
 from eyechart.cli.result_arguments import FOLDER, named_or_default
 from eyechart.io.terminal import write_message
 
+if TYPE_CHECKING:
+    from eyechart.report.page.html import LiveResults
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("files", nargs="*", help="result files or folders, searched recursively; default: results/")
-    parser.add_argument("--port", type=int, default=8000, help="port on loopback, 0 for any free port")
-    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
+    add = parser.add_argument
+    add("files", nargs="*", help="result files or folders, searched recursively; default: results/")
+    add("--port", type=int, default=8000, help="port on loopback, 0 for any free port")
+    add("--no-browser", action="store_true", help="do not open a browser")
     add_page_arguments(parser)
+
+
+def live_results(args: argparse.Namespace) -> LiveResults:
+    """Return the results to serve, and the images that the page may request."""
+    from eyechart.report.page.html import LiveResults, make_page
+    from eyechart.report.page.originals import OriginalImages
+
+    images = OriginalImages(args.images)
+    offer = images.offer if args.images else None
+    return LiveResults(
+        args.files, lambda: make_page(payload_of(args, may_be_empty=True, offer=offer), live=True), images
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -24,14 +41,13 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from eyechart.errors import UsageError
-    from eyechart.report.page import make_page
-    from eyechart.report.page.html import HOST, LiveResults, make_server
+    from eyechart.report.page.html import HOST, make_server
 
     args.files = named_or_default(args.files) or [FOLDER]
     for name in args.files:
         if not Path(name).exists():
             raise UsageError("File or folder not found: {path}.", advice="Give the output folder of a run.", path=name)
-    source = LiveResults(args.files, lambda: make_page(payload_of(args, may_be_empty=True), live=True))
+    source = live_results(args)
     try:
         server = make_server(source, args.port)
     except OSError as error:

@@ -1,7 +1,5 @@
 """``eyechart vlm``: tools for question tables."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable
@@ -23,22 +21,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tools = parser.add_subparsers(dest="tool", required=True, metavar="TOOL")
     circular = tools.add_parser("circular", help="make a circular set: every question once per rotation of its options")
     circular.add_argument("table", type=Path, help="TSV file with the columns index, question, A, B, ..., answer")
-    circular.add_argument(
-        "--output", "-o", type=Path, help="default: the table's name with _circular, in the same folder"
-    )
+    about = "default: the table's name with _circular, in the same folder"
+    circular.add_argument("--output", "-o", type=Path, help=about)
     convert = tools.add_parser("convert", help="convert JSON, CSV or Hugging Face data to a question table for eval")
-    convert.add_argument(
+    add = convert.add_argument
+    add(
         "source",
         type=Path,
         help="JSON, JSON lines, CSV, TSV or Parquet file; a folder with images and one such file; a dataset saved by "
         "Hugging Face datasets, or a folder of Parquet files",
     )
-    convert.add_argument("--output", "-o", type=Path, help="TSV file; default: the source's name, in this folder")
-    convert.add_argument(
-        "--images", type=Path, metavar="FOLDER", help="base folder of image paths; default: the source"
-    )
-    convert.add_argument("--split", default="", help="split, if the dataset has several")
-    convert.add_argument(
+    add("--output", "-o", type=Path, help="TSV file; default: the source's name, in this folder")
+    add("--images", type=Path, metavar="FOLDER", help="base folder of image paths; default: the source")
+    add("--split", default="", help="split, if the dataset has several")
+    add(
         "--column",
         action="append",
         default=[],
@@ -46,15 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="source column of index, image, question, options, A, B, ..., answer, hint, category, l2-category or "
         "split, if its name differs; empty after = omits it; repeatable",
     )
-    convert.add_argument(
-        "--answers",
-        default="",
-        metavar="HOW",
-        help="form of the answers: letter, text, or positions from 0 or 1; default: detected",
-    )
-    convert.add_argument(
-        "--keep-images", choices=("base64", "paths"), default="base64", help="inside the table, or as separate files"
-    )
+    about = "form of the answers: letter, text, or positions from 0 or 1; default: detected"
+    add("--answers", default="", metavar="HOW", help=about)
+    about = "inside the table, or as separate files"
+    add("--keep-images", choices=("base64", "paths"), default="base64", help=about)
 
 
 def run(args: argparse.Namespace) -> int:

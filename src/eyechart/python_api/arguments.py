@@ -1,7 +1,5 @@
 """Arguments of the Python API: names and in-memory objects to settings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +20,7 @@ ARGUMENTS = Surface(
 
 
 def collect(given: Mapping[str, Any], unknown: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert arguments to values of `Config`; None means not given.
-
-    Raises:
-        UnknownNameError: If there is an unknown argument.
-    """
+    """Convert arguments to values of `Config`; None means not given."""
     for name in unknown:
         raise unknown_name("argument", name, [*ARGUMENTS.names, *given])
     aliases = {alias: name for name, one in Config.fields().items() for alias in one.aliases}
@@ -46,6 +40,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [_plain(one) for one in value]
     return value
+
+
+UNNAMED = ("builtins", "datasets", "pandas")
+"""Modules whose classes say nothing about the data in them."""
 
 
 class InputObjects:
@@ -130,11 +128,17 @@ def _spec_of(thing: Any) -> str:
 
 
 def _dataset_name(thing: Any) -> str:
-    """Return a dataset's own name, else that of its class."""
+    """Return a dataset's own name, else that of its folder (Hugging Face's ``save_to_disk``) or class."""
     if isinstance(thing, Mapping):
         if thing.get("name"):
             return str(thing["name"])
         splits = [part for part in thing.values() if is_split_mapping(thing) and part is not None]
         return _dataset_name(splits[0]) if splits else "images"
     own = getattr(getattr(thing, "info", None), "dataset_name", None)
-    return str(own) if own else type(thing).__name__
+    if own or type(thing).__module__.partition(".")[0] not in UNNAMED:
+        return str(own or type(thing).__name__)
+    files = getattr(thing, "cache_files", None)
+    if not isinstance(files, list) or not files:
+        return "images"
+    folder = Path(files[0]["filename"]).parent
+    return (folder.parent if (folder.parent / "dataset_dict.json").is_file() else folder).name

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from eyechart.errors import UsageError, errors_on, import_extra
 from eyechart.io.terminal import width_of
 from eyechart.python_api.arguments import ARGUMENTS
-from eyechart.report.compare_text import comparison_text, ranking_text
-from eyechart.report.comparison import PairwiseComparison, SuiteRanking, rank_models
+from eyechart.report.compare_text import comparison_text, verdict_text
+from eyechart.report.comparison import PairwiseComparison
 from eyechart.report.comparison import compare as compare_rows
 from eyechart.report.loader import LoadedResult, load_results
 from eyechart.report.paired_records import RecordsCache, check_aspects
 from eyechart.report.result_table import ResultTable, make_table
+from eyechart.report.verdict import Verdict, make_verdict
 from eyechart.results.result import Result
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Comparison:
 
     table: ResultTable
     pair: PairwiseComparison
-    ranking: SuiteRanking | None = None
+    verdict: Verdict
 
     @property
     def lines(self) -> tuple[Any, ...]:
@@ -73,9 +74,7 @@ class Comparison:
         return f"<pre>{escape(self._text(None))}</pre>"
 
     def _text(self, width: int | None) -> str:
-        parts = [comparison_text(self.table, self.pair, width)]
-        if self.ranking is not None:
-            parts.append(ranking_text(self.table, self.ranking, width))
+        parts = verdict_text(self.table, self.verdict, width), comparison_text(self.table, self.pair, width)
         return "\n".join(parts)
 
 
@@ -110,9 +109,9 @@ def compare(a: Side, b: Side, *, metric: str | None = None, allow_different: str
         sides = [_found(side, name) for side, name in ((a, "first"), (b, "second"))]
         table = make_table([item for side in sides for item in side])
         first, second = (_row_of(table, side, name) for side, name in zip(sides, ("first", "second"), strict=True))
-        cache = RecordsCache(table)
+        cache = RecordsCache(table, allow=allowed)
         pair = compare_rows(cache, first, second, metric=metric, allow=allowed)
-        return Comparison(table, pair, rank_models(cache, metric))
+        return Comparison(table, pair, make_verdict(cache, metric))
 
 
 def _found(side: Side, name: str) -> list[LoadedResult]:

@@ -63,9 +63,6 @@ class Results(list[Result]):
         return results_html(self)
 
 
-# ``eyechart.evaluate``: models on benchmarks, by name or as Python objects.
-
-
 def evaluate(
     model: Any = None,
     dataset: Any = None,

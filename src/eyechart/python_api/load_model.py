@@ -1,7 +1,5 @@
 """``eyechart.load_model``: load a model by name and encode images and texts with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sized
 from contextlib import nullcontext
 from pathlib import Path

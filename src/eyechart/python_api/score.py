@@ -1,10 +1,7 @@
 """`eyechart.score`: the metrics of a task from vectors that the caller has already."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence, Set
-from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +9,8 @@ import numpy as np
 
 from eyechart import __version__
 from eyechart.config import make_config
-from eyechart.datasets.in_memory_rows import check_no_matrix, texts_of
+from eyechart.datasets.in_memory_rows import check_no_matrix, read_target, texts_of
+from eyechart.datasets.row_dataset import located
 from eyechart.errors import DataError, UsageError, errors_on
 from eyechart.manifest import Entry
 from eyechart.metrics.vectors import Ints, Vectors, float_array, unit
@@ -26,7 +24,7 @@ from eyechart.tasks.caption_search import RetrievalPrediction
 from eyechart.tasks.registry import TASK_OF_KIND, load_task
 from eyechart.tasks.text_classifiers import class_vectors
 from eyechart.tasks.zeroshot_classification import ClassificationPrediction
-from eyechart.types import DatasetInfo, DatasetSpec, Job, ModelSpec, Notice, digest_json
+from eyechart.types import DatasetInfo, DatasetSpec, Job, Kind, ModelSpec, Notice, digest_json
 
 SOURCE = "vectors of the caller"
 VECTORS = "vectors"
@@ -134,7 +132,46 @@ def score(
                 info, entries, (), images, texts[order], owner[order], asked, notices=notices
             )
         config = make_config(collect({"recall_k": recall_k, "metrics": metrics}, {}))
-        return _result(prediction, {"recall_k": config.recall_k, "metrics": config.metrics}, model, output, start)
+        options = {"recall_k": config.recall_k, "metrics": config.metrics}
+        task: Task = load_task(TASK_OF_KIND[info.kind])
+        prompts = digest_json([info.classnames, info.templates, {}])
+        spec = ModelSpec(VECTORS, model)
+        job = Job(
+            spec,
+            DatasetSpec(info.name, VECTORS, ""),
+            task.name,
+            {**task.recorded(task.Settings.picked(options)), "task_version": task.version, "prompts": prompts},
+            unsaved_folder() / "vectors.json"
+            if output is None
+            else place_of(str(output), spec, info.name, info.language, task.name, usual_task=True),
+        )
+        check_owner(job)
+        outcome = task.score(prediction, task.settings_of(job))
+        targets = [(entry.id, entry.label, entry.labels, entry.texts) for entry in entries]
+        fingerprint = digest_json([info.kind, targets])
+        total = round(time.perf_counter() - start, 4)
+        result = make_result(
+            job=job,
+            info=info,
+            fingerprint=fingerprint,
+            other_splits={},
+            card=None,
+            outcome=outcome,
+            counts={"listed": len(targets), "scored": len(targets), "failed": 0},
+            notices=outcome.notices,
+            failures=(),
+            profile={"score": total, "total": total},
+            measures=task.measures,
+            records=task.record_form(info),
+            # The model that produced the vectors is unknown.
+            identity={
+                "settings": job.digest,
+                "model": None,
+                "data": fingerprint,
+                "code": digest_json([__version__, task.name, task.version, ""]),
+            },
+        )
+        return write_result(result, outcome.records, job.output)
 
 
 def _units(name: str, given: Any, axes: Sequence[int] = (2,)) -> tuple[Vectors, tuple[Notice, ...]]:
@@ -198,34 +235,19 @@ def _classification(
     targets = _listed("labels", labels)
     _check_length("labels", targets, len(ids), "image_vectors")
     several = any(isinstance(target, list | tuple) for target in targets)
+    kind: Kind = "multilabel" if several else "classification"
     entries = []
     for key, target in zip(ids, targets, strict=True):
         if several and not isinstance(target, list | tuple):
             raise UsageError(
                 "Image {key} has one label, others a list.", advice="Give a list for every image.", key=key
             )
-        found = tuple(_class(one, count, key) for one in (target if several else [target]))
-        if len(set(found)) < len(found):
-            raise DataError("The labels {labels!r:.60} of image {key} contain a class twice.", labels=target, key=key)
-        entries.append(Entry(key, None, found, (), {}) if several else Entry(key, found[0], (), (), {}))
-    info = DatasetInfo(name, "multilabel" if several else "classification", classnames=names, source=SOURCE)
+        with located(f"image {key}"):
+            found = read_target(kind, target, None, count)
+        entries.append(Entry(key, found.get("label"), found.get("labels", ()), (), {}))
+    info = DatasetInfo(name, kind, classnames=names, source=SOURCE)
     classes = class_vectors(texts.reshape(-1, texts.shape[-1]), [[""] * prompts] * count)
     return info, tuple(entries), classes
-
-
-def _class(label: Any, count: int, key: str) -> int:
-    value = label.item() if prod(getattr(label, "shape", (0,))) == 1 else label
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise UsageError("The label {label!r:.60} of image {key} is not a class index.", label=label, key=key)
-    if not 0 <= value < count:
-        raise DataError(
-            "Image {key} has the label {value}, but there are {count} classes (0 to {last}).",
-            key=key,
-            value=value,
-            count=count,
-            last=count - 1,
-        )
-    return value
 
 
 def _owners(pairs: Any, images: int, texts: int) -> Ints:
@@ -262,48 +284,3 @@ def _owners(pairs: Any, images: int, texts: int) -> Ints:
     owner = np.empty(texts, np.int64)
     owner[whole[:, 1]] = whole[:, 0]
     return owner
-
-
-def _result(
-    prediction: Prediction, options: dict[str, Any], model: str, output: str | Path | None, start: float
-) -> Result:
-    info = prediction.info
-    task: Task = load_task(TASK_OF_KIND[info.kind])
-    prompts = digest_json([info.classnames, info.templates, {}])
-    spec = ModelSpec(VECTORS, model)
-    job = Job(
-        spec,
-        DatasetSpec(info.name, VECTORS, ""),
-        task.name,
-        {**task.recorded(task.Settings.picked(options)), "task_version": task.version, "prompts": prompts},
-        unsaved_folder() / "vectors.json"
-        if output is None
-        else place_of(str(output), spec, info.name, info.language, task.name, usual_task=True),
-    )
-    check_owner(job)
-    outcome = task.score(prediction, task.settings_of(job))
-    targets = [(entry.id, entry.label, entry.labels, entry.texts) for entry in prediction.entries]
-    fingerprint = digest_json([info.kind, targets])
-    total = round(time.perf_counter() - start, 4)
-    result = make_result(
-        job=job,
-        info=info,
-        fingerprint=fingerprint,
-        other_splits={},
-        card=None,
-        outcome=outcome,
-        counts={"listed": len(targets), "scored": len(targets), "failed": 0},
-        notices=outcome.notices,
-        failures=(),
-        profile={"score": total, "total": total},
-        measures=task.measures,
-        records=task.record_form(info),
-        # The model that produced the vectors is unknown.
-        identity={
-            "settings": job.digest,
-            "model": None,
-            "data": fingerprint,
-            "code": digest_json([__version__, task.name, task.version, ""]),
-        },
-    )
-    return write_result(result, outcome.records, job.output)

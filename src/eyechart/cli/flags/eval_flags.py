@@ -1,7 +1,5 @@
 """The flags of `eyechart eval`, from declared settings to the parser and back."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable, Collection, Iterator
@@ -9,20 +7,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, get_origin
 
-from eyechart.cli.flags.parser import CommandParser, HelpAll
+from eyechart.cli.flags.parser import CommandParser, HelpAll, table
 from eyechart.errors import UsageError
-from eyechart.messages import UserMessage
+from eyechart.messages import UserMessage, join
 from eyechart.settings.declare import Setting, Settings, command_line_type
-from eyechart.settings.evaluation import EVALUATION, PAIRS, CommandSettings
+from eyechart.settings.evaluation import EVALUATION, PAIRS, TOP, CommandSettings
 from eyechart.settings.generation import QuestionSettings
 from eyechart.settings.presets import NOT_NUMBERS, PRESETS, filled
-from eyechart.settings.shared import TOP
 from eyechart.settings.tasks import TASKS, nested_settings, task_flags
 
-INSTEAD = {
-    "model": ("pretrained_model",),
-    "pretrained_model": ("model", "pretrained"),
-}
+INSTEAD = {"model": ("pretrained_model",), "pretrained_model": ("model", "pretrained")}
 """Settings of a config file that a command-line setting also overrides: equivalent forms of it."""
 
 NAMING = {"dataset": {"dataset"}, "model": {"model", "pretrained", "pretrained_model"}}
@@ -30,11 +24,7 @@ NAMING = {"dataset": {"dataset"}, "model": {"model", "pretrained", "pretrained_m
 
 
 def complete(parser: CommandParser, given: dict[str, Any]) -> dict[str, Any]:
-    """Merge positional arguments and a config file into the settings given by flags.
-
-    Args:
-        parser: Parser of the command.
-        given: Parsed command line. It takes precedence over the file.
+    """Merge positional arguments and a config file into the settings given by flags, which take precedence.
 
     Raises:
         UsageError: If positional arguments are ambiguous or repeat a flag, or the file is not a valid config file.
@@ -46,9 +36,9 @@ def complete(parser: CommandParser, given: dict[str, Any]) -> dict[str, Any]:
     from eyechart.cli.flags.eval_inputs import is_absent_path, read_config, sort_targets
 
     below = read_config(parser, file) if file else {}
-    said = sort_targets(words, given, given.get("catalogue") or below.get("catalogue") or [])
+    said = sort_targets(words, given, given.get("catalogue") or below.get("catalogue") or [], below)
     _check_lists(given, {**below, **said, **given})
-    if words and not {"dataset"} & {*said, *given, *below}:
+    if words and "dataset" not in {*said, *given, *below}:
         absent = next(filter(is_absent_path, words), "")
         raise UsageError(
             "No dataset given: there is no folder or file {absent}, so it is taken for a model on a hub."
@@ -94,7 +84,6 @@ def _check_lists(given: dict[str, Any], known: dict[str, Any]) -> None:
             )
 
 
-_NO_THUMBNAILS = "store thumbnails of the N worst errors for reports (default: none)"
 CLIP_BENCHMARK = "clip_benchmark"
 """Name of the command that applies CLIP_benchmark's defaults."""
 
@@ -108,9 +97,6 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
         defaults = {**PRESETS[CLIP_BENCHMARK], **PRESETS[filled(values)["preset"]]}
         values = {name: defaults[name] for name in NOT_NUMBERS} | values
     return values
-
-
-# The flags of ``eyechart eval``, derived from `eyechart.settings`.
 
 
 EXAMPLES = (
@@ -147,20 +133,12 @@ def settings_in(owner: type[Settings]) -> Iterator[tuple[str, Setting, Any]]:
 def add_arguments(parser: CommandParser) -> None:
     """Add the arguments of the command."""
     parser.usage = "%(prog)s [DATASET ...] [MODEL ...] [FLAGS]"
-    parser.examples, parser.complete = EXAMPLES, complete
-    parser.add_argument(
-        "targets",
-        nargs="*",
-        metavar="DATASET or MODEL",
-        help="datasets (folders, tables, names) and models (name:weights, folders, hub ids)",
-    )
+    parser.examples, parser.complete, parser.foreign = EXAMPLES, complete, foreign_flag
+    about = "datasets (folders, tables, names) and models (name:weights, folders, hub ids)"
+    parser.add_argument("targets", nargs="*", metavar="DATASET or MODEL", help=about)
     parser.add_argument("--help-all", action=HelpAll)
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        default=argparse.SUPPRESS,
-        help="YAML, TOML or JSON file of flags; flags override it",
-    )
+    about = "YAML, TOML or JSON file of flags; flags override it"
+    parser.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=about)
     groups: dict[str, Any] = {TOP: parser}
     exclusive: dict[str, Any] = {}
     for name, one, kind in eval_settings():
@@ -175,16 +153,32 @@ def add_arguments(parser: CommandParser) -> None:
         _describe_clip_benchmark(parser)
 
 
+def foreign_flag(flag: str) -> str:
+    """Return what a flag of other tools is called here; empty if it is none of theirs."""
+    meanings: dict[str, list[str]] = {}
+    for tool, flags in table("other_tools").items():
+        meaning = flags.get(flag.lstrip("-").replace("_", "-"))
+        if meaning and (len(flag) == 2) == (not flag.startswith("--")):
+            meanings.setdefault(meaning, []).append(tool)
+    said = []
+    for meaning, tools in meanings.items():
+        text = "{tool}'s {flag} is {meaning} here"
+        text = text if meaning[0] == "-" else "{tool}'s {flag} is no flag here: {meaning}"
+        said.append(UserMessage(text, tool="/".join(tools), flag=flag, meaning=UserMessage(meaning)))
+    return join(said, "; ")
+
+
 def _describe_clip_benchmark(parser: CommandParser) -> None:
     """Show what differs under the name of CLIP_benchmark: the defaults of `settings_of`, and its ``--quiet``."""
-    defaults, words = PRESETS[CLIP_BENCHMARK], {"quiet": "print only errors", "thumbnails": _NO_THUMBNAILS}
+    words = {
+        "quiet": "print only errors",
+        "thumbnails": "store thumbnails of the N worst errors for reports (default: none)",
+    }
     for action in parser._actions:
         action.help = words.get(action.dest, action.help) if action.help != argparse.SUPPRESS else action.help
         if action.dest == "output":
-            default = defaults["output"]
-            action.help = UserMessage(
-                "result file, or folder if it exists or ends with / (default: {name})", name=default
-            )
+            text = "result file, or folder if it exists or ends with / (default: {name})"
+            action.help = UserMessage(text, name=PRESETS[CLIP_BENCHMARK]["output"])
 
 
 def add_flags(group: Any, owner: type[Settings], names: Collection[str] = ()) -> None:

@@ -1,7 +1,5 @@
 """Inputs of `eyechart eval` besides flags: config files, and which positional words are data or models."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -126,25 +124,31 @@ def _plain(value: Any, action: argparse.Action, name: str, path: Path) -> Any:
     )
 
 
-# Classification of positional arguments, as in ``eyechart eval photos/ ViT-B-32:openai``: datasets or models.
-
-
+NEAR_MISS = 0.75
+"""Similarity from which an unknown word is taken for a mistyped dataset; names of API models are below it."""
 BY_FLAGS = "Specify which: {--dataset={word}} or {--model={word}}."
 BY_LIST = "Specify which: {--dataset={word}} or {--pretrained_model={word}}."
 
 
-def sort_targets(words: Sequence[str], flags: Collection[str], catalogue_files: Sequence[str]) -> dict[str, list[str]]:
+def sort_targets(
+    words: Sequence[str], flags: Collection[str], catalogue_files: Sequence[str], in_file: Collection[str] = ()
+) -> dict[str, list[str]]:
     """Sort positional arguments into values of ``dataset`` and ``model``; a setting without values is left out.
+
+    A single unknown word next to a dataset is a model, such as one that a server names.
 
     Raises:
         UsageError: If an argument could be both, is neither, or repeats one of the given flags.
     """
     catalogue = load_catalogue(user_files(catalogue_files))
     found: dict[str, list[str]] = {}
+    kinds_by_word = {word: kinds_of(word, catalogue) for word in words}
+    unknown = [word for word, kinds in kinds_by_word.items() if not kinds]
+    has_data = "dataset" in {*flags, *in_file} or ["dataset"] in kinds_by_word.values()
+    if unknown and (len(unknown) > 1 or not has_data or "model" in flags or _is_mistyped(unknown[0], catalogue)):
+        raise _unknown(unknown[0], catalogue)
     for word in words:
-        kinds = kinds_of(word, catalogue)
-        if not kinds:
-            raise _unknown(word, catalogue)
+        kinds = kinds_by_word[word] or ["model"]
         if len(kinds) > 1:
             advice = BY_LIST if Path(word).is_file() else BY_FLAGS
             raise UsageError("{word} could be a dataset or a model.", advice=advice, word=word)
@@ -203,6 +207,15 @@ def _is_model(word: str, catalogue: Catalogue) -> bool:
     )
 
 
+def _is_mistyped(word: str, catalogue: Catalogue) -> bool:
+    """Whether an unknown word is a path, or a near miss of the name of a dataset, a folder or a file."""
+    return is_path(word, catalogue) or "," in word or bool(nearest(word, _data_names(catalogue), cutoff=NEAR_MISS))
+
+
+def _data_names(catalogue: Catalogue) -> list[str]:
+    return [*(item.name for item in Path().iterdir()), *DEMO, *catalogue.spellings(), *question_names()]
+
+
 def is_absent_path(word: str) -> bool:
     """Whether a word may be a mistyped path that was taken for a hub id."""
     return HUB_ID.fullmatch(word) is not None and not Path(word).exists()
@@ -211,14 +224,10 @@ def is_absent_path(word: str) -> bool:
 def _unknown(word: str, catalogue: Catalogue) -> UsageError:
     if is_path(word, catalogue):
         return no_such_path(word)
-    here = [item.name for item in Path().iterdir()]
-    near = nearest(word, (*here, *DEMO, *catalogue.spellings(), *question_names(), *MODELS, *open_clip_names()))
+    near = nearest(word, (*_data_names(catalogue), *MODELS, *open_clip_names()))
     name, comma, weights = word.partition(",")
     if comma and name in open_clip_names():  # the syntax of --pretrained-model
         near = [f"{name}:{weights}"]
     hint = UserMessage("Did you mean {names}?", names=" or ".join(near)) if near else ""
-    return UnknownNameError(
-        "Unknown dataset, model or path: {word!r}.",
-        advice=join((hint, UserMessage(BY_FLAGS, word=word))),
-        word=word,
-    )
+    advice = join((hint, UserMessage(BY_FLAGS, word=word)))
+    return UnknownNameError("Unknown dataset, model or path: {word!r}.", advice=advice, word=word)

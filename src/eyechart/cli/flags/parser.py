@@ -1,11 +1,13 @@
 """The parser of every command: both spellings of flags, suggestions, short errors, and a help of common flags."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from itertools import takewhile
 from typing import Any, NoReturn
 
 from eyechart.errors import nearest
@@ -25,6 +27,13 @@ _ABOUT_KEYS = re.compile(r"-(?:api-?)?(?:key|token|secret|password)(?:-|$)", re.
 """Flags without abbreviations, which would read like a flag that takes the secret itself."""
 
 
+@cache
+def table(name: str) -> dict[str, Any]:
+    """Return a table of ``tables.toml``."""
+    found: dict[str, Any] = tomllib.loads(files("eyechart.cli").joinpath("tables.toml").read_text(encoding="utf-8"))
+    return dict(found[name])
+
+
 class CommandParser(argparse.ArgumentParser):
     """Flags are declared and shown with hyphens; underscores, as in CLIP_benchmark, are accepted too."""
 
@@ -32,6 +41,12 @@ class CommandParser(argparse.ArgumentParser):
     """Example arguments, shown first in the help."""
     common: frozenset[str] = frozenset()
     """Flags that ``--help`` shows; ``--help-all`` shows the others. Empty: it shows all."""
+    sections: Mapping[str, Collection[str]] = {}
+    """Headings of the help, each with the names of its subcommands."""
+    alone: bool = False
+    """Whether the command without arguments prints its help."""
+    foreign: Callable[[str], str] | None = None
+    """Returns the error for a flag of another tool, or an empty text."""
     complete: Completion | None = None
     """Merges further sources, such as a config file, into the parsed arguments."""
 
@@ -40,7 +55,11 @@ class CommandParser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """Parse, and reject unknown arguments here, where the valid names are known."""
-        found, rest = self._parsed(sys.argv[1:] if args is None else args, namespace)
+        words = sys.argv[1:] if args is None else args
+        if self.alone and not words:
+            write_message(self.format_help(), sys.stdout)
+            self.exit()
+        found, rest = self._parsed(words, namespace)
         end = rest.index("--") if "--" in rest else len(rest)
         unknown = [word for word in rest[:end] if word.startswith("-")]
         rest = [*rest[:end], *rest[end + 1 :]]
@@ -72,8 +91,15 @@ class CommandParser(argparse.ArgumentParser):
 
     def _parsed(self, words: Sequence[str], namespace: Any) -> tuple[argparse.Namespace, list[str]]:
         self.exit_on_error = False  # raises errors as objects instead of formatted text
+        spelled = self._spelled(words)
+        for word in takewhile(lambda word: word != "--", spelled):
+            flag = word.partition("=")[0]
+            if self.foreign and flag.startswith("-") and flag not in self._option_string_actions:
+                message = self.foreign(flag)
+                if message:
+                    self.error(message)
         try:
-            return super().parse_known_args(self._spelled(words), namespace)
+            return super().parse_known_args(spelled, namespace)
         except argparse.ArgumentError as error:
             message = UserMessage(error.message)
             for text in _NAMING:
@@ -99,13 +125,18 @@ class CommandParser(argparse.ArgumentParser):
         head, groups = self._get_formatter(), self._get_formatter()
         head.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         head.add_text(self.description)
+        shown: dict[str | None, list[argparse.Action]] = {title: [] for title in self.sections}
         for group in self._action_groups:
-            groups.start_section(group.title)
-            groups.add_text(group.description)
             for action in group._group_actions:
                 flags = action.option_strings
-                if everything or not flags or not self.common.isdisjoint(flags):
-                    groups.add_argument(action)
+                if self.sections and isinstance(action, argparse._SubParsersAction):
+                    for title, names in self.sections.items():
+                        shown[title] += [one for one in action._choices_actions if one.dest in names]
+                elif everything or not flags or not self.common.isdisjoint(flags):
+                    shown.setdefault(group.title, []).append(action)
+        for heading, actions in shown.items():
+            groups.start_section(heading)
+            groups.add_arguments(actions)
             groups.end_section()
         if not everything:
             text = "These are the common flags. All of them: {program} --help-all"

@@ -33,8 +33,64 @@ def test_so_many_requests_of_so_many_texts_are_sent(kind, field, tmp_path, capsy
     assert "12 requests of 5" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("model", "precision"), [("eyechart-tiny", "fp32"), ("eyechart-tiny-int8", "int8")])
+def test_an_encoder_is_measured_alone_and_in_batches(model, precision, tmp_path, capsys):
+    assert main(["bench", model, "--requests", "100", "--batch-size", "4", "--output", str(tmp_path / "b.json")]) == 0
+
+    found = json.loads((tmp_path / "b.json").read_text())
+    assert (found["model"], found["precision"], found["device"]) == (model, precision, "cpu")
+    assert found["device_name"]
+    assert found["peak_memory"] > 20_000_000
+    assert [(one["kind"], one["batch_size"]) for one in found["measurements"]] == [
+        ("image", 1), ("image", 4), ("text", 1), ("text", 4)]  # fmt: skip
+    for one in found["measurements"]:
+        points = one["latency_seconds"]
+        assert 0 < points["p50"] <= points["p95"] <= points.get("p99", points["max"]) <= points["max"]
+        assert one["items_per_second"] == pytest.approx(one["batch_size"] * one["requests_per_second"], rel=1e-3)
+    assert f"{model}, {precision}, cpu, {found['device_name']}, peak memory" in capsys.readouterr().out
+
+
+def test_something_must_be_named_to_be_measured(capsys):
+    assert main(["bench", "--requests", "3"]) == 2
+    assert "There is no model to measure.\nName one, or a server with --api-base URL." in capsys.readouterr().err
+
+
+def test_chat_completions_are_measured_with_prompts_and_images_of_their_own(tmp_path, capsys):
+    with OpenAIServer(delay=0.02, usage={"prompt_tokens": 30, "completion_tokens": 10}) as server:
+        code = bench(server, "--kind", "chat", "--requests", "12", "--words", "7", "--max-tokens", "9",
+                     "--image-size", "64", "--concurrency", "3", "--output", str(tmp_path / "speed.json"))  # fmt: skip
+
+    bodies = [request.body for request in server.requests]
+    contents = [body["messages"][0]["content"] for body in bodies]
+    assert (code, len(bodies)) == (0, 13)
+    assert {body["max_tokens"] for body in bodies} == {9}
+    assert {tuple(part["type"] for part in content) for content in contents} == {("image_url", "text")}
+    assert len({str(content[0]) for content in contents}) == len({str(content[1]) for content in contents}) == 13
+    assert 1 < server.most_in_flight <= 3
+    found = json.loads((tmp_path / "speed.json").read_text())
+    assert (found["kind"], found["requests"], found["failed"]) == ("chat", 12, 0)
+    assert found["latency_seconds"]["p50"] >= 0.02
+    assert found["tokens_per_second"] == pytest.approx(4 * found["completion_tokens_per_second"], rel=1e-3)
+    assert found["completion_tokens_per_second"] == pytest.approx(10 * found["requests_per_second"], rel=1e-3)
+    shown = capsys.readouterr().out
+    assert "12 requests of 1 prompt, 3 concurrent" in shown
+    assert "completion tokens/s" in shown
+    assert "(complete answers)" in shown
+
+
+def test_a_chat_server_that_answers_nonsense_fails_and_its_words_are_inert(capsys):
+    with OpenAIServer(
+        fault=lambda path, body, attempt: Status(400, {"error": {"message": "\x1b[31mno\x07"}})
+    ) as server:
+        assert bench(server, "--kind", "chat", "--requests", "3") == 1
+
+    printed = capsys.readouterr()
+    assert "no" in printed.out + printed.err
+    assert not {"\x1b", "\x07"} & set(printed.out + printed.err)
+
+
 def test_percentiles_are_latencies_that_were_seen(tmp_path):
-    from eyechart.cli.bench_api import speed_figures
+    from eyechart.cli.bench import speed_figures
 
     speed = speed_figures(
         "rerank",
