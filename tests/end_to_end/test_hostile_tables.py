@@ -146,9 +146,9 @@ def test_the_note_below_a_table_cannot_leave_its_comment(tmp_path, capsys):
     for suffix in ("tex", "md"):
         main(["build", str(tmp_path), "-o", str(tmp_path / f"t.{suffix}"), "--layout", "matrix"])
 
-    first = (tmp_path / "t.tex").read_bytes().decode().splitlines()[0]
-    assert first.startswith("%")
-    assert "\\input{/etc/passwd}" in first
+    named = [line for line in (tmp_path / "t.tex").read_bytes().decode().splitlines() if "/etc/passwd" in line]
+    assert named
+    assert all(line.startswith("%") or "\\input{" not in line for line in named)
     assert "<script>" not in (tmp_path / "t.md").read_text()
 
 

@@ -33,6 +33,14 @@ def test_a_price_is_looked_up_by_the_name_of_the_model(prices):
     assert find_price("prices.json", "another") is None
 
 
+def test_an_edited_price_table_takes_effect_in_the_same_process(prices):
+    assert find_price(prices, MODEL) == Price(2.5, 10, "EUR")
+
+    Path(prices).write_text(TOML.replace("2.5", "3.5"))
+
+    assert find_price(prices, MODEL) == Price(3.5, 10, "EUR")
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -63,7 +71,8 @@ def test_tokens_and_cost_are_in_the_result_the_log_and_the_table(here, prices, c
 
     body = json.loads(Path(f"outputs/{MODEL}/custom_image_caption.json").read_text())
     assert again.details["spent"]["model"]["cost"] == 0
-    line = "4 requests, 4,000 prompt tokens, 400 completion tokens, 0.0140 EUR"
+    used = "prompt tokens 4,000, completion tokens 400, cost 0.0140 EUR"
+    line = f"whole benchmark: answers 4, {used}; new in this run: requests 4, {used}"
     assert line in Path("outputs/logs/eval_log.log").read_text()
     assert f"  model: {line}\n" in capsys.readouterr().out
     assert body["details"]["spent"]["model"]["currency"] == "EUR"

@@ -60,9 +60,10 @@ def test_photos_and_questions_through_a_server(coco, tmp_path):
     assert result.details["metric"] == "normalized_exact"
     records = list(result.iter_records())
     assert [record["correct"] for record in records] == [0.0] * 10 + [1.0] * 40
-    assert records[20]["thinking"] == "let me see"
+    assert records[20]["transcript"]["messages"][-1]["reasoning"] == "let me see"
     assert set(records[0]) == {
-        "id", "question", "options", "answer", "prediction", "extracted", "rule", "correct", "thinking", "category",
+        "id", "question", "options", "answer", "prediction", "extracted", "rule", "correct", "category", "transcript",
+        "digest",
     }  # fmt: skip
     sent = requests[0].body["messages"][-1]["content"][0]["image_url"]["url"]
     assert sent.startswith("data:image/jpeg;base64,")

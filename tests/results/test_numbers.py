@@ -9,10 +9,10 @@ from eyechart.types import Metric
 @pytest.mark.parametrize(
     ("metric", "text"),
     [
-        (Metric(1.0, 0.603, 1.0), "-39.7 +0.0"),
+        (Metric(1.0, 0.603, 1.0), "\N{MINUS SIGN}39.7 +0.0"),
         (Metric(0.5, 0.4, 0.6), "±10.0"),
         (Metric(0.5, 0.40001, 0.60002), "±10.0"),  # what reads the same is the same
-        (Metric(0.0, 0.0, 0.05), "-0.0 +5.0"),
+        (Metric(0.0, 0.0, 0.05), "\N{MINUS SIGN}0.0 +5.0"),
         (Metric(0.5), ""),
     ],
 )
@@ -33,18 +33,27 @@ def test_a_level_has_the_unit_of_its_metric():
     assert level(Metric(0.5), None) == ""
 
 
-def test_the_usage_of_judges_is_shown_even_if_the_model_has_none():
+def test_the_cost_of_the_benchmark_and_of_the_new_answers_stand_apart():
+    tokens = {"tokens_of_answers": {"prompt_tokens": 20342, "completion_tokens": 477}, "answers": 60}
+    prices = {"cost_of_answers": 0.0556, "currency": "EUR"}
     spent = {
-        "model": {},
+        "model": {"asked": 2, "requests": 3, "prompt_tokens": 1680, "cost": 0.0017, **tokens, **prices},
         "judges": {
-            "first": {"requests": 2, "prompt_tokens": 1200, "cost": 0.5, "currency": "EUR"},
-            "second": {"requests": 0, "tokens_of_answers": {"completion_tokens": 7}, "from_store": 3},
+            "cached": {"asked": 0, "requests": 0, "cost": 0.0, **tokens, **prices},
+            "unpriced": {"asked": 0, "requests": 0, "unpriced": True, **tokens},
+            "local": {"asked": 60, "requests": 0, **tokens},
+            "silent": {"asked": 0, "requests": 0, "tokens_of_answers": {}},
         },
     }
+    new = "prompt tokens 1,680, completion tokens 0"
+    whole = "whole benchmark: answers 60, prompt tokens 20,342, completion tokens 477"
 
     assert spent_lines({"spent": spent}) == [
-        "first: 2 requests, 1,200 prompt tokens, 0.5000 EUR",
-        "second: 7 completion tokens (3 answers were stored before)",
+        f"model: {whole}, cost 0.0556 EUR; new in this run: requests 3, {new}, cost 0.0017 EUR",
+        f"cached: {whole}, cost 0.0556 EUR; new in this run: nothing, all is cached",
+        f"unpriced: {whole}; new in this run: nothing, all is cached",
+        f"local: {whole}; new in this run: answers 60",
+        "For the cost, give the prices of tokens: --prices FILE.",
     ]
 
 

@@ -267,6 +267,16 @@ def test_writing_the_same_result_again_never_takes_it_away(tmp_path, monkeypatch
     assert [record["id"] for record in read_result(path).iter_records()] == ["same"]
 
 
+def test_a_result_of_a_later_schema_is_refused_instead_of_guessed(tmp_path):
+    path = tmp_path / "r.json"
+    write_result(result(), [], path)
+    body = json.loads(path.read_text())
+    path.write_text(json.dumps(body | {"schema": body["schema"] + 1}))
+
+    with pytest.raises(ResultError, match=f"r.json has schema {body['schema'] + 1}, later than {body['schema']}"):
+        read_result(path)
+
+
 def test_what_an_interval_covers_and_the_draws_of_its_records_are_kept():
     metric = Metric(
         0.5, 0.4, 0.6, covers=("test samples", "training draws"), mean_of=MeanOf("rank", 1, draws=("rank", "rank_2"))

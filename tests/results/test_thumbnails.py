@@ -1,4 +1,4 @@
-"""Thumbnails of the worst mistakes travel in the records."""
+"""Digests of all images, and thumbnails and previews of the worst mistakes, travel in the records."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from eyechart.cli import main
 from eyechart.io.images import ImageRef
 from eyechart.plan import THUMBNAILS
 from eyechart.report.page.overview import is_thumbnail
-from eyechart.results.job_results import BYTES_EACH, SIDE, choose, with_thumbnails
-from eyechart.types import Sample
+from eyechart.results.job_results import BYTES_EACH, LARGE_SIDE, READ_SIDE, SIDE, choose, with_images
+from eyechart.types import DatasetInfo, Document, Sample, TextCollection
 from support.data import write_classification
 
 
@@ -28,6 +28,14 @@ def image(colour, size=(300, 200)):
 def samples(*names):
     for name in names:
         yield Sample(name, image("red"), label=0)
+
+
+def with_thumbnails(records, samples, count):
+    return with_images(records, samples, count, {}, DatasetInfo("photos", "classification"))
+
+
+def opened(url):
+    return Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))
 
 
 def label(name, rank):
@@ -53,8 +61,51 @@ def test_they_are_small_images_that_the_report_accepts():
     (record,) = with_thumbnails([label("a", 2)], samples("a"), 5)
 
     assert is_thumbnail(record["thumbnail"])
-    shrunk = Image.open(io.BytesIO(base64.b64decode(record["thumbnail"].partition(",")[2])))
-    assert max(shrunk.size) == SIDE
+    assert opened(record["thumbnail"]).size == (SIDE, SIDE * 200 // 300)
+
+
+def test_a_preview_is_larger_and_one_that_people_read_larger_still():
+    def preview(kind, size):
+        given = iter([Sample("a", image("red", size), label=0)])
+        (record,) = with_images([label("a", 2)], given, 5, {}, DatasetInfo("data", kind))
+        return opened(record["preview"]).size if "preview" in record else None
+
+    assert preview("classification", (3000, 1000)) == (LARGE_SIDE, round(LARGE_SIDE / 3))
+    assert preview("questions", (1000, 3000)) == (round(READ_SIDE / 3), READ_SIDE)
+    assert preview("questions", (200, 100)) == (200, 100)
+    assert preview("questions", (SIDE, 50)) is None  # the thumbnail is as large
+
+
+def test_every_record_of_an_image_has_its_digest():
+    records = with_images([label("a", 1), label("b", 1)], iter(()), 0, {"a": "ff"}, DatasetInfo("x", "classification"))
+
+    assert records == [label("a", 1) | {"digest": "ff"}, label("b", 1)]
+
+
+def test_a_document_is_in_the_worst_query_that_shows_it_once():
+    documents = (*(Document(name, "", image=f"{name}.png") for name in "abc"), Document("text", "words"))
+    collection = TextCollection(documents, (Document("1", "q"), Document("2", "", image="a.png")), {})
+    records = [
+        {"id": "1", "query": "text", "rank": 2, "relevant": ["a"], "top": ["b", "text", "a"]},
+        {"id": "2", "query": "image", "rank": 9, "relevant": ["c"], "top": ["b"]},
+    ]
+    names = ["a.png", "b.png", "c.png"]
+
+    first, second = with_images(
+        records,
+        samples(*names),
+        9,
+        {name: name[0] * 32 for name in names},
+        DatasetInfo("d", "collection", collection=collection),
+    )
+
+    assert first["images"].keys() == {"a"}
+    assert second["images"].keys() == {"b", "c"}
+    assert second["images"]["c"]["digest"] == "c" * 32
+    assert opened(second["images"]["c"]["preview"]).size == (300, 200)
+    assert second["digest"] == "a" * 32
+    assert "thumbnail" in second
+    assert "digest" not in first
 
 
 def test_reading_stops_at_the_last_image_that_is_wanted():
@@ -79,7 +130,7 @@ def test_a_broken_image_is_left_out():
 def test_none_are_made_unless_asked_for():
     records = [label("a", 2)]
 
-    assert with_thumbnails(records, iter(()), 0) is records
+    assert with_thumbnails(records, iter(()), 0) == records
 
 
 def test_the_most_confident_mistake_comes_first_and_rank_decides_where_there_are_no_scores():

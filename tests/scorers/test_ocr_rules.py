@@ -104,7 +104,7 @@ def test_what_is_left_out_is_said_with_the_line_to_run(without, lmu_data):
     write_benchmark(lmu_data / "OCRBench_v2.tsv", [{k: v for k, v in row.items() if k != "prediction"} for row in rows])
     dump([{"index": i, "prediction": "a fox"} for i in range(2)], lmu_data / "p.jsonl")
 
-    with pytest.warns(UserWarning, match=r"1 answers need nltk with WordNet.*pip install 'eyechart\[ocr\]'"):
+    with pytest.warns(UserWarning, match=r"1 answer needs nltk with WordNet.*pip install 'eyechart\[ocr\]'"):
         table = build_dataset("OCRBench_v2").evaluate(lmu_data / "p.jsonl")
 
     assert table == {}

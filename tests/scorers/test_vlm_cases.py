@@ -29,7 +29,7 @@ CASES = json.loads((Path(__file__).parent / "data" / "vlm_cases.json").read_text
 
 
 def _choice(args):
-    return answers.infer_choice(args["answer"], args["choices"]) or False
+    return choices.extract_vlmeval(args["answer"], args["choices"]).choice or False
 
 
 def _choice_by_letter(args):
@@ -119,7 +119,7 @@ COVERED = {
     "ImageMCQDataset.evaluate": _mcq,
     "ImageVQADataset.evaluate": _vqa,
     "ImageYORNDataset.evaluate": _yes_no,
-    "LLaVABench.parse_score": lambda args: list(two_numbers(args["review"]) or (-1, -1)),
+    "LLaVABench.parse_score": lambda args: list(two_numbers(args["review"], highest=10) or (-1, -1)),
     "LLaVABench_score": lambda args: verdicts.llavabench(args["rows"]),
     "MMDU.calculat_metric": lambda args: verdicts.dialogue_grades(
         [{"grades": turn} for turns in args["turn_scores"] for turn in turns]
@@ -151,14 +151,14 @@ COVERED = {
         for line in choice_tables.hrbench(_with_scores(args["rows"]))
     },
     "vlmutil.circular": lambda args: circular_rows(args["rows"]),
-    "MMMU_Pro.cot_postproc": lambda args: answers.final_answer_line(args["response"]),
+    "MMMU_Pro.cot_postproc": lambda args: choices.final_answer_line(args["response"]),
     "YOrN_Extraction": lambda args: answers.yes_or_no(args["output"]),
     "anls_compute": lambda args: answers.anls_distance(args["prediction"], args["groundtruth"]),
     "can_infer": _choice,
     "can_infer_option": _choice_by_letter,
-    "can_infer_sequence": lambda args: answers.extract_sequence(args["answer"]) or False,
+    "can_infer_sequence": lambda args: choices.extract_sequence(args["answer"]) or False,
     "can_infer_text": _choice_by_text,
-    "extract_characters_regex": lambda args: answers.extract_first_letter(args["s"]),
+    "extract_characters_regex": lambda args: choices.extract_first_letter(args["s"]),
     "levenshtein_distance": lambda args: answers.edit_distance(args["s1"], args["s2"]),
     "process_answer": lambda args: answers.vqa_normalize(args["text"]),
     "process_digit_article": lambda args: answers.clean_digits_and_articles(args["text"]),

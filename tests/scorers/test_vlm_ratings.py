@@ -191,8 +191,8 @@ def test_disagreement_of_the_extractors_is_counted():
 
 
 def test_the_grades_of_two_answers_are_two_numbers():
-    assert two_numbers("8 9") == (8, 9)
-    assert two_numbers("nan 9") is None
+    assert two_numbers("8 9", highest=10) == (8, 9)
+    assert two_numbers("nan 9", highest=10) is None
 
 
 def test_vcr_finds_the_covered_words_in_an_answer():

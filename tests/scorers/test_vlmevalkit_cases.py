@@ -156,7 +156,7 @@ def scripted(replies):
 def test_grades_are_read(case):
     judge, asked = scripted(case["args"]["judge_outputs"])
 
-    assert judge.verdicts(FORM("grade"), [("a", {})]) == {"a": case["expected"]["score"]}
+    assert judge.judge(FORM("grade"), [("a", {})])["a"].verdict == case["expected"]["score"]
     assert len(asked) == case["expected"]["calls"]
 
 
@@ -164,7 +164,7 @@ def test_grades_are_read(case):
 def test_unreadable_replies_are_asked_for_again(case):
     judge, asked = scripted(case["args"]["judge_outputs"])
 
-    assert judge.verdicts(FORM("yes_no"), [("a", {})]) == {"a": case["expected"]["answer"]}
+    assert judge.judge(FORM("yes_no"), [("a", {})])["a"].verdict == case["expected"]["answer"]
     assert len(asked) == len(case["args"]["judge_outputs"])
 
 
@@ -177,7 +177,7 @@ def test_the_line_that_a_grader_completes(case):
 def test_a_judge_matches_an_answer_with_an_option(case):
     judge, asked = scripted(case["args"]["judge_outputs"])
 
-    assert judge.verdicts(FORM("choice"), [("a", case["args"]["item"])]) == {"a": case["expected"]["opt"]}
+    assert judge.judge(FORM("choice"), [("a", case["args"]["item"])])["a"].verdict == case["expected"]["opt"]
     assert asked[0].endswith(case["expected"]["prompt_tail"])
     assert len(asked) == case["expected"]["judge_calls"]
 

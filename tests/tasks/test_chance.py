@@ -179,6 +179,9 @@ def captions(tmp_path, say):
         def generate(self, prompts, repeat=0):
             return ((prompt.id, Answer(say(i))) for i, prompt in enumerate(prompts))
 
+        def spent(self):
+            return {}
+
     task = load_task("captioning")
     settings = task.Settings.picked({})
     return task.score(task.predict(TaskContext(manifest, Blind(), None, tmp_path / "r.json"), settings), settings)

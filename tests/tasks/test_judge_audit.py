@@ -249,7 +249,8 @@ def test_reasoning_is_kept_apart_and_an_answer_that_was_cut_is_counted(lmu_data,
     first, second, *_ = result.iter_records()
     decided = ("cut", True, 0, "A") if strict else ("letter", True, 1, "A")
     assert (first["rule"], first["cut"], first["correct"], first["prediction"]) == decided
-    assert (second["thinking"], second["thinking_chars"], "cut" in second) == (
+    said = second["transcript"]["messages"][-1]
+    assert (said["reasoning"], second["thinking_chars"], "cut" in second) == (
         "Let me see, it is a cat.",
         length,
         False,
@@ -271,7 +272,8 @@ def test_a_thought_without_an_end_is_reasoning_without_an_answer(lmu_data, tmp_p
         )
 
     [record] = result.iter_records()
-    assert (record["prediction"], record["thinking"], record["rule"], record["correct"]) == ("", "A", "undecided", 0)
+    said = record["transcript"]["messages"][-1]
+    assert (said["content"], said["reasoning"], record["rule"], record["correct"]) == ([""], "A", "undecided", 0)
     cut = int(reason == "length")
     assert result.details["thinking"] == {"answers": 1, "mean_chars": 1, "max_chars": 1, "cut": cut}
     kinds = {notice["kind"]: notice["count"] for notice in result.notices}

@@ -262,7 +262,7 @@ def test_questions_about_one_image_are_asked_one_after_the_other(lmu_data):
 
 
 def test_one_question_without_an_answer_ends_the_run_with_its_reason(run):
-    with pytest.raises(ModelError, match=r"1 questions have no answer; the first: 7: .*StopIteration"):
+    with pytest.raises(ModelError, match=r"1 question has no answer; the first: 7: .*StopIteration"):
         run(OPEN, {name: text for name, text in SAID.items() if name != "q7?"})
 
 
@@ -394,7 +394,7 @@ def test_two_files_of_predictions_must_agree(run, tmp_path):
     edited["prediction"] = ["B", "A"]
     dump(edited, lines.with_suffix(".xlsx"))
 
-    with pytest.raises(DataError, match="have different predictions for 1 questions, for example index '0'"):
+    with pytest.raises(DataError, match="have different predictions for 1 question, for example index '0'"):
         run(PAIR, {}, **EVAL)
     lines.unlink()
     assert run(PAIR, {}, **EVAL).metrics["accuracy"] == 0.0

@@ -130,7 +130,7 @@ class TestClassification:
         assert (theirs.low, theirs.high, theirs.chance) == pytest.approx(
             (0.75 * ours.low, 0.75 * ours.high, 0.75 * ours.chance)
         )
-        assert [notice.message for notice in outcome.notices] == ["1 classes have no positives and count 0."]
+        assert [notice.message for notice in outcome.notices] == ["1 class has no positives and count 0."]
 
     def test_the_interval_of_all_classes_shrinks_with_the_share_that_has_positives(self, tmp_path):
         labels = [[int(i % 3 == 0), int(i % 5 < 2), 0, 0] for i in range(60)]

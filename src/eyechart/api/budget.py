@@ -20,8 +20,8 @@ from __future__ import annotations
 import threading
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import astuple, dataclass, field
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +48,7 @@ class Usage:
         return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.requests + other.requests,
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
 
 def read_usage(body: Mapping[str, Any]) -> Usage:
@@ -101,11 +97,7 @@ class Budget:
         return self._used
 
     def take_request(self) -> None:
-        """Count a request that is about to be sent.
-
-        Raises:
-            BudgetExceededError: If a cap is reached.
-        """
+        """Count a request that is about to be sent, or raise BudgetExceededError."""
         with self._lock:
             requests, tokens = self._used.requests, self._used.tokens
             if self.max_requests is not None and requests >= self.max_requests:
@@ -142,18 +134,13 @@ class Price:
 
 
 def find_price(table: str, model: str) -> Price | None:
-    """Look a model up in a price file; None without a file or an entry for the model.
-
-    Raises:
-        UsageError: If the file cannot be read.
-    """
+    """Look a model up in a price file; None without a file or an entry for the model."""
     if not table:
         return None
     prices = _read(Path(table))
     return prices.get(model, prices.get("*"))  # the entry of every model that the table does not list
 
 
-@cache
 def _read(path: Path) -> Mapping[str, Price]:
     try:
         text = read_text(path, UsageError)

@@ -135,11 +135,7 @@ class Sending(Generic[T]):
         return under
 
     async def _answer(self, session: httpx2.AsyncClient, under: InFlightRequest[T], number: int) -> Reply[T] | None:
-        """Send one request until it is answered or has failed for good.
-
-        Raises:
-            ApiError: If the error is fatal.
-        """
+        """Send one request until it is answered or has failed for good; a fatal error is raised."""
         self._under_way += 1
         try:
             while True:
@@ -170,13 +166,16 @@ class Sending(Generic[T]):
                 raise under.broken
             self._budget.take_request()
             under.tries += 1
+            sent = time.monotonic()
             answer = await self._transport.exchange(session, request.path, under.content, under.model)
-            leave = self._limiter.answered
+            leave, seconds = self._limiter.answered, time.monotonic() - sent
             self._budget.add(read_usage(answer))
             value = self._transport.read(answer, request.parse)
             del answer  # it may contain the key, and tracebacks show variables
             if isinstance(value, Exception):
                 raise value
+            if request.timed is not None:
+                value = request.timed(value, seconds, under.tries - 1)
             if request.keep is not None:
                 loop = asyncio.get_running_loop()
                 under.following = await loop.run_in_executor(self._keepers, self._keep_and_take, request.keep, value)

@@ -1,22 +1,11 @@
-"""Request forms of embedding servers, and the vectors in their responses.
-
-Each form follows the vendor's documentation:
-
-- ``cohere``: API reference v2, POST /v2/embed (embed-v4.0), read in November 2026
-- ``voyage``: POST /v1/multimodalembeddings and /v1/embeddings, Atlas Embedding and Reranking API 1.1 (August 2026) and
-  voyageai-python of July 2026
-- ``gemini``: API v1beta, models.batchEmbedContents (gemini-embedding-001 and gemini-embedding-2), read in November 2026
-- ``jina``: Search Foundation API, POST /v1/embeddings (jina-clip-v2, jina-embeddings-v4), read in November 2026
-- ``vllm``, ``vllm_pooling``: vLLM 0.18, POST /v1/embeddings with messages and POST /pooling
-- ``infinity``: infinity-emb, POST /embeddings with a modality
-"""
-
-from __future__ import annotations
+"""Request forms of embedding servers, and the vectors in their responses."""
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -103,12 +92,7 @@ def embed(
     batch_size: int = 64,
     dimension: int | None = None,
 ) -> Vectors:
-    """Embed inputs of one kind, in their order. Any failed request raises its error.
-
-    Raises:
-        BadAnswerError: If the server returns a wrong number of vectors, or vectors of unequal size or not of
-            `dimension`.
-    """
+    """Embed inputs of one kind, in their order. A failed request, or vectors of unequal size, raise an error."""
     if not inputs:
         return np.empty((0, dimension or 0), dtype=np.float32)
     size = min(batch_size, form.most_images if _has_image(inputs) else form.most_texts)
@@ -179,9 +163,6 @@ def _matrix(rows: list[Any], dimension: int | None, dtype: str) -> Vectors:
     return vectors
 
 
-# Request bodies, and the table of forms.
-
-
 def _has_image(inputs: Sequence[Content]) -> bool:
     return any(isinstance(part, EncodedImage) for part in inputs[0])
 
@@ -204,10 +185,6 @@ def _vllm(options: Json, inputs: Sequence[Content]) -> Json:
     return {**options, "messages": [{"role": "user", "content": content_parts(content[::-1])}], **_FLOAT}
 
 
-def _vllm_pooling(options: Json, inputs: Sequence[Content]) -> Json:
-    return {**_vllm(options, inputs), "task": "embed"}
-
-
 def _jina(options: Json, inputs: Sequence[Content]) -> Json:
     return {**options, "input": [part if isinstance(part, str) else {"image": part.base64} for (part,) in inputs]}
 
@@ -219,90 +196,42 @@ def _cohere(options: Json, inputs: Sequence[Content]) -> Json:
 
 
 def _voyage(options: Json, inputs: Sequence[Content]) -> Json:
-    return {**options, "inputs": [{"content": content_parts(content, _voyage_image)} for content in inputs]}
+    def image(part: EncodedImage) -> Json:
+        return {"type": "image_base64", "image_base64": part.data_url}
 
-
-def _voyage_image(image: EncodedImage) -> Json:
-    return {"type": "image_base64", "image_base64": image.data_url}
+    return {**options, "inputs": [{"content": content_parts(content, image)} for content in inputs]}
 
 
 def _gemini(options: Json, inputs: Sequence[Content]) -> Json:
+    def part_of(part: str | EncodedImage) -> Json:
+        return {"text": part} if isinstance(part, str) else {"inlineData": {"mimeType": part.mime, "data": part.base64}}
+
     one = {**options, "model": f"models/{options['model']}"}
-    return {"requests": [{**one, "content": {"parts": [*map(_gemini_part, content)]}} for content in inputs]}
+    return {"requests": [{**one, "content": {"parts": [*map(part_of, content)]}} for content in inputs]}
 
 
-def _gemini_part(part: str | EncodedImage) -> Json:
-    if isinstance(part, str):
-        return {"text": part}
-    return {"inlineData": {"mimeType": part.mime, "data": part.base64}}
+_BUILDERS: dict[str, Callable[[Json, Sequence[Content]], Json]] = {
+    "cohere": _cohere,
+    "gemini": _gemini,
+    "infinity": _infinity,
+    "jina": _jina,
+    "vllm": _vllm,
+    "vllm_pooling": lambda options, inputs: {**_vllm(options, inputs), "task": "embed"},
+    "voyage": _voyage,
+}
 
 
-_JOINT: tuple[Input, ...] = ("image", "text", "image+text")
+def _changed(form: EmbeddingForm, entry: Json) -> EmbeddingForm:
+    """Return a form with the fields of an entry of the table; without a dtype of its own, float is the default."""
+    fields: Json = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+    fields |= {"build": _BUILDERS[fields["build"]]} if "build" in fields else {}
+    fields |= {"dtypes": {"float": None, **fields["dtypes"]}} if "dtypes" in fields else {}
+    return replace(form, **fields)
+
+
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 OPENAI = EmbeddingForm(_openai)
-FORMS = {
-    "vllm": EmbeddingForm(_vllm, inputs=_JOINT, names={"dimension": "dimensions"}, most_images=1),
-    "infinity": EmbeddingForm(_infinity),
-    "jina": EmbeddingForm(
-        _jina,
-        names={"role": "task", "dimension": "dimensions", "dtype": "embedding_type"},
-        roles={"query": "retrieval.query", "document": "retrieval.passage"},
-        dtypes={"float": None, "binary": "ubinary"},
-        addresses=("api.jina.ai/v1",),
-    ),
-    "vllm_pooling": EmbeddingForm(
-        _vllm_pooling, "pooling", ("data", "data"), _JOINT, names={"dimension": "dimensions"}, most_images=1
-    ),
-    "cohere": EmbeddingForm(
-        _cohere,
-        "embed",
-        ("embeddings", ""),
-        _JOINT,
-        {"role": "input_type", "dimension": "output_dimension", "dtype": "embedding_types"},
-        # The field is required.
-        roles={"": "search_document", "query": "search_query", "document": "search_document"},
-        dtypes={ours: [theirs] for ours, theirs in DTYPES.items()},
-        addresses=("api.cohere.com/v2",),
-        lists_models=False,
-        most_texts=96,
-    ),
-    "voyage": EmbeddingForm(
-        _voyage,
-        "multimodalembeddings",
-        inputs=_JOINT,
-        names={"role": "input_type", "dimension": "output_dimension", "dtype": "output_dtype"},
-        roles={"query": "query", "document": "document"},
-        dtypes={**DTYPES, "float": None},
-        addresses=("api.voyageai.com/v1", "ai.mongodb.com/v1"),
-        lists_models=False,
-        most_texts=1000,
-    ),
-    "gemini": EmbeddingForm(
-        _gemini,
-        "models/{model}:batchEmbedContents",
-        ("embeddings", "values"),
-        _JOINT,
-        {"dimension": "outputDimensionality"},
-        roles={"query": "task: search result | query: ", "document": "title: none | text: "},
-        addresses=("generativelanguage.googleapis.com/v1beta",),
-        lists_models=False,
-        key_header="x-goog-api-key",
-        most_texts=100,
-        most_images=6,
-    ),
-}
+FORMS = {name: _changed(OPENAI, entry) for name, entry in _TABLE["forms"].items()}
 """By the option ``image_form``."""
-_VARIANTS = {
-    "jina": ("clip", replace(FORMS["jina"], roles={"query": "retrieval.query"})),
-    # Models for texts only.
-    "voyage": ("^(?!.*multimodal)", replace(FORMS["voyage"], build=_jina, path="embeddings", inputs=("text",))),
-    "gemini": (
-        r"embedding-00\d",
-        replace(
-            FORMS["gemini"],
-            inputs=("text",),
-            names={"role": "taskType", "dimension": "outputDimensionality"},
-            roles={"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"},
-        ),
-    ),
-}
+_VARIANTS = {name: (entry.pop("models"), _changed(FORMS[name], entry)) for name, entry in _TABLE["variants"].items()}
 """By form: a pattern of model names that have another one."""

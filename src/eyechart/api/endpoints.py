@@ -4,8 +4,6 @@ POST /chat/completions takes messages with images; POST /rerank has three forms.
 embeddings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -23,9 +21,6 @@ RerankForm = Literal["jina", "tei", "vllm"]
 """Cohere's and Jina's form (followed by vLLM and others), Text Embeddings Inference, and vLLM's form for images."""
 _OURS = frozenset({"messages", "model", "n", "stream"})
 """Chat options that are set by Eyechart."""
-
-
-# -------------------------------------------------------------------------------------------------- chat
 
 
 def user(*parts: Part) -> Message:
@@ -47,14 +42,7 @@ def chat_body(
     options: Mapping[str, Any] | None = None,
     encode: Callable[[ImageRef], EncodedImage] = encode_ref,
 ) -> Json:
-    """Build the body of POST /chat/completions.
-
-    Args:
-        model: Its name on the server.
-        messages: The conversation.
-        options: Further request fields: temperature, max_tokens, seed, chat_template_kwargs, ...
-        encode: Encodes images.
-    """
+    """Build the body of POST /chat/completions; ``options`` are its further fields, such as temperature and seed."""
     taken = _OURS & set(options or {})
     if taken:
         raise UsageError("Chat options reserved by Eyechart: {taken}.", taken=", ".join(sorted(taken)))
@@ -72,13 +60,9 @@ def chat_body(
 def content_parts(
     parts: Iterable[str | EncodedImage], image: Callable[[EncodedImage], Json] | None = None
 ) -> list[Json]:
-    """Return texts and images as the content of a chat message."""
-    return [{"type": "text", "text": part} if isinstance(part, str) else (image or image_part)(part) for part in parts]
-
-
-def image_part(image: EncodedImage) -> Json:
-    """Return an image as a part of a chat message."""
-    return {"type": "image_url", "image_url": {"url": image.data_url}}
+    """Return texts and images as the content of a chat message; ``image`` makes the parts of another vendor."""
+    make = image or (lambda one: {"type": "image_url", "image_url": {"url": one.data_url}})
+    return [{"type": "text", "text": part} if isinstance(part, str) else make(part) for part in parts]
 
 
 def chat_request(
@@ -89,23 +73,25 @@ def chat_request(
 
 
 def parse_chat(body: Json) -> Answer:
-    """Read the first choice of a chat completion; the text is empty if the server sent none.
-
-    Raises:
-        BadAnswerError: If there is no choice.
-    """
+    """Read the first choice of a chat completion; the text is empty if the server sent none."""
     choices = list_of(body, "choices", "chat completion")
     choice = choices[0] if choices and isinstance(choices[0], Mapping) else {}
     message = choice.get("message")
     if not isinstance(message, dict):
         raise not_a("chat completion", "message", body)
-    usage = read_usage(body)
+    read, usage = read_usage(body), body.get("usage")
+    used = {"prompt_tokens": read.prompt_tokens, "completion_tokens": read.completion_tokens}
+    if isinstance(usage, Mapping):  # tokens of the prompt in the server's prefix cache, in OpenAI's or DeepSeek's form
+        details = usage.get("prompt_tokens_details")
+        cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
+        cached = usage.get("prompt_cache_hit_tokens") if cached is None else cached
+        used |= {"cached_tokens": cached} if type(cached) is int and cached >= 0 else {}
     return Answer(
         text=_content(message.get("content")),
         thinking=_text(message.get("reasoning_content")) or _text(message.get("reasoning")),
         finish_reason=_text(choice.get("finish_reason")),
         refusal=_text(message.get("refusal")),
-        usage={"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens},
+        usage=used,
         origin=read_origin(body),
     )
 
@@ -118,19 +104,13 @@ def read_origin(body: Json) -> dict[str, str]:
 def _content(content: object) -> str:
     if not isinstance(content, list):
         return _text(content)
-    texts = [
-        part["text"]
-        for part in content
-        if isinstance(part, Mapping) and part.get("type", "text") in ("text", "output_text") and _text(part.get("text"))
-    ]
-    return whole("".join(texts))
+    parts = [part for part in content if isinstance(part, Mapping)]
+    shown = [part.get("text") for part in parts if part.get("type", "text") in ("text", "output_text")]
+    return whole("".join(text for text in shown if isinstance(text, str)))
 
 
 def _text(value: object) -> str:
     return whole(value) if isinstance(value, str) else ""
-
-
-# ------------------------------------------------------------------------------------------------ rerank
 
 
 def rerank_request(
@@ -168,8 +148,7 @@ def _ranked_item(item: str | tuple[Part, ...], form: RerankForm, max_edge: int |
 def parse_rerank(body: Json, count: int) -> list[float]:
     """Read `results[{index, relevance_score}]`; older servers and TEI (a bare list) use `data` and `score`.
 
-    Raises:
-        BadAnswerError: Unless every document has exactly one finite score.
+    Every document must have exactly one finite score.
     """
     rows = list_of(body, "results" if "results" in body else "data", "rerank response")
     scores: list[float | None] = [None] * count

@@ -1,7 +1,5 @@
 """API errors. A `fatal` error ends the run; any other concerns a single request."""
 
-from __future__ import annotations
-
 from eyechart.errors import ModelError
 
 

@@ -51,11 +51,7 @@ class Retry:
         return full * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
 
     def after(self, failure: TransientError, failures: int) -> float:
-        """Seconds to wait after a failure; the server's Retry-After if it sent one.
-
-        Raises:
-            ApiError: If the requested wait is too long.
-        """
+        """Seconds to wait after a failure: the server's Retry-After if it sent one; an ApiError if too long."""
         if failure.retry_after is None:
             return self.wait(failures)
         if failure.retry_after > self.longest_retry_after:
@@ -138,9 +134,7 @@ class AdaptiveLimit:
     """Concurrency limit learnt for one server; it outlives a run, so the next one starts from it."""
 
     most: int
-    """Upper bound."""
     now: int = field(init=False)
-    """The current limit."""
     refusals: int = field(default=0, init=False)
     """Refusals since the last response; those of requests in flight together count as one."""
     round: int = field(default=0, init=False)
@@ -249,11 +243,7 @@ class RepeatedFailureGuard:
         self._answered = False
 
     def see(self, reply: Reply[Any] | None) -> None:
-        """Count a reply.
-
-        Raises:
-            RepeatedFailureError: If too many replies in a row had the same error.
-        """
+        """Count a reply; too many in a row with the same error raise RepeatedFailureError."""
         error = None if reply is None else reply.error
         if reply is not None and error is None:
             self._answered, self._count = True, 0

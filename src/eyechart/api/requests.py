@@ -69,6 +69,8 @@ class Request(Generic[T]):
     keep: Callable[[T], None] | None = None
     amend: Callable[[RequestRefusedError], bool] | None = None
     """Called when the server rejects the request; True if `body` now builds another one, which is sent instead."""
+    timed: Callable[[T, float, int], T] | None = None
+    """Adds to the parsed value the seconds that the answered request took and the number of failed ones before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,6 @@ class InFlightRequest(Generic[T]):
     broken: EyechartError | None = None
     """Error raised while building the body."""
     tries: int = 0
-    """Number of attempts."""
     following: InFlightRequest[T] | None = None
     """The next request, prepared while the value of this one was stored."""
     failures: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -56,7 +56,6 @@ def read_error(content: bytes) -> tuple[str, str]:
 
 
 T = TypeVar("T")
-
 _QUOTED = 200  # characters of a response quoted in an error
 _STATUSES = frozenset(map(str, range(400, 600)))
 
@@ -79,7 +78,7 @@ class Transport:
         certificates = httpx2.create_ssl_context()
         for _ in range(count):
             yield httpx2.AsyncClient(
-                auth=_key_auth(self.key, self.key_header),
+                auth=self._authorise,
                 limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1),
                 verify=certificates,
                 # Not followed: a request carries the key and images, which only the configured address may get.
@@ -88,13 +87,14 @@ class Transport:
                 trust_env=not is_loopback(self.api_base),
             )
 
-    async def exchange(self, session: httpx2.AsyncClient, path: str, body: bytes | None, model: str) -> Json:
-        """Send one request (GET without a body) and return the JSON object of the response.
+    def _authorise(self, request: httpx2.Request) -> httpx2.Request:
+        """Set the header of the key; no variable or argument of ours holds its text."""
+        bearer = "" if self.key_header else "Bearer "
+        request.headers[self.key_header or "Authorization"] = f"{bearer}{self.key.reveal()}"
+        return request
 
-        Raises:
-            TransientError: If a retry may help.
-            ApiError: If it cannot.
-        """
+    async def exchange(self, session: httpx2.AsyncClient, path: str, body: bytes | None, model: str) -> Json:
+        """Send one request (GET without a body) and return the JSON object. TransientError: a retry may help."""
         import httpx2
 
         url, headers, times = self._head(path, is_post=body is not None)
@@ -279,8 +279,7 @@ class Transport:
 def check_api_base(api_base: str) -> str:
     """Return the address without a trailing slash.
 
-    Raises:
-        UsageError: If it is not an http(s) address, or has a password or a query, which would end up in logs.
+    Anything but http(s) is a UsageError; so is a password or a query, which would end up in logs.
     """
     parts = urlsplit(api_base.strip())
     try:
@@ -305,15 +304,3 @@ def is_loopback(api_base: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
-
-
-def _key_auth(key: Secret, header: str) -> httpx2.Auth:
-    """Implement authorisation as an auth flow of httpx2: no variable or argument of ours holds the key's text."""
-    import httpx2
-
-    class KeyAuth(httpx2.Auth):
-        def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
-            request.headers[header or "Authorization"] = key.reveal() if header else f"Bearer {key.reveal()}"
-            yield request
-
-    return KeyAuth()

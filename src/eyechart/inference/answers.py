@@ -1,7 +1,5 @@
 """Generators and rerankers with a response cache: stored answers are read, missing ones are generated and stored."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,13 +18,7 @@ from eyechart.models.lazy_model import LazyModel
 from eyechart.models.local_generators import LocalGenerator
 from eyechart.models.rerankers import Reranker, Shortlist
 from eyechart.store.answer_store import Responses, ResponseStore, prompt_key
-from eyechart.types import UNREAD, Answer, BatchGenerator, Message, ModelCard, Notice, Prompt, digest_json
-
-
-def is_answer(answer: Answer) -> bool:
-    """Cache any reply of the model, even an empty one; failed requests are sent again."""
-    return not answer.error
-
+from eyechart.types import UNREAD, Answer, BatchGenerator, ModelCard, Notice, Prompt, digest_json
 
 ORIGINS = {
     "stored_answers": "{n} of {count} answers of {name} are stored ones, from {first} to {last} (UTC): the model "
@@ -54,6 +46,10 @@ class AnswerOrigins:
     """Answers by the model and the system fingerprint that the server reports."""
     refused: Counter[str] = field(default_factory=Counter)
     """Answers by the request parameters that the server refused."""
+    tokens: Counter[str] = field(default_factory=Counter)
+    """Usage of all answers, stored ones included, each counted once: what they take if all are generated anew."""
+    keys: set[str] = field(default_factory=set)
+    """The cache keys of these answers."""
 
     def find(self, table: Responses, key: str) -> Answer | None:
         """Return a stored answer, unless its server may have another model by now (``--max_age``)."""
@@ -62,9 +58,11 @@ class AnswerOrigins:
             return answer
         return answer if answer.origin.get("time", "") >= timestamp(since) else None
 
-    def see(self, answer: Answer, *, stored: bool) -> None:
+    def see(self, key: str, answer: Answer, *, stored: bool) -> None:
         """Count an answer."""
         origin, self.stored = answer.origin, self.stored + stored
+        self.tokens.update({} if key in self.keys else answer.usage)
+        self.keys.add(key)
         if stored:
             self.times = [place([*self.times, origin.get("time", "")]) for place in (min, max)]
         served = origin.get("model", ""), origin.get("system_fingerprint", "")
@@ -107,47 +105,60 @@ def _version(model: str, mark: str) -> str:
 
 
 @dataclass
-class CachedGenerator:
-    """Generates answers with one model, reusing stored ones."""
+class _CachedModel:
+    """A model and the store of its answers."""
 
     model: LazyModel
     store: ResponseStore
-    should_cache: Callable[[Answer], bool] = is_answer
-    """Selects the answers to store; the others are generated again by the next run."""
     origins: AnswerOrigins = field(init=False)
-    traits: dict[str, int] = field(default_factory=dict, init=False)
-    """Traits of the images that have any, by digest."""
-    before: Mapping[str, int] = field(init=False)
-    """Usage counters of the model at the start."""
 
     def __post_init__(self) -> None:
-        self.before = used_by(self.model.spec)
         self.origins = AnswerOrigins(self.model)
 
     @property
     def card(self) -> ModelCard:
-        """Card of the generator."""
+        """Card of the model."""
         return self.model.card
 
-    def spent(self) -> dict[str, Any]:
-        """Return the number of cached and generated answers and the resources used, retries included.
 
-        With a price table, adds ``cost`` and ``currency``.
+@dataclass
+class CachedGenerator(_CachedModel):
+    """Generates answers with one model, reusing stored ones."""
+
+    traits: dict[str, int] = field(default_factory=dict, init=False)
+    """Traits of the images that have any, by digest."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.before = used_by(self.model.spec)
+
+    def spent(self) -> dict[str, Any]:
+        """Return the usage of this run, retries included, and that of all answers, stored ones included.
+
+        With a price table, adds the ``cost`` of this run and that of all answers, ``cost_of_answers``.
         """
         used = {name: count - self.before[name] for name, count in used_by(self.model.spec).items()}
-        price = access_of(self.model.spec).price
-        cost = {"cost": price.cost(used), "currency": price.currency} if price is not None else {}
-        return {"from_store": self.origins.stored, "asked": self.origins.generated, **used, **cost}
+        price, every = access_of(self.model.spec).price, self.origins.tokens
+        known = {
+            "from_store": self.origins.stored,
+            "asked": self.origins.generated,
+            **used,
+            "answers": len(self.origins.keys),
+            "tokens_of_answers": dict(every),
+        }
+        if price is None:
+            return known | ({"unpriced": True} if self.model.remote else {})
+        return known | {"cost": price.cost(used), "cost_of_answers": price.cost(every), "currency": price.currency}
 
     def unanswered(self, prompts: Iterable[Prompt]) -> list[str]:
         """Return the ids of prompts without a stored answer, without loading the generator."""
         if self.model.known_card is None and not self.model.remote:
             return [prompt.id for prompt in prompts]
-        table, missing = self.table, []
-        table.refresh()
+        missing = []
+        self.table.refresh()
         for prompt in prompts:
             with suppress(DataError):  # an unreadable image is never sent
-                if self.origins.find(table, prompt_key(prompt.messages, temperature=prompt.temperature)) is None:
+                if self.find(prompt, prompt_key(prompt.messages, temperature=prompt.temperature)) is None:
                     missing.append(prompt.id)
         return missing
 
@@ -172,17 +183,10 @@ class CachedGenerator:
         """The stored answers of this generator."""
         return self.store.table(self.card.fingerprint)
 
-    def read_traits(self, key: str) -> None:
-        """Count the traits stored for the images of a prompt."""
-        if (stored := self.table.get(_traits_key(key))) is not None:
-            self.traits |= json.loads(stored.text)
-
-    def store_traits(self, key: str, images: Iterable[str]) -> None:
-        """Store the traits that the generator found in the images of a prompt, given by their digests."""
-        known: Mapping[str, int] = getattr(self.model.load(), "traits", {})
-        if seen := {name: known[name] for name in images if name in known}:
-            self.table.add(_traits_key(key), Answer(json.dumps(seen)))
-            self.traits |= seen
+    def find(self, prompt: Prompt, key: str) -> Answer | None:
+        """Return the stored answer to a prompt; None if there is none that is young enough and usable."""
+        answer = self.origins.find(self.table, key)
+        return answer if answer is None or prompt.usable is None or prompt.usable(answer) else None
 
     def generate(self, prompts: Iterable[Prompt], repeat: int = 0) -> Iterator[tuple[str, Answer]]:
         """Yield an answer for each prompt, in any order; equal prompts are answered once.
@@ -193,9 +197,8 @@ class CachedGenerator:
         A prompt that cannot be answered yields an answer with an error. An error that ends the run (server down, key
         refused, cap reached, disk full) is raised after every answer received before it is stored.
         """
-        table = self.table
-        table.refresh()
-        sorter = _Sorter(self, table, prompts, repeat)
+        self.table.refresh()
+        sorter = _Sorter(self, prompts, repeat)
         missing = sorter.missing()
         first = next(missing, None)
         if first is not None:
@@ -204,7 +207,7 @@ class CachedGenerator:
                     raise sorter.lost[0]  # answers can no longer be stored: stop spending
                 sorter.answers[key] = answer
                 if not answer.error:
-                    self.origins.see(answer, stored=False)
+                    self.origins.see(key, answer, stored=False)
                 yield sorter.names[key][0], answer
                 yield from sorter.at_once()
         yield from sorter.at_once()
@@ -228,10 +231,6 @@ def _traits_key(key: str) -> str:
     return digest_json(["image traits", key])
 
 
-def _with_image_bytes(message: Message) -> Message:
-    return replace(message, parts=tuple(part if isinstance(part, str) else part.load() for part in message.parts))
-
-
 class _Sorter:
     """Splits prompts into cached, duplicate and missing ones.
 
@@ -239,71 +238,69 @@ class _Sorter:
     before they are looked up.
     """
 
-    def __init__(self, owner: CachedGenerator, table: Responses, prompts: Iterable[Prompt], repeat: int) -> None:
-        self.owner, self.table, self.prompts, self.repeat = owner, table, prompts, repeat
+    def __init__(self, owner: CachedGenerator, prompts: Iterable[Prompt], repeat: int) -> None:
+        self.owner, self.prompts, self.repeat = owner, prompts, repeat
         self.names: dict[str, list[str]] = {}
         self.answers: dict[str, Answer] = {}
-        self.images: dict[str, list[str]] = {}
+        self.sent: dict[str, tuple[list[str], Callable[[Answer], bool] | None]] = {}
+        """The images of each prompt that was sent, and which answers to it are cached."""
         self.lost: list[EyechartError] = []
-        self._ready: deque[tuple[str, Answer]] = deque()
+        self._ready: deque[tuple[str, str, Answer]] = deque()
 
     def missing(self) -> Iterator[Prompt]:
         for prompt in self.prompts:
             messages = prompt.messages
             try:
                 key = prompt_key(messages, self.repeat, prompt.temperature)
-                if key not in self.names and self.owner.origins.find(self.table, key) is None:
+                if key not in self.names and self.owner.find(prompt, key) is None:
                     # The key of a new prompt is computed from the bytes that are sent.
-                    messages = tuple(map(_with_image_bytes, messages))
+                    messages = tuple(
+                        replace(
+                            turn, parts=tuple(part if isinstance(part, str) else part.load() for part in turn.parts)
+                        )
+                        for turn in messages
+                    )
                     key = prompt_key(messages, self.repeat, prompt.temperature)
             except DataError as error:
-                self._ready.append((prompt.id, Answer("", error=error.message, finish_reason=UNREAD)))
+                self._ready.append((prompt.id, "", Answer("", error=error.message, finish_reason=UNREAD)))
                 continue
             if key in self.names:
                 self.names[key].append(prompt.id)
-            elif (answer := self.owner.origins.find(self.table, key)) is not None:
-                self.owner.read_traits(key)
-                self._ready.append((prompt.id, answer))
+            elif (answer := self.owner.find(prompt, key)) is not None:
+                if (stored := self.owner.table.get(_traits_key(key))) is not None:
+                    self.owner.traits |= json.loads(stored.text)
+                self._ready.append((prompt.id, key, answer))
             else:
                 self.owner.origins.generated += 1
                 self.names[key] = [prompt.id]
                 parts = chain.from_iterable(turn.parts for turn in messages)
-                self.images[key] = [part.digest().hex() for part in parts if isinstance(part, ImageRef)]
+                self.sent[key] = [p.digest().hex() for p in parts if isinstance(p, ImageRef)], prompt.usable
                 yield replace(prompt, id=key, messages=messages)
 
     def keep(self, key: str, answer: Answer) -> None:
+        images, usable = self.sent.pop(key)
         try:
-            # Before the answer, which is complete once both are stored.
-            self.owner.store_traits(key, self.images.pop(key, ()))
-            if self.owner.should_cache(answer):
-                self.table.add(key, answer)
+            # The traits of its images come before the answer, which is complete once both are stored.
+            known: Mapping[str, int] = getattr(self.owner.model.load(), "traits", {})
+            if seen := {name: known[name] for name in images if name in known}:
+                self.owner.table.add(_traits_key(key), Answer(json.dumps(seen)))
+                self.owner.traits |= seen
+            if usable is None or usable(answer):
+                self.owner.table.add(key, answer)
         except EyechartError as error:
             self.lost.append(error)
             raise
 
     def at_once(self) -> Iterator[tuple[str, Answer]]:
         while self._ready:
-            name, answer = self._ready.popleft()
+            name, key, answer = self._ready.popleft()
             if not answer.error:
-                self.owner.origins.see(answer, stored=True)
+                self.owner.origins.see(key, answer, stored=True)
             yield name, answer
 
 
-@dataclass
-class CachedReranker:
+class CachedReranker(_CachedModel):
     """Scores shortlists with one reranker, reusing stored scores."""
-
-    model: LazyModel
-    store: ResponseStore
-    origins: AnswerOrigins = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.origins = AnswerOrigins(self.model)
-
-    @property
-    def card(self) -> ModelCard:
-        """Card of the reranker."""
-        return self.model.card
 
     def notices(self) -> list[Notice]:
         """Return the notes of the model, and where the scores come from."""
@@ -315,9 +312,9 @@ class CachedReranker:
         table = self.store.table(fingerprint)
         missing: dict[str, Shortlist] = {}
         for shortlist in shortlists:
-            known = self.origins.find(table, _shortlist_key(shortlist))
+            known = self.origins.find(table, key := _shortlist_key(shortlist))
             if known is not None:
-                self.origins.see(known, stored=True)
+                self.origins.see(key, known, stored=True)
                 yield shortlist.id, json.loads(known.text)
             else:
                 self.origins.generated += 1

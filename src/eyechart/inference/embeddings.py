@@ -1,9 +1,8 @@
 """An encoder with a vector cache: stored vectors are read, missing ones computed and stored."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain
 from typing import Any, Self
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.inference.image_batches import KeyedSample, bytes_held, trait_notices
-from eyechart.inference.pipeline import FLUSH_ROWS, JointTexts, Pipeline
+from eyechart.inference.pipeline import FLUSH_ROWS, Pipeline
 from eyechart.io.digests import DIGEST_SIZE, digest_bytes
 from eyechart.io.progress import Bar, NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
@@ -37,26 +36,21 @@ LOOKED_UP = 256
 LOOKED_UP_BYTES = 32 * 1024 * 1024
 
 
+@dataclass(eq=False)
 class CachedEncoder:
     """Embeds images and texts with one model in this process, reusing stored vectors."""
 
-    def __init__(
-        self,
-        model: LazyModel,
-        store: EmbeddingStore,
-        options: EncodeOptions = DEFAULT_ENCODING,
-        *,
-        on_error: OnError = "fail",
-        progress: Progress | None = None,
-        watch: Stopwatch | None = None,
-    ) -> None:
-        self.model = model
-        self.store = store
-        self.options = options
-        self.progress = progress or NoProgress()
-        self.watch = watch or Stopwatch()
-        self.pipeline = Pipeline(model, options, on_error, self.watch)
-        self.compression = Compression("float16" if options.half else "float32")
+    model: LazyModel
+    store: EmbeddingStore
+    options: EncodeOptions = DEFAULT_ENCODING
+    _: KW_ONLY
+    on_error: OnError = "fail"
+    progress: Progress = field(default_factory=NoProgress)
+    watch: Stopwatch = field(default_factory=Stopwatch)
+
+    def __post_init__(self) -> None:
+        self.pipeline = Pipeline(self.model, self.options, self.on_error, self.watch)
+        self.compression = Compression("float16" if self.options.half else "float32")
         self._widest = 0
         self._opened: set[tuple[str, str]] = set()
         """Tables in use: kind of input and instruction."""
@@ -125,11 +119,7 @@ class CachedEncoder:
                 self.pipeline.embed_images(found, self._table(), bar, self._table(TRAITS))
 
     def _instruction(self, kind: Input, role: str, prompt: str) -> str:
-        """Return what the model receives with an input besides the input itself: a prompt or a role, if it takes one.
-
-        Raises:
-            ModelError: If the model does not take this kind of input, or takes roles but no prompts.
-        """
+        """Return what the model receives along with an input: a prompt or a role, if it takes one."""
         need_inputs(self.model.spec.label, self.card.inputs, (kind,))
         if prompt and self.card.prompting == "role" and prompt != self.card.prompts.get(role):
             raise ModelError(
@@ -140,9 +130,6 @@ class CachedEncoder:
         own = self.card.prompts.values()
         self._ignored_prompt |= kind == "image" and self.card.prompting == "prefix" and prompt not in ("", *own)
         return {"prefix": "", "message": prompt, "role": role}[self.card.prompting]
-
-    def _with_prefix(self, texts: Sequence[str], prompt: str) -> list[str]:
-        return [prompt + text for text in texts] if self.card.prompting == "prefix" else list(texts)
 
     def _missing(self, keys: Iterable[bytes], instruction: str = "", *, load: bool = False) -> set[bytes]:
         listed = list(keys)
@@ -174,12 +161,8 @@ class CachedEncoder:
     def images(self, listed: Manifest | DatasetScan, *, role: str = "", prompt: str = "") -> EmbeddedSamples:
         """Embed images; each distinct image is encoded once per model and instruction, ever.
 
-        An unread dataset is embedded while it is read.
-
-        Args:
-            listed: The samples.
-            role: ``query`` or ``document``, for models that take a role.
-            prompt: The instruction, for models that take one with an image.
+        An unread dataset is embedded while it is read. ``role`` is ``query`` or ``document``, for models that take a
+        role; ``prompt`` is the instruction, for models that take one with an image.
         """
         instruction = self._instruction("image", role, prompt)
         if isinstance(listed, DatasetScan) and not listed.done:
@@ -191,7 +174,7 @@ class CachedEncoder:
     def joint(self, manifest: Manifest, texts: Sequence[str], *, role: str = "", prompt: str = "") -> EmbeddedSamples:
         """Embed each sample's image and its text as one input; equal pairs are encoded once."""
         instruction = self._instruction("image+text", role, prompt)
-        written = self._with_prefix(texts, prompt)
+        written = [prompt + text for text in texts] if self.card.prompting == "prefix" else list(texts)
         pairs = np.hstack([manifest.digests, text_digests(written, "")])
         keys = np.array([list(digest_bytes(pair.tobytes())) for pair in pairs], np.uint8).reshape(-1, DIGEST_SIZE)
         missing = np.flatnonzero(self._absent("joint", keys, instruction, load=True))
@@ -206,10 +189,12 @@ class CachedEncoder:
                     bar,
                     self._table(TRAITS),
                     instruction=instruction,
-                    joint=JointTexts(wanted, self._table(CUTS["joint"], instruction)),
+                    texts=wanted,
+                    cuts=self._table(CUTS["joint"], instruction),
                 )
         found = self._embedded("joint", manifest, keys, failures, instruction)
-        self._count_cuts("joint", np.unique(keys[found.kept], axis=0), instruction)
+        cuts = self._table(CUTS["joint"], instruction).get(np.unique(keys[found.kept], axis=0))
+        self._truncated += int(cuts.sum())
         return found
 
     def _embedded(
@@ -217,8 +202,15 @@ class CachedEncoder:
     ) -> EmbeddedSamples:
         """Read the vectors of samples, which have keys of their own, and the traits of their images."""
         kept = np.flatnonzero(~self._table(kind, instruction).missing(keys))
-        if len(kept) + len(failures) < len(manifest):
-            failures = _with_copies(manifest, kept, failures)
+        if len(kept) + len(failures) < len(manifest):  # a broken image may occur several times
+            reasons = {failure.id: failure.reason for failure in failures}
+            listed = [(entry.id, key.tobytes()) for entry, key in zip(manifest.entries, manifest.digests, strict=True)]
+            by_key = {key: reasons[name] for name, key in listed if name in reasons}
+            lost = dict(listed[i] for i in np.setdiff1d(np.arange(len(manifest)), kept))
+            if gone := [name for name, key in lost.items() if key not in by_key]:
+                text = "{first}: missing when the dataset was read a second time."
+                raise DataError(text, advice="Run again.", first=gone[0])
+            failures = [Failure(name, by_key[key]) for name, key in lost.items()]
         self._given = self.card.fingerprint
         with self.watch.phase("store"):
             vectors = self._read_vectors(kind, keys[kept], instruction)
@@ -276,9 +268,8 @@ class CachedEncoder:
             if first is None:
                 return
             self.model.load(self._given)  # its current card may name another table: look there for the first image, too
-            again = [first] if self._missing([first[0]], instruction) else []
+            left = chain([first] if self._missing([first[0]], instruction) else [], missing)
             table = self._table("image", instruction)
-            left = chain(again, missing)
             self.pipeline.embed_images(left, table, bar, self._table(TRAITS), instruction=instruction)
 
     def _missing_as_read(self, reading: DatasetScan, bar: Bar, instruction: str) -> Iterator[KeyedSample]:
@@ -300,7 +291,7 @@ class CachedEncoder:
     def texts(self, texts: Sequence[str], *, language: str = "en", role: str = "", prompt: str = "") -> Any:
         """Embed texts in the given order, each distinct one once; `images` explains role and prompt."""
         instruction = self._instruction("text", role, prompt)
-        texts = self._with_prefix(texts, prompt)
+        texts = [prompt + text for text in texts] if self.card.prompting == "prefix" else list(texts)
         distinct = list(dict.fromkeys(texts))
         keys = text_digests(distinct, language)
         missing = np.flatnonzero(self._absent("text", keys, instruction, load=True))
@@ -312,12 +303,9 @@ class CachedEncoder:
         self._given = self.card.fingerprint
         position = {text: i for i, text in enumerate(distinct)}
         with self.watch.phase("store"):
-            self._count_cuts("text", keys, instruction)
+            self._truncated += int(self._table(CUTS["text"], instruction).get(keys).sum())
             vectors = self._read_vectors("text", keys, instruction)
         return vectors if len(distinct) == len(texts) else vectors[[position[text] for text in texts]]
-
-    def _count_cuts(self, kind: str, keys: Digests, instruction: str) -> None:
-        self._truncated += int(self._table(CUTS[kind], instruction).get(keys).sum())
 
     def notices(self) -> Sequence[Notice]:
         """Return the notes of the model, the number of truncated texts and of damaged parts, and batch notices."""
@@ -365,21 +353,6 @@ def _missing_samples(
                 yield key, sample
         if not left:
             return
-
-
-def _with_copies(manifest: Manifest, kept: np.ndarray, failures: list[Failure]) -> list[Failure]:
-    """Report a failure for every sample without a vector: a broken image may occur several times."""
-    reasons = {failure.id: failure.reason for failure in failures}
-    by_key = {
-        manifest.digests[i].tobytes(): reasons[entry.id]
-        for i, entry in enumerate(manifest.entries)
-        if entry.id in reasons
-    }
-    lost = {manifest.entries[i].id: manifest.digests[i].tobytes() for i in np.setdiff1d(np.arange(len(manifest)), kept)}
-    gone = [name for name, key in lost.items() if key not in by_key]
-    if gone:
-        raise DataError("{first}: missing when the dataset was read a second time.", advice="Run again.", first=gone[0])
-    return [Failure(name, by_key[key]) for name, key in lost.items()]
 
 
 def _groups(samples: Iterable[KeyedSample]) -> Iterator[list[KeyedSample]]:

@@ -3,8 +3,6 @@
 This is the path of CPU models and ONNX; `eyechart.inference.image_loader` feeds GPUs. Both yield `ImageBatch`.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -29,6 +27,13 @@ KeyedSample = tuple[bytes, Sample]
 both are one input."""
 ROW_BATCHES = 4
 """Batches of reusable memory: two in preparation, one being collected, and rows in flight."""
+TRAITS = {
+    Trait.ORIENTATION: "{n} images carry an EXIF orientation, which encoders and CoCa ignore, as open_clip and "
+    "CLIP_benchmark do, and other generative models apply.",
+    Trait.ALPHA: "{n} images have transparent pixels, which encoders and CoCa see without the alpha channel, as "
+    "open_clip and CLIP_benchmark do, and other generative models on white.",
+    Trait.DEPTH: "{n} images have more than 8 bits per channel and were reduced to 8.",
+}
 AHEAD_BYTES = 256 * 1024 * 1024
 """Encoded bytes that may wait for decoding; equal to the size limit of a single image."""
 
@@ -52,22 +57,11 @@ class ImageBatch:
 def trait_notices(traits: Mapping[Any, int]) -> list[Notice]:
     """Count the images with each trait."""
     counts = {trait: sum(1 for flags in traits.values() if trait & flags) for trait in Trait}
-    messages = {
-        Trait.ORIENTATION: UserMessage(
-            "{n} images carry an EXIF orientation, which encoders and CoCa ignore, as open_clip and CLIP_benchmark do, "
-            "and other generative models apply.",
-            n=counts[Trait.ORIENTATION],
-        ),
-        Trait.ALPHA: UserMessage(
-            "{n} images have transparent pixels, which encoders and CoCa see without the alpha channel, as open_clip "
-            "and CLIP_benchmark do, and other generative models on white.",
-            n=counts[Trait.ALPHA],
-        ),
-        Trait.DEPTH: UserMessage(
-            "{n} images have more than 8 bits per channel and were reduced to 8.", n=counts[Trait.DEPTH]
-        ),
-    }
-    return [Notice(f"image_{str(trait.name).lower()}", n, messages[trait]) for trait, n in counts.items() if n]
+    return [
+        Notice(f"image_{str(trait.name).lower()}", n, UserMessage(TRAITS[trait], n=n))
+        for trait, n in counts.items()
+        if n
+    ]
 
 
 @dataclass(frozen=True)
@@ -79,11 +73,7 @@ class ImageWork:
 
     @classmethod
     def of(cls, model: LazyModel) -> Self:
-        """Use the encoder's transform, and its decoder if the model options select one.
-
-        Raises:
-            UsageError: If the family has no selectable decoder.
-        """
+        """Use the encoder's transform, and its decoder if the model options select one."""
         encoder = model.load()
         decode: Callable[[ImageRef], Any] | None = decode_rgb
         if "decoder" in model.spec.options:
@@ -97,11 +87,7 @@ class ImageWork:
         return cls(decode, getattr(encoder, "image_transform", encoder.prepare_image))
 
     def run(self, key: bytes, image: ImageRef, watch: Stopwatch) -> tuple[NDArray[Any], Trait]:
-        """Read, decode and transform an image; also return its traits.
-
-        Raises:
-            DataError: If it cannot be decoded, or its content changed since the key was computed.
-        """
+        """Read, decode and transform an image; also return its traits."""
         with watch.phase("decode"):
             ref = image.load()
             if ref.digest() != key[:DIGEST_SIZE]:

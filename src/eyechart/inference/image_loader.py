@@ -5,8 +5,6 @@ batches of references, which the workers read, check against their digests, deco
 returned as an error value. Tested with real workers on a CPU, not yet on a GPU.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -132,11 +130,7 @@ class LoaderBatches:
     """Batches sent to workers and not returned yet."""
 
     def batches(self, samples: Iterable[KeyedSample]) -> Generator[ImageBatch]:
-        """Yield batches in the order of the samples. An image whose worker died is a failure; the others are retried.
-
-        Raises:
-            ModelError: If workers keep dying.
-        """
+        """Yield batches in the order of the samples; an image whose worker died is a failure, others are retried."""
         read = enumerate(self.threads.watch.each("read", samples))
         # An image that a worker can read from its file is sent without its bytes.
         items = (

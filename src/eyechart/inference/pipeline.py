@@ -121,20 +121,8 @@ class BatchBackoff:
         """Report a reduced batch size."""
         if self.size is None:
             return []
-        message = UserMessage(
-            "Batches of {requested} did not fit into memory; the batch size was reduced to {size}.",
-            requested=self.requested,
-            size=self.size,
-        )
-        return [Notice("smaller_batches", 1, message)]
-
-
-@dataclass(frozen=True)
-class JointTexts:
-    """The texts of joint inputs by the keys of their samples, and the table of whether each was truncated."""
-
-    texts: Mapping[bytes, str]
-    cuts: VectorTable
+        text = "Batches of {requested} did not fit into memory; the batch size was reduced to {size}."
+        return [Notice("smaller_batches", 1, UserMessage(text, requested=self.requested, size=self.size))]
 
 
 @dataclass
@@ -160,28 +148,27 @@ class Pipeline:
         traits: VectorTable | None = None,
         *,
         instruction: str = "",
-        joint: JointTexts | None = None,
+        texts: Mapping[bytes, str] | None = None,
+        cuts: VectorTable | None = None,
     ) -> list[Failure]:
-        """Store the vectors of images, each key once, in the table of the loaded model's card.
+        """Store the vectors of images, each key once, in the table of the loaded model's card; return those that fail.
 
         ``traits`` is the table of the traits of images that have any: a later run that reads the vectors from the store
-        reports them without reading the images. With ``joint``, an image and its text are one input.
-
-        Returns:
-            The images that could not be decoded.
+        reports them without reading the images. With ``texts``, by the keys of the samples, an image and its text are
+        one input; ``cuts`` is the table of whether each was truncated.
         """
         failures: list[Failure] = []
         noted = _Buffer(traits, self.watch) if traits is not None else None
-        cuts = _Buffer(joint.cuts, self.watch, before=noted) if joint is not None else noted
-        buffer = _Buffer(table, self.watch, before=cuts)
+        cut = _Buffer(cuts, self.watch, before=noted) if cuts is not None else None
+        buffer = _Buffer(table, self.watch, before=cut or noted)
         encoder = self.model.load()
-        check = None if instruction or joint else getattr(encoder, "precision_check", None)
+        check = None if instruction or texts else getattr(encoder, "precision_check", None)
         options = {"instruction": instruction} if instruction else {}
         encode = partial(encoder.encode_images, **options)
 
         def encode_joint(pairs: Sequence[tuple[Any, str]]) -> AnyVectors:
-            pixels, texts = zip(*pairs, strict=True)
-            vectors: AnyVectors = encoder.encode_joint(list(pixels), list(texts), **options)
+            pixels, words = zip(*pairs, strict=True)
+            vectors: AnyVectors = encoder.encode_joint(list(pixels), list(words), **options)
             return vectors
 
         with terminable(), ExitStack() as last:
@@ -198,20 +185,20 @@ class Pipeline:
                         ) from error
                     failures.append(Failure(name, error.message))
                 if batch.keys:
-                    keys, texts = batch.keys, [joint.texts[key] for key in batch.keys] if joint is not None else []
+                    keys, own = batch.keys, [texts[key] for key in batch.keys] if texts is not None else []
                     with self.watch.phase("encode images"):
-                        if joint is None:
+                        if texts is None:
                             vectors = self.backoff.run(encode, batch.pixels)
                         else:
-                            vectors = self.backoff.run(encode_joint, list(zip(batch.pixels, texts, strict=True)))
+                            vectors = self.backoff.run(encode_joint, list(zip(batch.pixels, own, strict=True)))
                         if check is not None and check.due:
                             check.see(batch.pixels, vectors)
                     if noted is not None and batch.traits:
                         traits_of = {key[:DIGEST_SIZE]: flags for key, flags in batch.traits.items()}
                         noted.add(list(traits_of), np.array([list(traits_of.values())], np.float32).T)
-                    if joint is not None and cuts is not None:
+                    if cut is not None:
                         keys = [digest_bytes(key) for key in keys]
-                        cuts.add(keys, np.array(encoder.truncated(texts), np.float32)[:, None])
+                        cut.add(keys, np.array(encoder.truncated(own), np.float32)[:, None])
                     buffer.add(keys, vectors)
                 done = len(batch.keys) + len(batch.failures)
                 self.encoded += done
@@ -236,15 +223,9 @@ class Pipeline:
 
     def notices(self) -> list[Notice]:
         """Report a reduced batch size, and requested loader workers that were not started."""
-        found = self.backoff.notices()
-        if self.no_loader:
-            message = UserMessage(
-                "Images were decoded by threads instead of {n} processes: {reason}.",
-                n=self.options.decode_processes,
-                reason=self.no_loader,
-            )
-            found.insert(0, Notice("decode_threads", 1, message))
-        return found
+        text = "Images were decoded by threads instead of {n} processes: {reason}."
+        why = UserMessage(text, n=self.options.decode_processes, reason=self.no_loader)
+        return [*([Notice("decode_threads", 1, why)] if self.no_loader else []), *self.backoff.notices()]
 
     def embed_texts(
         self,
@@ -265,9 +246,8 @@ class Pipeline:
         size = self.options.batch_size
         order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
         vectors, cuts = _Buffer(tables[0], self.watch), _Buffer(tables[1], self.watch)
-        encode = partial(
-            encoder.encode_texts, language=language, **({"instruction": instruction} if instruction else {})
-        )
+        options = {"instruction": instruction} if instruction else {}
+        encode = partial(encoder.encode_texts, language=language, **options)
         with terminable(), ExitStack() as last:
             last.callback(vectors.flush)
             last.callback(cuts.flush)  # callbacks run in reverse order

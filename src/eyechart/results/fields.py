@@ -3,14 +3,12 @@
 The only module that infers properties of a metric from its name, because such files hold nothing else.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from eyechart.io.safe_parse import is_number, plain
 from eyechart.types import Fact, MeanOf, Metric, digest_json
@@ -169,7 +167,7 @@ class ResultFields:
 
 def body_of(result: ResultFields) -> dict[str, Any]:
     """Return the JSON object of a result file, without the checksum."""
-    body: dict[str, Any] = {
+    body = {
         "dataset": result.dataset,
         "model": result.model,
         "pretrained": result.pretrained,
@@ -182,8 +180,7 @@ def body_of(result: ResultFields) -> dict[str, Any]:
         **{key: getattr(result, field) for key, field in _PLAIN.items()},
         "schema": SCHEMA,
     }
-    cleaned: dict[str, Any] = plain(body)
-    return cleaned
+    return cast("dict[str, Any]", plain(body))
 
 
 def checksum(body: Mapping[str, Any]) -> str:
@@ -200,11 +197,6 @@ def key_of(body: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what identifies a result: the values of `IDENTITY` and the split."""
     parts = (part for key in ("job", "data") if isinstance(part := body.get(key), Mapping))
     return (*identity_of(body), str(next((part["split"] for part in parts if part.get("split")), "test")))
-
-
-def _is_ours(body: Mapping[str, Any]) -> bool:
-    """Whether a JSON object was written by `body_of`, even if keys were removed since."""
-    return bool({"metric_values", "checksum"} & body.keys()) or "identity" in body.get("job", ())
 
 
 def fields_of(body: Mapping[str, Any], path: Path) -> dict[str, Any]:
@@ -241,6 +233,8 @@ def fields_of(body: Mapping[str, Any], path: Path) -> dict[str, Any]:
     else:
         values = values_of(numbers, body)
         plain["data"] = {"measures": measures_of(names["task"]), **plain.get("data", {})}
+    # Written by `body_of`, even if keys were removed since.
+    ours = bool({"metric_values", "checksum"} & body.keys()) or "identity" in body.get("job", ())
     return {
         **names,
         "values": values,
@@ -249,15 +243,11 @@ def fields_of(body: Mapping[str, Any], path: Path) -> dict[str, Any]:
         "extra": {key: value for key, value in body.items() if key not in _OURS},
         "path": path,
         "checksum": str(body.get("checksum", "")),
-        "altered": _is_ours(body) and ("metric_values" not in body or body.get("checksum") != checksum(body)),
+        "altered": ours and ("metric_values" not in body or body.get("checksum") != checksum(body)),
     }
 
 
-_LEVELS = {
-    "low": "low",
-    "high": "high",
-    "chance": "chance",
-    "best": "best",
+_LEVELS = {name: name for name in ("low", "high", "chance", "best")} | {
     "if_wrong": "worst_case",
     "if_right": "best_case",
 }

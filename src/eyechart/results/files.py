@@ -6,8 +6,6 @@ leaves at most half a line, which the next writer terminates and every reader re
 result.
 """
 
-from __future__ import annotations
-
 import atexit
 import errno
 import hashlib
@@ -46,11 +44,7 @@ class Documents:
 
 
 def parse_documents(text: str, path: Path) -> Documents:
-    """Parse one JSON document, or one per line.
-
-    Raises:
-        ResultError: If no part of the file is JSON.
-    """
+    """Parse one JSON document, or one per line."""
     try:
         return Documents((parse_json(text),), by_line="\n" not in text.strip())
     except ValueError as error:
@@ -105,13 +99,10 @@ def records_path(output: Path) -> Path:
 def write_files(
     result: ResultFields, records: Iterable[Mapping[str, Any]], output: Path, *, place: Path | None = None
 ) -> dict[str, Any]:
-    """Write the records, then the result that refers to them; each file appears whole or not at all.
+    """Write the records, then the result that refers to them, and return its JSON object.
 
-    With ``place``, the path that the result would have on its own, the result is appended to the output as a line, and
-    its records are named after that path.
-
-    Returns:
-        The JSON object of the result.
+    Each file appears whole or not at all. With ``place``, the path that the result would have on its own, the result is
+    appended to the output as a line, and its records are named after that path.
     """
     # The records of a line are never overwritten: an older line would then refer to records of another run.
     unique = f"{place.name.removesuffix('.json')}.{secrets.token_hex(4)}.json" if place else output.name
@@ -133,10 +124,12 @@ def write_files(
             if place is None:
                 write_atomic(output, (to_json(body, indent=1) + "\n").encode("utf-8", "backslashreplace"))
             else:
-                older = _records_of_line(output, key_of(body))
+                older: Any = None
+                with suppress(ResultError):  # there is no line yet that this one replaces
+                    older = (find_body(output, key_of(body)) or {}).get("records")
                 append_line(output, to_json(body).encode("utf-8", "backslashreplace"))
-                if older:
-                    older.unlink(missing_ok=True)
+                if isinstance(older, dict) and (replaced := _in_folder(output, older)):
+                    replaced.unlink(missing_ok=True)
     except OSError as error:
         raise ResultError(
             "Cannot write the result {path} ({reason}).",
@@ -158,14 +151,6 @@ def _retire(output: Path, digest: str) -> None:
             records = found.bodies[0].get("records")
             if isinstance(records, dict) and records.get("sha256", digest) != digest:
                 output.unlink(missing_ok=True)
-
-
-def _records_of_line(output: Path, key: tuple[str, ...]) -> Path | None:
-    """Return the records file of the line that another line is about to replace."""
-    with suppress(ResultError):
-        info = (find_body(output, key) or {}).get("records")
-        return _in_folder(output, info) if isinstance(info, dict) else None
-    return None
 
 
 def _in_folder(path: Path, info: Mapping[str, Any]) -> Path | None:
@@ -208,11 +193,7 @@ def record_blocks(result: ResultFields) -> Iterator[Objects]:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Append a line to a file, in one piece.
-
-    Raises:
-        OSError: If only a part of it could be written.
-    """
+    """Append a line to a file, in one piece."""
     make_folder(path.parent)
     new = not path.exists()
     with path.open("a+b", buffering=0) as stream:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import base64
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eyechart.errors import DataError, IncompleteError, ResultError
-from eyechart.io.images import ImageRef, to_rgb
+from eyechart.io.images import to_rgb
 from eyechart.io.safe_parse import parse_json
 from eyechart.io.secrets import redact_settings
 from eyechart.messages import UserMessage, join
 from eyechart.provenance import provenance
 from eyechart.results.fields import key_of
-from eyechart.results.files import read_documents, records_file
-from eyechart.results.result import Result, find_result, read_result
+from eyechart.results.files import find_body, read_documents, records_file
+from eyechart.results.result import Result, read_result, result_from_dict
 from eyechart.types import DatasetInfo, Job, ModelCard, Notice, Outcome, RecordForm, Sample, digest_json
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 Record = Mapping[str, Any]
 
@@ -49,64 +52,97 @@ def images_of(record: Record) -> Iterator[str]:
         yield from map(str, record.get("top") or ())
 
 
-# Thumbnails of the worst mistakes, embedded in their records, so that a report can show them without the data.
+# Images of the worst mistakes, embedded in their records, so that a report can show them without the data.
 
 
-SIDE = 96
-QUALITY = 50
-BYTES_EACH = 4_096
-"""Size budget per image, applied in total; most are half as large."""
+SIDE, QUALITY, BYTES_EACH = 96, 50, 4_096
+"""A thumbnail in pixels, its WebP quality, and its budget in bytes, applied in total; most need half of it."""
+LARGE_QUALITY, LARGE_BYTES_EACH = 60, 32_768
+"""The same of a preview, for the large view of a sample."""
+LARGE_SIDE, READ_SIDE = 256, 512
+"""Side of a preview, and of one that people read: a document, or the image of a question."""
+IMAGE_FIELDS = ("thumbnail", "preview", "images", "digest")
+"""Record fields written by `with_images`."""
 
 
-def with_thumbnails(
-    records: Sequence[Mapping[str, Any]], samples: Iterable[Sample], count: int
-) -> Sequence[Mapping[str, Any]]:
-    """Add a ``thumbnail`` (a data URL) to the records of up to ``count`` images, within a budget of `BYTES_EACH` each.
+def with_images(
+    records: Sequence[Record], samples: Iterable[Sample], count: int, digests: Mapping[str, str], info: DatasetInfo
+) -> list[dict[str, Any]]:
+    """Add the digest of its image to each record, and images to the records of the worst mistakes.
 
+    Up to ``count`` images get a ``thumbnail`` and, if they are larger than that, a ``preview``: data URLs, within a
+    total budget. Documents have no record: the first query that shows one has it in ``images``, by the document's id.
     The dataset is read again, up to the last wanted image; only wanted images are decoded.
     """
-    worst_first = choose(records, count) if count else []
-    if not worst_first:
-        return records
-    wanted = set(worst_first)
-    found: dict[str, str] = {}
-    for sample in samples:
-        if sample.id in wanted:
-            wanted.discard(sample.id)
-            with suppress(DataError):  # there is none, or it is broken, which is counted where it was to be encoded
-                found[sample.id] = thumbnail(sample.need_image())
-            if not wanted:
-                break
-    kept: dict[str, str] = {}
-    room = count * BYTES_EACH
-    for name in worst_first:
-        if name in found and len(found[name]) <= room:
-            kept[name] = found[name]
-            room -= len(found[name])
+    collection = info.collection
+    queries = {item.id: item.image for item in collection.queries} if collection else {}
+    documents = {item.id: item.image for item in collection.documents if item.image} if collection else {}
+
+    def own(record: Record) -> str:
+        return str(queries.get(str(record.get("id"))) if collection else record.get("id"))
+
+    def listed(record: Record) -> dict[str, str]:
+        names = map(str, (*(record.get("relevant") or ())[:1], *(record.get("top") or ())))
+        return {name: documents[name] for name in names if name in documents}
+
+    def shown(record: Record) -> Iterable[str]:
+        return (name for name in (own(record), *listed(record).values()) if name in digests)
+
+    worst_first = choose(records, count, shown if collection else images_of)
+    side = READ_SIDE if collection or info.kind == "questions" else LARGE_SIDE
+    found = _shrunk(worst_first, samples, side) if worst_first else {}
+    kept: dict[str, dict[str, str]] = {}
+    for key, room in (("thumbnail", count * BYTES_EACH), ("preview", count * LARGE_BYTES_EACH)):
+        for name in worst_first:
+            image = found.get(name, {}).get(key)
+            if image and len(image) <= room:
+                kept.setdefault(name, {})[key] = image
+                room -= len(image)  # noqa: PLW2901 - what is left of it
+    extra: dict[str, dict[str, Any]] = {}
+    for record in sorted(records, key=badness, reverse=True) if documents else ():
+        there = {name: documents.pop(name) for name in listed(record)}
+        images = {name: kept[one] | {"digest": digests[one]} for name, one in there.items() if one in kept}
+        extra[str(record["id"])] = {"images": images} if images else {}
     return [
-        record | {"thumbnail": kept[str(record["id"])]} if str(record.get("id")) in kept else record
-        for record in map(dict, records)
+        {
+            **record,
+            **kept.get(name := own(record), {}),
+            **({"digest": digests[name]} if name in digests else {}),
+            **extra.get(str(record.get("id")), {}),
+        }
+        for record in records
     ]
 
 
-def choose(records: Sequence[Mapping[str, Any]], count: int) -> list[str]:
+def choose(records: Sequence[Record], count: int, shown: Callable[[Record], Iterable[str]] = images_of) -> list[str]:
     """List the images of the worst mistakes, and those retrieved instead, worst first."""
     chosen: dict[str, None] = {}
     for record in sorted(records, key=badness, reverse=True):
         if len(chosen) >= count or badness(record) <= 0:
             break
-        for name in images_of(record):
-            if len(chosen) < count:
-                chosen[name] = None
-    return list(chosen)
+        chosen |= dict.fromkeys(shown(record))
+    return list(chosen)[:count]
 
 
-def thumbnail(ref: ImageRef) -> str:
-    """Decode, shrink and encode an image as a WebP data URL of about two kilobytes."""
-    image = to_rgb(ref.decode())
-    image.thumbnail((SIDE, SIDE))
-    stream = io.BytesIO()
-    image.save(stream, "WEBP", quality=QUALITY, method=4)
+def _shrunk(names: Sequence[str], samples: Iterable[Sample], side: int) -> dict[str, dict[str, str]]:
+    wanted, found = set(names), {}
+    for sample in samples:
+        if sample.id in wanted:
+            wanted.discard(sample.id)
+            with suppress(DataError):  # there is none, or it is broken, which is counted where it was to be encoded
+                image = to_rgb(sample.need_image().decode())
+                large = {"preview": _data_url(image, side, LARGE_QUALITY)} if max(image.size) > SIDE else {}
+                found[sample.id] = {"thumbnail": _data_url(image, SIDE, QUALITY), **large}
+            if not wanted:
+                break
+    return found
+
+
+def _data_url(image: Image.Image, side: int, quality: int) -> str:
+    """Encode an image with at most ``side`` pixels per side as WebP; its aspect ratio is kept."""
+    small, stream = image.copy(), io.BytesIO()
+    small.thumbnail((side, side))
+    small.save(stream, "WEBP", quality=quality, method=4)
     return "data:image/webp;base64," + base64.b64encode(stream.getvalue()).decode()
 
 
@@ -127,15 +163,16 @@ INPUTS = {
 def is_done(job: Job, now: Mapping[str, str | None]) -> tuple[Result | None, str]:
     """Return the job's result if its output holds it and a run would reproduce it; otherwise None and the reason.
 
-    Args:
-        job: The job.
-        now: Its current cache-key parts: the identities of settings, model, data and code.
+    ``now`` has the current cache-key parts of the job: the identities of settings, model, data and code.
     """
     try:
-        result = find_result(job.output, job.names) if job.append else read_result(job.output)
+        body = find_body(job.output, job.names) if job.append else None
+        if job.append and body is None:
+            return None, ""
+        result = result_from_dict(body, job.output) if body else read_result(job.output)
     except ResultError as error:
         return None, error.message
-    why = _why_outdated(result, job, now) if result is not None else ""
+    why = _why_outdated(result, job, now)
     return (None, why) if why else (result, "")
 
 
@@ -151,11 +188,8 @@ def _why_outdated(result: Result, job: Job, now: Mapping[str, str | None]) -> st
         return UserMessage("{path}: its records file is missing or was modified", path=job.output)
     for part, words in INPUTS.items():
         if now.get(part) is None:
-            return UserMessage(
-                "{path} may have been made with {input}: only a run can tell",
-                path=job.output,
-                input=UserMessage(words),
-            )
+            text = "{path} may have been made with {input}: only a run can tell"
+            return UserMessage(text, path=job.output, input=UserMessage(words))
     for part, words in INPUTS.items():
         if then.get(part) != now[part]:
             changes = _changed_settings(result, job) if part == "settings" else ""
@@ -180,11 +214,7 @@ def _changed_settings(result: Result, job: Job) -> str:
 
 
 def check_owner(job: Job) -> None:
-    """Refuse to overwrite the result of another model, dataset, split, task or language, or a file of another kind.
-
-    Raises:
-        ResultError: If the output is such a file.
-    """
+    """Refuse to overwrite the result of another model, dataset, split, task or language, or a file of another kind."""
     if not job.output.exists():
         return
     if job.output.is_dir():
@@ -206,17 +236,19 @@ def check_owner(job: Job) -> None:
             path=job.output,
             job=job.title,
         )
-    if found is None:
+    if job.append and found is not None and not found.by_line:
+        raise ResultError(
+            "{path} holds a result that spans several lines, so no line can be appended.",
+            advice="Choose another {--output}, or move that file.",
+            path=job.output,
+        )
+    if job.append or found is None:
         return
-    if job.append:
-        if not found.by_line:
-            raise ResultError(
-                "{path} holds a result that spans several lines, so no line can be appended.",
-                advice="Choose another {--output}, or move that file.",
-                path=job.output,
-            )
-        return
-    others = [names for body in found.bodies if _by_path(names := key_of(body)) != _by_path(job.names)]
+
+    def by_path(names: tuple[str, ...]) -> tuple[str, ...]:
+        return str(PurePath(names[0])), *names[1:]  # ``./photos/`` is ``photos``
+
+    others = [names for body in found.bodies if by_path(names := key_of(body)) != by_path(job.names)]
     if others:
         raise ResultError(
             "{path} holds the result of {other}, not of {job}, and is not overwritten.",
@@ -227,11 +259,6 @@ def check_owner(job: Job) -> None:
             other=" ".join(filter(None, others[0])),
             job=" ".join(filter(None, job.names)),
         )
-
-
-def _by_path(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Normalise the dataset as a path: ``./photos/`` is ``photos``."""
-    return str(PurePath(names[0])), *names[1:]
 
 
 def _is_foreign(content: bytes) -> bool:
@@ -248,11 +275,9 @@ def _is_foreign(content: bytes) -> bool:
 def check_complete(result: Result, min_success: float) -> IncompleteError | None:
     """Return an error if too few samples were measured; call it after the result has been saved.
 
-    Args:
-        result: The result. ``counts`` holds the number of samples ``listed``, ``failed`` and ``unreadable`` (answers or
-            verdicts); the last two are lost. Samples ``skipped`` at the user's request are excluded, although they are
-            counted as failed.
-        min_success: The smallest share of the remaining samples that must not be lost.
+    Samples that failed or whose answers or verdicts are unreadable are lost. Those ``skipped`` at the user's request
+    are excluded, although they are counted as failed. ``min_success`` is the smallest share of the others that must not
+    be lost.
     """
     names = ("listed", "failed", "unreadable", "skipped")
     listed, failed, unreadable, skipped = (result.counts.get(name, 0) for name in names)
@@ -281,9 +306,6 @@ def check_complete(result: Result, min_success: float) -> IncompleteError | None
         "lower {--min_success}.",
         path=result.path,
     )
-
-
-# Construction of the result of a finished job.
 
 
 def make_result(
@@ -342,7 +364,7 @@ def make_result(
         },
         provenance={
             **provenance(),
-            "precision": card.precision if card else None,
+            "precision": (card.weight_type or card.precision) if card else None,
             "seconds": profile["total"],
             "profile": dict(profile),
             **(known or {}),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from eyechart.errors import ResultError
 from eyechart.io.safe_parse import DAMAGED
-from eyechart.results.fields import ResultFields, body_of, fields_of, key_of
-from eyechart.results.files import find_body, is_result, read_documents, record_blocks, write_files
+from eyechart.results.fields import SCHEMA, ResultFields, body_of, fields_of, key_of
+from eyechart.results.files import is_result, read_documents, record_blocks, write_files
 from eyechart.results.views import metric_frame, one_line_of, plot_results, record_frame, result_html
 
 if TYPE_CHECKING:
@@ -86,11 +86,11 @@ class Result(ResultFields):
 
 
 def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
-    """Build a result from the JSON object of a result file: ours, or another tool's.
-
-    Raises:
-        ResultError: If the object is damaged.
-    """
+    """Build a result from the JSON object of a result file: ours, or another tool's."""
+    schema = body.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA:
+        text = "{path} has schema {n}, later than {known} of this version."
+        raise ResultError(text, advice="Update eyechart.", path=path, n=schema, known=SCHEMA)
     try:
         return Result(**fields_of(body, path))
     except DAMAGED as error:
@@ -121,16 +121,6 @@ def read_result(path: str | Path) -> Result:
             "{path} is not a result file.", advice="A result has the keys dataset, model, task, metrics.", path=path
         )
     return result_from_dict(body, path)
-
-
-def find_result(path: Path, key: tuple[str, ...]) -> Result | None:
-    """Return the result of a model on a benchmark from a file of several, or None.
-
-    Raises:
-        ResultError: If the file cannot be read, or the result is damaged.
-    """
-    body = find_body(path, key)
-    return result_from_dict(body, path) if body else None
 
 
 def write_result(

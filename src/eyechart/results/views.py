@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from eyechart.errors import UsageError, import_extra, unknown_name
 from eyechart.io.terminal import width_of
 from eyechart.io.text_tables import columns_of, lay_out, one_line
+from eyechart.messages import UserMessage
 from eyechart.results.fields import IDENTITY, ResultFields
 from eyechart.results.files import record_blocks
 from eyechart.types import Metric
@@ -40,7 +42,15 @@ def shown(value: float, digits: int = 1, *, percent: bool = True) -> str:
     return fixed(100 * value if percent else value, digits)
 
 
-def spread(metric: Metric, digits: int = 1, *, percent: bool = True) -> str:
+MINUS = "\N{MINUS SIGN}"
+
+
+def real_minus(text: str) -> str:
+    """Replace hyphens before digits by minus signs."""
+    return re.sub(r"(?<![\w.])-(?=\.?\d)", MINUS, text)
+
+
+def spread(metric: Any, digits: int = 1, *, percent: bool = True) -> str:
     """Format the reach of an interval: ``±2.6`` if both sides read the same, else ``-39.7 +0.0``; "" without one."""
     if metric.low is None or metric.high is None:
         return ""
@@ -48,7 +58,7 @@ def spread(metric: Metric, digits: int = 1, *, percent: bool = True) -> str:
         shown(max(0.0, side), digits, percent=percent)
         for side in (metric.value - metric.low, metric.high - metric.value)
     )
-    return f"±{above}" if below == above else f"-{below} +{above}"
+    return f"±{above}" if below == above else f"{MINUS}{below} +{above}"
 
 
 def level(metric: Metric, value: float | None) -> str:
@@ -63,27 +73,38 @@ def with_unit(metric: Metric, value: float | None = None) -> str:
     return f"{level(metric, metric.value if value is None else value)}{' %' if is_fraction(metric) else ''}"
 
 
-_COUNTS = ("requests", "prompt_tokens", "completion_tokens")
-
-
 def spent_lines(details: Mapping[str, Any]) -> list[str]:
-    """Format ``details.spent`` of the model and of each judge; models without usage are omitted."""
-    spent = details.get("spent", {})
-    lines = []
-    for name, part in {"model": spent.get("model", {}), **spent.get("judges", {})}.items():
-        # The usage of this run; if all answers were cached, the tokens that they cost originally.
-        counts = part if part.get("requests") else part.get("tokens_of_answers", {})
-        words = [f"{counts[count]:,} {count.replace('_', ' ')}" for count in _COUNTS if counts.get(count)]
-        if not words:
+    """Describe the usage of the model and of each judge: of the whole benchmark, cached answers included, and new.
+
+    Models without any usage are omitted.
+    """
+    spent, lines = details.get("spent", {}), list[str]()
+    parts = {"model": spent.get("model", {}), **spent.get("judges", {})}
+    for name, part in parts.items():
+        tokens, currency = part.get("tokens_of_answers") or {}, one_line(str(part.get("currency", "")))
+        if not tokens and not part.get("requests"):
             continue
-        if "cost" in part:
-            words.append(f"{part['cost']:,.4f} {part['currency']}")
-        stored = f" ({part['from_store']:,} answers were stored before)" if part.get("from_store") else ""
-        lines.append(f"{name}: {', '.join(words)}{stored}")
+        new: str = "nothing, all is cached"
+        if part.get("requests"):
+            used = _tokens(part, part.get("cost"), currency)
+            new = UserMessage("requests {n}, {tokens}", n=f"{part['requests']:,}", tokens=used)
+        elif part.get("asked"):  # generated on this machine
+            new = UserMessage("answers {n}", n=f"{part['asked']:,}")
+        text = "{name}: whole benchmark: answers {answers}, {every}; new in this run: {new}"
+        every = _tokens(tokens, part.get("cost_of_answers"), currency)
+        answers = f"{part.get('answers', 0):,}"
+        lines.append(UserMessage(text, name=one_line(name), answers=answers, every=every, new=new))
+    if any(part.get("unpriced") for part in parts.values()):
+        lines.append(UserMessage("For the cost, give the prices of tokens: {--prices=FILE}."))
     return lines
 
 
-# Views of results in Python: text, HTML, pandas data frames, matplotlib plots.
+def _tokens(counts: Mapping[str, Any], cost: float | None, currency: str) -> UserMessage:
+    known = {name: f"{counts.get(f'{name}_tokens') or 0:,}" for name in ("prompt", "completion")}
+    if cost is None:
+        return UserMessage("prompt tokens {prompt}, completion tokens {completion}", **known)
+    text = "prompt tokens {prompt}, completion tokens {completion}, cost {cost} {currency}"
+    return UserMessage(text, **known, cost=f"{cost:,.4f}", currency=currency)
 
 
 Results = Sequence[ResultFields]
@@ -113,7 +134,7 @@ def table_of(results: Results) -> str:
     """Lay out the primary metrics of results in the width of the terminal."""
     lines = [line for row in lay_out(COLUMNS, _rows(results), width_of(sys.stdout)) for line in row]
     more = len(results) - SHOWN
-    return "\n".join([*lines, *([f"and {more} more results"] if more > 0 else [])])
+    return "\n".join([*lines, *([UserMessage("and {n} more results", n=more)] if more > 0 else [])])
 
 
 def result_html(result: ResultFields) -> str:
@@ -127,7 +148,9 @@ def result_html(result: ResultFields) -> str:
 def results_html(results: Results) -> str:
     """Build an HTML table of the primary metrics of results."""
     more = len(results) - SHOWN
-    return html_table(TABLE, _rows(results)) + (f"<p>and {more} more results</p>" if more > 0 else "")
+    return html_table(TABLE, _rows(results)) + (
+        f"<p>{UserMessage('and {n} more results', n=more)}</p>" if more > 0 else ""
+    )
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -192,55 +215,77 @@ def record_frame(result: ResultFields) -> pd.DataFrame:
     for column, named in CLASS_COLUMNS.items():
         if column in frame:
             place = list(frame.columns).index(column) + 1
-            frame.insert(place, named, [_named(value, names) for value in frame[column]])
+            frame.insert(place, named, [class_names(value, names) for value in frame[column]])
     return frame
 
 
-def _named(value: Any, names: Sequence[str]) -> Any:
-    """Return the name of a class, or of several; None for an index out of range."""
+def class_names(value: Any, names: Sequence[str]) -> Any:
+    """Return the name of a class, or those of several; None for an index out of range."""
     if isinstance(value, list):
-        return [_named(one, names) for one in value]
+        return [class_names(one, names) for one in value]
     return names[value] if isinstance(value, int) and 0 <= value < len(names) else None
 
 
+WIDTH = 3.4
+"""Width of a plot in inches: one column of a two-column paper."""
+
+
 def plot_results(results: Results, metrics: str | Sequence[str] | None, ax: Any) -> Any:
-    """Plot a line for each metric of each result: the value, its interval, and a tick at chance.
+    """Plot values with intervals and chance levels, grouped by benchmark and metric, a colour per model.
 
-    Args:
-        results: The results.
-        metrics: Names of metrics; by default all fractions of a single result, or the primary ones of several.
-        ax: Axes to draw on; by default new ones.
-
-    Raises:
-        UsageError: If no result has such a metric.
+    By default, all fractions of a single result or the primary metrics of several, on new axes as wide as a column of a
+    paper.
     """
-    several_languages = len({result.language for result in results}) > 1
-    rows = []
-    for result, name in _chosen(results, metrics):
-        language = f" ({result.language})" if several_languages else ""
-        label = name if len(results) == 1 else f"{model_of(result)} on {result.dataset}{language}: {name}"
-        rows.append((label.replace("$", r"\$"), result.values[name]))  # a dollar sign would start a formula
-    if not rows:
+    chosen = _chosen(results, metrics)
+    if not chosen:
         raise UsageError("There is no metric to plot.", advice="Name metrics explicitly: metrics=[...].")
-    if ax is None:
+    models = list(dict.fromkeys(model_of(result) for result, _ in chosen))
+    benchmarks = list(dict.fromkeys(_plain(result) for result, _ in chosen))
+    groups: dict[str, list[tuple[int, Metric]]] = {}
+    for result, name in chosen:
+        label = name if len(benchmarks) == 1 else f"{_plain(result)}\n{name}"
+        groups.setdefault(label, []).append((models.index(model_of(result)), result.values[name]))
+    percent = all(is_fraction(result.values[name]) for result, name in chosen)
+    scale, step = 100 if percent else 1, 0.8 / len(models)
+    new = ax is None
+    if new:
         # pyplot registers the figure, so that a notebook displays it.
         pyplot = import_extra("matplotlib.pyplot", "plot")
-        ax = pyplot.subplots(figsize=(7, 1 + 0.4 * len(rows)), layout="constrained")[1]
-    percent = all(is_fraction(metric) for _, metric in rows)
-    scale = 100 if percent else 1
-    for place, (_, metric) in enumerate(rows):
-        ends = [scale * (metric.value if end is None else end) for end in (metric.low, metric.high)]
-        ax.plot(ends, [place, place], color="C0", linewidth=2, alpha=0.6)
-        ax.plot([scale * metric.value], [place], "o", color="C0")
-        if metric.chance is not None:
-            ax.plot([scale * metric.chance], [place], "|", color="0.4", markersize=12)
-    ax.set_yticks(range(len(rows)), [label for label, _ in rows])
-    ax.invert_yaxis()
+        height = 1.0 + len(groups) * max(0.3, 0.13 * len(models)) + (0.16 * len(models) if len(models) > 1 else 0)
+        ax = pyplot.subplots(figsize=(WIDTH, height), layout="constrained")[1]
+    drawn: dict[int, Any] = {}
+    chances = []
+    for place, rows in enumerate(groups.values()):
+        for model, metric in rows:
+            y, color = place + (model - (len(models) - 1) / 2) * step, f"C{model % 10}"
+            ends = [scale * (metric.value if end is None else end) for end in (metric.low, metric.high)]
+            ax.plot(ends, [y, y], color=color, linewidth=1.5, alpha=0.6)
+            (drawn[model],) = ax.plot([scale * metric.value], [y], "o", color=color, markersize=4)
+            if metric.chance is not None:
+                x, half = scale * metric.chance, step / 2
+                chances = ax.plot([x, x], [y - half, y + half], color="0.4", linewidth=1, linestyle=":")
+    names = [_no_formula(models[model]) for model in sorted(drawn)] + ["chance"] * len(chances)
+    handles = [*(drawn[model] for model in sorted(drawn)), *chances]
+    ax.set_title(_no_formula(benchmarks[0] if len(benchmarks) == 1 else f"{len(benchmarks)} benchmarks"), fontsize=9)
+    ax.set_yticks(range(len(groups)), [_no_formula(label) for label in groups], fontsize=7)
+    ax.tick_params(axis="x", labelsize=7)
+    ax.set_ylim(len(groups) - 0.5, -0.5)
     if percent:
-        ax.set_xlim(0, 100)
-    ax.set_xlabel(f"{'per cent' if percent else 'value'}, 95 % interval; | chance")
+        ax.set_xlim(-2, 102)
+    ax.set_xlabel(f"{'per cent' if percent else 'value'}, with 95 % intervals", fontsize=8)
     ax.grid(axis="x", alpha=0.3)
+    where = {"loc": "outside lower center", "ncols": 1 + (len(models) > 6)} if new else {"loc": "best"}
+    (ax.figure if new else ax).legend(handles, names, fontsize=7, frameon=False, **where)
     return ax
+
+
+def _plain(result: ResultFields) -> str:
+    return result.dataset if result.language == "en" else f"{result.dataset} ({result.language})"
+
+
+def _no_formula(text: str) -> str:
+    """Escape dollar signs, which would start a formula."""
+    return text.replace("$", r"\$")
 
 
 def _chosen(results: Results, metrics: str | Sequence[str] | None) -> list[tuple[ResultFields, str]]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.metrics.cell_values import Row, as_text
-from eyechart.types import Notice
+from eyechart.types import Answer, Notice
 
 JUDGE = "judge"
 DIFFERENT = "different"
@@ -36,6 +36,16 @@ Rows = Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True)
+class JudgeExchange:
+    """What a judge was asked about an answer, its replies in order, and the verdict read from the last one."""
+
+    question: str
+    replies: tuple[Answer, ...] = ()
+    verdict: Any = None
+    """None if no reply could be read."""
+
+
+@dataclass(frozen=True, slots=True)
 class RuleResult:
     """The value extracted from an answer, and its score."""
 
@@ -49,6 +59,8 @@ class RuleResult:
     rule: str = ""
     """What decided the score, as records show it. Empty: the rule's own name, or `UNDECIDED` if nothing was extracted.
     """
+    exchange: JudgeExchange | None = field(default=None, compare=False)
+    """What the judge was asked and replied, if there is one."""
 
     @property
     def columns(self) -> dict[str, object]:
@@ -103,11 +115,12 @@ def _unread(bound: BoundRule, row: Row, right: bool) -> RuleResult:
     return RuleResult(None, float(right), dict.fromkeys(empty.grades, float(right)), empty.facts)
 
 
-def take_grade(bound: BoundRule, row: Row, verdict: Any) -> RuleResult:
-    """The judge's grade, in every score of the rule."""
-    assumed = bound.assume(row, JUDGE)
-    grades = dict.fromkeys(assumed.grades, verdict)
-    return replace(assumed, extracted=as_text(row.get("prediction")), score=verdict, grades=grades)
+def take_grade(bound: BoundRule, row: Row, verdict: float | Mapping[str, float]) -> RuleResult:
+    """The judge's grade, in every score of the rule; of several grades the worst counts."""
+    assumed, said = bound.assume(row, JUDGE), as_text(row.get("prediction"))
+    if isinstance(verdict, Mapping):
+        return replace(assumed, extracted=said, score=min(verdict.values()), grades={**assumed.grades, **verdict})
+    return replace(assumed, extracted=said, score=verdict, grades=dict.fromkeys(assumed.grades, verdict))
 
 
 def take_answer(bound: BoundRule, row: Row, verdict: str) -> RuleResult:
@@ -116,12 +129,10 @@ def take_answer(bound: BoundRule, row: Row, verdict: str) -> RuleResult:
 
 
 def take_label(bound: BoundRule, row: Row, verdict: str | Mapping[str, float]) -> RuleResult:
-    """The score of the judge's label, read by the rule; of several grades the worst counts."""
+    """The score of the judge's label, read by the rule, or of its grades."""
     if isinstance(verdict, str):
         return replace(bound.read(row, verdict), rule=JUDGE)
-    assumed = bound.assume(row, JUDGE)
-    grades = {**assumed.grades, **verdict}
-    return replace(assumed, extracted=as_text(row.get("prediction")), score=min(verdict.values()), grades=grades)
+    return take_grade(bound, row, verdict)
 
 
 NO_ANSWER = "NONE"

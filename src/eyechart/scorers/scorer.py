@@ -4,8 +4,6 @@ A benchmark's entry names a rule and an aggregate as ``module:function``; module
 ``aggregates.`` are relative to `eyechart.scorers`. Both are imported when the benchmark is scored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -119,11 +117,7 @@ class Scorer:
 
 
 def scorer_of(benchmark: QuestionBenchmark, extractor: str = "vlmeval") -> Scorer:
-    """Return the scorer of a benchmark.
-
-    Raises:
-        UsageError: If its rule or its aggregate cannot be imported.
-    """
+    """Return the scorer of a benchmark; `UsageError` if its rule or its aggregate cannot be imported."""
     if benchmark.parts:
         return _composite(benchmark, extractor)
     name, options = split_spec(benchmark.rule)
@@ -244,7 +238,6 @@ class _Parts:
             yield name, places, [{**rows[i], "index": rows[i][PART_INDEX]} for i in places]
 
     def call(self, name: str, row: Row, *given: Any, **known: Any) -> Any:
-        """Call a function of the scorer of a row's part."""
         return getattr(self.scorers[as_text(row[PART])], name)({**row, "index": row[PART_INDEX]}, *given, **known)
 
     def prepare(self, row: Row) -> list[dict[str, object]]:
@@ -252,7 +245,6 @@ class _Parts:
         return [{**made, "index": row["index"]} for made in self.call("prepare", row)]
 
     def worth_judging(self, rows: Rows, results: Sequence[RuleResult]) -> list[int]:
-        """Positions of the answers that the parts' judges should read."""
         found: list[int] = []
         for name, places, members in self.split(rows):
             chosen = self.scorers[name].worth_judging(members, [results[i] for i in places])

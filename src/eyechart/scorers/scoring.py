@@ -55,11 +55,7 @@ class ScoredRows:
 
     @cached_property
     def table(self) -> Any:
-        """Compute the benchmark's own table, in which unreadable answers count as wrong.
-
-        Raises:
-            DataError: If a required column is missing.
-        """
+        """The benchmark's own table, in which unreadable answers count as wrong; raise if a column is missing."""
         try:
             return self.scorer.table(self.rows, self.scores)
         except (ValueError, KeyError) as error:
@@ -136,11 +132,28 @@ def score_rows(
     """
     scorer = scorer_of(benchmark, extractor)
     _check_way(scorer, judged=bool(judges))
-    _check_rows(scorer, rows)
+    if not rows:
+        raise DataError("{name}: there is no prediction to score.", name=benchmark.name)
+    unknown = sum(not as_text(row.get(scorer.reference)) for row in rows)
+    if unknown == len(rows) and benchmark.url:
+        raise _no_answers(benchmark)
+    if unknown:
+        raise DataError(
+            "{name}: {unknown} of {n} rows have no answer.",
+            advice="Answers are read from the column {reference!r}; without answers, use {--mode=infer}.",
+            name=benchmark.name,
+            unknown=unknown,
+            n=len(rows),
+            reference=scorer.reference,
+        )
     try:
         prepared = [turn for row in rows for turn in scorer.prepare(row)]
         lost = {"failed": FAILED, **({TRUNCATED: CUT} if cut_answers == "wrong" else {})}
-        scores = [_by_rule(scorer, row, lost.get(as_text(row.get("finish_reason")))) for row in prepared]
+        reasons = [lost.get(as_text(row.get("finish_reason"))) for row in prepared]
+        scores = [
+            scorer.assume(row, reason) if reason else scorer.read(row, row.get("prediction"))
+            for row, reason in zip(prepared, reasons, strict=True)
+        ]
         disagreement = _disagreement(scorer, prepared, scores)
         scored = ScoredRows(scorer, prepared, scores, EXACT, disagreement)
         return _judged(scored, judges) if judges and scorer.form else scored
@@ -151,10 +164,6 @@ def score_rows(
 def _unscorable(name: str, error: Exception) -> DataError:
     why = UserMessage("there is no column {name}", name=error) if isinstance(error, KeyError) else str(error)
     return DataError("{name} cannot be scored: {why}.", name=name, why=why)
-
-
-def _by_rule(scorer: Scorer, row: Row, lost: str | None) -> RuleResult:
-    return scorer.assume(row, lost) if lost else scorer.read(row, row.get("prediction"))
 
 
 def check_scoring(scorer: Scorer, *, judged: bool) -> None:
@@ -199,26 +208,7 @@ def _no_answers(benchmark: QuestionBenchmark) -> UsageError:
     )
 
 
-def _check_rows(scorer: Scorer, rows: Sequence[Row]) -> None:
-    name = scorer.benchmark.name
-    if not rows:
-        raise DataError("{name}: there is no prediction to score.", name=name)
-    unknown = sum(not as_text(row.get(scorer.reference)) for row in rows)
-    if unknown == len(rows) and scorer.benchmark.url:
-        raise _no_answers(scorer.benchmark)
-    if unknown:
-        raise DataError(
-            "{name}: {unknown} of {n} rows have no answer.",
-            advice="Answers are read from the column {reference!r}; without answers, use {--mode=infer}.",
-            name=name,
-            unknown=unknown,
-            n=len(rows),
-            reference=scorer.reference,
-        )
-
-
 def _judged(scored: ScoredRows, judges: Sequence[Judge]) -> ScoredRows:
-    """Score the answers that need a judge."""
     scorer, rows, scores = scored.scorer, scored.rows, scored.scores
     form = judges[0].prompts.form(scorer.form, scorer.benchmark.name)
     source = judges[0].prompts.source_of(form)
@@ -240,11 +230,12 @@ def _judged(scored: ScoredRows, judges: Sequence[Judge]) -> ScoredRows:
     judged: dict[str, list[list[RuleResult]]] = {}
     for judge in judges:
         for repeat in range(judge.repeats):
-            verdicts = judge.verdicts(form, [(str(i), row) for i, row in asked.items()], repeat)
+            exchanges = judge.judge(form, [(str(i), row) for i, row in asked.items()], repeat)
             run = list(decided)
             for i, row in asked.items():
-                verdict = verdicts[str(i)]
-                run[i] = scorer.assume(row, UNREADABLE) if verdict is None else scorer.judged(row, verdict)
+                said = exchanges[str(i)]
+                made = scorer.assume(row, UNREADABLE) if said.verdict is None else scorer.judged(row, said.verdict)
+                run[i] = replace(made, exchange=said)
             judged.setdefault(judge.name, []).append(run)
     panel = majority([majority(runs) for runs in judged.values()])
     return replace(scored, scores=panel, decided_by=" + ".join(judged), judged=judged, form=form, prompt_source=source)

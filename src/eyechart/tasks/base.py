@@ -1,7 +1,5 @@
 """The task interface: its context, its prediction, and the `Task` base class."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -189,6 +187,10 @@ class Task(ABC):
     def reads(self, output: Path, settings: Any) -> tuple[Path, ...]:  # noqa: ARG002 - for few
         """Return the files besides the dataset that the numbers depend on; their content is part of the cache key."""
         return ()
+
+    def is_whole(self, facts: Mapping[str, Any], details: Mapping[str, Any]) -> bool:  # noqa: ARG002 - for few
+        """Whether a result is complete; otherwise a repeated run retries what is missing."""
+        return True
 
     @abstractmethod
     def predict(self, context: TaskContext, settings: Any) -> Any:

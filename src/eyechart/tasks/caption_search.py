@@ -1,7 +1,5 @@
 """Search between images and captions in both directions: ranks, metrics and records."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -10,9 +8,17 @@ from typing import Any, Self
 import numpy as np
 
 from eyechart import stats
-from eyechart.metrics.retrieval import METRICS, Ranks, rank_both_ways, rank_positives, rank_relevant, top_items
+from eyechart.metrics.retrieval import (
+    METRICS,
+    Ranks,
+    rank_both_ways,
+    rank_positives,
+    rank_relevant,
+    rounded_scores,
+    top_items,
+)
 from eyechart.metrics.retrieval_chance import best_image_recall, best_text_recall, chance_text_recall, mean_chance
-from eyechart.metrics.search import Positives
+from eyechart.metrics.search import Positives, score_lists
 from eyechart.metrics.vectors import AnyVectors, Floats, Ints
 from eyechart.tasks.base import Prediction, make_metric
 from eyechart.types import MeanOf, Metric
@@ -86,17 +92,11 @@ Directions = tuple[Direction, Direction]
 def search(
     prediction: RetrievalPrediction, number: Ints, pairs: tuple[Ints, Ints] | None = None
 ) -> tuple[Directions, Ints]:
-    """Search with equal texts counted as one: any image with the query's text is right, and vice versa.
+    """Search in both directions; also return the first caption of each text query.
 
-    Published numbers do not merge equal texts: every caption is a separate query and item.
-
-    Args:
-        prediction: The vectors.
-        number: The number of each caption's text.
-        pairs: Which text belongs to which image; by default each to the images that have it.
-
-    Returns:
-        Both directions, and the first caption of each text query.
+    Captions with the same ``number`` count as one text: any image that has it is right, and vice versa. Published
+    numbers do not merge equal texts: every caption is a separate query and item. ``pairs`` says which text belongs to
+    which image; by default each to the images that have it.
     """
     images, asked, captions = prediction.images, prediction.asked, prediction.asked_captions
     _, first = np.unique(number, return_index=True)
@@ -183,10 +183,8 @@ def mean_recall(k: int, metrics: Mapping[str, Metric]) -> Metric:
 def full_metrics(way: Direction, ks: Sequence[int], *, repeats: bool) -> tuple[dict[str, Metric], dict[str, Floats]]:
     """Compute the metrics over all relevant items, and the median rank of the first.
 
-    With ``repeats`` in the gallery their chance is unknown and omitted.
-
-    Returns:
-        The metrics, and the value of every query by its name in the records.
+    With ``repeats`` in the gallery their chance is unknown and omitted. Also return the value of every query, by its
+    name in the records.
     """
     relevant = rank_relevant(way.queries, way.gallery, way.positives)
     found: dict[str, Metric] = {}
@@ -243,9 +241,16 @@ def _records(
     # The hardest queries, those with the worst ranks above 1, list what was retrieved instead.
     order = np.argsort(-ranks.ranks, kind="stable")[:EXAMPLES]
     hardest = order[ranks.ranks[order] > 1]
-    items = top_items(way.queries[hardest], way.gallery, SHOWN) if len(hardest) else ()
-    top = {int(query): [names[i] for i in row] for query, row in zip(hardest, items, strict=True)}
+    listed: dict[int, dict[str, Any]] = {}
+    if len(hardest):
+        queries = way.queries[hardest]
+        items = top_items(queries, way.gallery, SHOWN)
+        for query, row, scores in zip(hardest.tolist(), items, score_lists(items, queries, way.gallery), strict=True):
+            shown = rounded_scores(scores)
+            listed[query] = {"similarity": shown[0], "top": [names[i] for i in row], "scores": shown}
+    similar = {"similarity": rounded_scores(ranks.top), "relevant_similarity": rounded_scores(ranks.own)}
     for i, head in enumerate(heads):
         record = {**head, "rank": int(ranks.ranks[i]), "tied": bool(ranks.tied[i])}
+        record |= {name: scores[i] for name, scores in similar.items() if scores[i] is not None}
         record |= {name: values[i] for name, values in fields.items() if i in values}
-        yield record | ({"top": top[i]} if i in top else {})
+        yield record | listed.get(i, {})

@@ -1,10 +1,9 @@
 """Captioning: a generator describes each image; the captions are compared with human references."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -35,9 +34,11 @@ LARGEST = {"ROUGE_L": 1.0, "CIDEr": 10.0}
 class CaptionsPrediction(Prediction):
     """One caption per image."""
 
-    rows = ("captions",)
+    rows = ("captions", "transcripts")
 
     captions: tuple[str, ...]
+    transcripts: tuple[Mapping[str, Any], ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Captioning(Task):
@@ -57,7 +58,7 @@ class Captioning(Task):
     def predict(self, context: TaskContext, settings: CaptioningSettings) -> CaptionsPrediction:
         """Generate a caption for every image; answers are cached, so a second run generates nothing."""
         manifest = context.manifest
-        answers = caption_answers(context, prompts(manifest, settings.prompt))
+        answers, transcripts = caption_answers(context, prompts(manifest, settings.prompt))
         failures = [Failure(entry.id, answers[entry.id].error) for entry in manifest.entries if answers[entry.id].error]
         if failures and context.on_error == "fail":
             raise DataError(
@@ -69,9 +70,11 @@ class Captioning(Task):
             )
         entries = tuple(entry for entry in manifest.entries if not answers[entry.id].error)
         captions = tuple(answers[entry.id].text.strip() for entry in entries)
+        said = tuple(transcripts[entry.id] for entry in entries)
         cut = sum(answers[entry.id].finish_reason == TRUNCATED for entry in entries)
         notices = counted("cut_captions", cut, "{n} captions were truncated at the token limit.")
-        return CaptionsPrediction(manifest.info, entries, tuple(failures), captions, notices=notices)
+        spent = {"spent": {"model": context.generator.spent()}}
+        return CaptionsPrediction(manifest.info, entries, tuple(failures), captions, said, spent, notices=notices)
 
     def score(self, prediction: CaptionsPrediction, settings: CaptioningSettings) -> Outcome:
         """Compare with the references; an empty caption counts as a bad one."""
@@ -99,28 +102,23 @@ class Captioning(Task):
                 points=LARGEST.get(name, 1.0) > 1,
                 mean_of=MeanOf(name) if is_mean else None,
             )
-        missing = _add_java(metrics, captions, references) if settings.metrics == "full" else ()
+        missing: tuple[Notice, ...] = ()
+        if settings.metrics == "full" and (reason := why_not()):
+            missing = counted("no_meteor_spice", 2, "METEOR and SPICE are not computed: {reason}.", reason=reason)
+        elif settings.metrics == "full":
+            found, problems = score_with_java(captions, references)
+            metrics |= {name: Metric(value, n=n) for name, value in found.items()}
+            lost = (counted("no_meteor_spice", 1, "not computed: {problem}", problem=problem) for problem in problems)
+            missing = tuple(chain.from_iterable(lost))
         empty = sum(not caption for caption in captions)
         return Outcome(
             metrics=metrics,
             records=[
                 {"id": entry.id, "caption": caption, "references": list(entry.texts)}
                 | {name: round(values[i], 12) for name, values in per_image.items()}
+                | {"transcript": prediction.transcripts[i]}
                 for i, (entry, caption) in enumerate(zip(prediction.entries, captions, strict=True))
             ],
             notices=(*prediction.notices, *missing, *counted("empty_captions", empty, "{n} captions are empty.")),
-            details={"prompt": settings.prompt, "tokenizer": TOKENIZER},
+            details={"prompt": settings.prompt, "tokenizer": TOKENIZER, **prediction.details},
         )
-
-
-def _add_java(
-    metrics: dict[str, Metric], captions: Sequence[str], references: Sequence[Sequence[str]]
-) -> tuple[Notice, ...]:
-    """Add METEOR and SPICE if their tools are installed, otherwise a notice."""
-    reason = why_not()
-    if reason:
-        return counted("no_meteor_spice", 2, "METEOR and SPICE are not computed: {reason}.", reason=reason)
-    found, problems = score_with_java(captions, references)
-    metrics |= {name: Metric(value, n=len(captions)) for name, value in found.items()}
-    lost = (counted("no_meteor_spice", 1, "not computed: {problem}", problem=problem) for problem in problems)
-    return tuple(chain.from_iterable(lost))

@@ -1,14 +1,12 @@
 """Captions from a generator, checked, and the text retrieval dataset made of them."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -36,6 +34,7 @@ from eyechart.types import (
     Prompt,
     TextCollection,
     digest_json,
+    transcript,
 )
 
 REFUSED = frozenset({"refusal", "content_filter"})
@@ -84,17 +83,14 @@ def is_visible(text: str) -> bool:
     return any(unicodedata.category(letter)[0] in "LNPS" and letter not in _BLANK for letter in text)
 
 
-def estimated_tokens(text: str) -> int:
-    """Estimate the number of tokens: one per four ASCII characters, one per other character."""
-    plain = sum(letter.isascii() for letter in text)
-    return -(-plain // _LETTERS_PER_TOKEN) + len(text) - plain
-
-
 def caption_notices(answers: Iterable[Answer]) -> list[Notice]:
     """Count duplicate, truncated and overlong captions."""
     captions = list(answers)
     cut = sum(answer.finish_reason == TRUNCATED for answer in captions)
-    long = sum(estimated_tokens(answer.text) > LONG_TOKENS for answer in captions)
+    # About one token per four ASCII characters, and one per other character.
+    plain = [sum(letter.isascii() for letter in answer.text) for answer in captions]
+    tokens = [-(-n // _LETTERS_PER_TOKEN) + len(answer.text) - n for n, answer in zip(plain, captions, strict=True)]
+    long = sum(n > LONG_TOKENS for n in tokens)
     texts = Counter(answer.text.strip() for answer in captions)
     alike = sum(count for count in texts.values() if count > 1)
     equal = "{n} captions are shared by several images, most often {common}: a search cannot tell these images apart."
@@ -118,11 +114,6 @@ def as_collection(captions: Mapping[int, Answer], sources: Mapping[str, str], ma
     caption keeps its queries, which then count as misses. For a classification dataset the class names are the queries
     and all images of the class are relevant. If the dataset declares shared texts, all images with the query's text are
     relevant.
-
-    Args:
-        captions: The captions by the position of their image in the manifest.
-        sources: The source of each image by sample id.
-        manifest: The images.
     """
     documents = tuple(
         Document(str(position), answer.text.strip(), {"image_id": name, "image_source": sources.get(name, "")})
@@ -165,6 +156,8 @@ class CaptionPrediction(Prediction):
 
     captions: Mapping[int, Answer]
     """By the position of the image in the manifest, which is the document id."""
+    transcripts: Mapping[str, Mapping[str, Any]]
+    """By sample id."""
     folder: Path
     """The folder of the text retrieval data."""
     details: Mapping[str, Any]
@@ -195,17 +188,16 @@ class ImageCaption(Task):
 
     def predict(self, context: TaskContext, settings: ImageCaptionSettings) -> CaptionPrediction:
         """Caption every image and write the dataset; images without a usable caption are listed as failures."""
-        # An unusable caption cannot be retrieved: it is not cached, so that the next run retries it.
         generator, manifest = context.generator, context.manifest
-        generator.should_cache = lambda answer: not caption_problem(answer)
         sources: dict[str, str] = {}
 
         def asked() -> Iterator[Prompt]:
             for prompt in prompts(manifest, settings.prompt, settings.prompt_role):
                 sources[prompt.id] = next(one.source for one in prompt.messages[-1].parts if not isinstance(one, str))
-                yield prompt
+                # An unusable caption cannot be retrieved: it is not cached, so that the next run retries it.
+                yield replace(prompt, usable=lambda answer: not caption_problem(answer))
 
-        answers = caption_answers(context, asked())
+        answers, transcripts = caption_answers(context, asked())
         problems = {entry.id: caption_problem(answers[entry.id]) for entry in manifest.entries}
         captions = {i: answers[entry.id] for i, entry in enumerate(manifest.entries) if not problems[entry.id]}
         collection = as_collection(captions, sources, manifest)
@@ -215,7 +207,11 @@ class ImageCaption(Task):
             folder = folder.with_name(f"{folder.name}{INCOMPLETE}")
         if captions:
             write_collection(collection, folder)
-            _link(context.output, folder)
+            # The result is linked into the dataset's folder, where EvalScope's documentation expects it.
+            link = folder.parent / context.output.name
+            with contextlib.suppress(OSError):  # on a system without links there is only the result itself
+                link.unlink(missing_ok=True)
+                link.symlink_to(Path(os.path.relpath(context.output, link.parent)))
         undecoded = sum(answers[entry.id].finish_reason == UNREAD for entry in manifest.entries)
         skipped = len(manifest.failures) + undecoded if context.on_error == "skip" else 0
         shared = sum(len(documents) > 1 for documents in collection.relevance.values())
@@ -229,6 +225,7 @@ class ImageCaption(Task):
                 if reason
             ),
             captions=captions,
+            transcripts=transcripts,
             folder=folder,
             fuller=fuller if fuller > len(captions) else 0,
             shared=shared if manifest.info.shared_texts else 0,
@@ -244,6 +241,11 @@ class ImageCaption(Task):
             },
         )
 
+    def is_whole(self, facts: Mapping[str, Any], details: Mapping[str, Any]) -> bool:
+        """Whether a result has a caption for every image and its files are unmodified."""
+        folder = Path(str(facts.get("save_path")))
+        return facts.get("conversion_successful") is True and details.get("files") == _digests(folder)
+
     def score(self, prediction: CaptionPrediction, settings: ImageCaptionSettings) -> Outcome:  # noqa: ARG002 - no choice
         """Count the captions; a caption itself has no score."""
         listed = len(prediction.entries) + len(prediction.failures)
@@ -253,7 +255,16 @@ class ImageCaption(Task):
         shared = "{n} queries belong to several images: finding any of them counts as right."
         return Outcome(
             metrics={"captioned": Metric(len(prediction.entries) / listed if listed else 0.0, n=listed, primary=True)},
-            records=list(_records(prediction)),
+            records=[
+                *(
+                    {"id": one.id, "corpus_id": i, "caption": answer.text, "transcript": prediction.transcripts[one.id]}
+                    for one, (i, answer) in zip(prediction.entries, prediction.captions.items(), strict=True)
+                ),
+                *(
+                    {"id": one.id, "failed": one.reason, "transcript": prediction.transcripts[one.id]}
+                    for one in prediction.failures
+                ),
+            ],
             notices=[
                 *caption_notices(prediction.captions.values()),
                 *counted("fuller_captions_kept", prediction.fuller, kept, now=len(prediction.captions), where=where),
@@ -268,12 +279,6 @@ class ImageCaption(Task):
         )
 
 
-def is_whole(facts: Mapping[str, Any], details: Mapping[str, Any]) -> bool:
-    """Whether a result has a caption for every image and its files are unmodified."""
-    folder = Path(str(facts.get("save_path")))
-    return facts.get("conversion_successful") is True and details.get("files") == _digests(folder)
-
-
 def prompts(manifest: Manifest, prompt: str, role: str = USER) -> Iterator[Prompt]:
     """Yield a prompt for each image of the manifest: image then text, or the text first as system message."""
     listed = {entry.id for entry in manifest.entries}
@@ -284,10 +289,21 @@ def prompts(manifest: Manifest, prompt: str, role: str = USER) -> Iterator[Promp
             yield Prompt(sample.id, (Message("user", (image, prompt)),) if role == USER else spoken)
 
 
-def caption_answers(context: TaskContext, asked: Iterable[Prompt]) -> dict[str, Answer]:
-    """Generate a caption for each prompt; return the answers, including failed ones, by sample id."""
+def caption_answers(
+    context: TaskContext, asked: Iterable[Prompt]
+) -> tuple[dict[str, Answer], dict[str, dict[str, Any]]]:
+    """Generate a caption for each prompt; return the answers, including failed ones, and transcripts by sample id."""
+    sent: dict[str, list[dict[str, Any]]] = {}
+
+    def noted() -> Iterator[Prompt]:
+        for prompt in asked:
+            with contextlib.suppress(DataError):  # an unreadable image is the error of its answer
+                sent[prompt.id] = [message.to_record() for message in prompt.messages]
+            yield prompt
+
     with context.progress.step(UserMessage("captions of {name}", name=context.info.name), len(context.manifest)) as bar:
-        return dict(bar_each(context.generator.generate(asked), bar))
+        answers = dict(bar_each(context.generator.generate(noted()), bar))
+    return answers, {name: transcript([*sent.get(name, ()), one.to_record()]) for name, one in answers.items()}
 
 
 def data_folder(output: Path) -> Path:
@@ -303,31 +319,9 @@ def way_of(spec: ModelSpec, settings: ImageCaptionSettings) -> str:
     return digest_json([{**spec.what, "options": options}, settings.prompt, settings.prompt_role])
 
 
-def _link(output: Path, folder: Path) -> None:
-    """Link the result into the dataset's folder, where EvalScope's documentation expects it."""
-    link = folder.parent / output.name
-    with contextlib.suppress(OSError):  # on a system without links there is only the result itself
-        link.unlink(missing_ok=True)
-        link.symlink_to(Path(os.path.relpath(output, link.parent)))
-
-
 def _digests(folder: Path) -> dict[str, str | None]:
     """Digest the files, so that a later run can detect modifications."""
     return {
         f"{path.parent.name}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
         for path in collection_files(folder)
     }
-
-
-def _records(prediction: CaptionPrediction) -> Iterator[dict[str, Any]]:
-    for entry, (position, answer) in zip(prediction.entries, prediction.captions.items(), strict=True):
-        yield {
-            "id": entry.id,
-            "corpus_id": position,
-            "caption": answer.text,
-            "finish_reason": answer.finish_reason,
-            **({"thinking": answer.thinking} if answer.thinking else {}),
-            **answer.usage,
-        }
-    for failure in prediction.failures:
-        yield {"id": failure.id, "failed": failure.reason}

@@ -1,7 +1,5 @@
 """Selection: match captions and images among a few hard candidates."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -36,6 +34,8 @@ SIZES = {"jaccard_score_5-6": range(2, 7), "jaccard_score_10-12": range(10, 1000
 class SelectionPrediction(Prediction):
     """Unit vectors of images and candidate texts."""
 
+    rows = ("images",)
+
     images: Vectors
     texts: Vectors
     owner: Ints
@@ -46,14 +46,7 @@ class SelectionPrediction(Prediction):
         place = np.full(len(self.entries), -1)
         place[keep] = np.arange(len(keep))
         kept = place[self.owner] >= 0
-        return replace(
-            self,
-            entries=tuple(self.entries[i] for i in keep),
-            failures=(),
-            images=self.images[keep],
-            texts=self.texts[kept],
-            owner=place[self.owner[kept]],
-        )
+        return replace(super().only(keep), texts=self.texts[kept], owner=place[self.owner[kept]])
 
 
 class ImageCaptionSelection(Task):
@@ -156,7 +149,6 @@ def _question_of(entry: Entry) -> str:
 
 
 def _answer(question: str, scores: Vectors, right: NDArray[np.bool_]) -> dict[str, Any]:
-    """Score a question and return its record."""
     directions = {"text_acc": (choose(scores, right), right), "image_acc": (choose(scores.T, right.T), right.T)}
     judged = {name: choice for name, (choice, _) in directions.items() if choice is not None}
     if not judged:

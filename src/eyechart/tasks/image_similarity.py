@@ -1,7 +1,5 @@
 """Tasks on image vectors alone: clustering, and semantic similarity of image pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Metrics and records of labelled samples, and metrics by group and of the worst group."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +12,7 @@ from eyechart.manifest import Entry
 from eyechart.messages import UserMessage
 from eyechart.metrics.classification import LabelRanking, f1_macro, per_class_recall, predicted_classes
 from eyechart.metrics.vectors import Ints
-from eyechart.settings.shared import MetricSettings
+from eyechart.settings.evaluation import MetricSettings
 from eyechart.settings.tasks import TaskSettings
 from eyechart.tasks.base import Prediction, Task, counted, make_metric
 from eyechart.types import MeanOf, Metric, Outcome
@@ -33,18 +31,10 @@ def label_outcome(
 ) -> Outcome:
     """Compute acc1, acc5 (from five classes on) and mean_per_class_recall, and a record per sample.
 
-    Below five classes acc5 is null, as in other tools; ``--metrics full`` adds f1_macro.
-
-    Args:
-        prediction: The scored samples.
-        ranking: Rank of the true class for each sample.
-        n_classes: Number of classes.
-        settings: The settings of the task.
-        chance: Top-k accuracy of a classifier that ignores the image.
-        chance_recall: Its mean per-class recall.
-        prefix: Prefix of the metric names.
-        draws: For few-shot classifiers, the rank of the true class by training draw (rows) and sample; the first row is
-            that of ``ranking``. Intervals then cover the choice of training images.
+    Below five classes acc5 is null, as in other tools; ``--metrics full`` adds f1_macro. ``chance`` is the top-k
+    accuracy of a classifier that ignores the image, ``chance_recall`` its mean per-class recall. For few-shot
+    classifiers, ``draws`` has the rank of the true class by training draw (rows) and sample; the first row is that of
+    ``ranking``. Intervals then cover the choice of training images.
     """
     labels, correct = labels_of(prediction.entries), ranking.ranks == 1
     recall = per_class_recall(correct, labels, n_classes)
@@ -120,12 +110,10 @@ def labels_of(entries: Sequence[Entry]) -> Ints:
 
 
 def group_rules(columns: Sequence[str], known: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the columns to group by: the user's, or the catalogue's for the dataset.
+    """Return the columns to group by: the user's, or the catalogue's for the dataset (``known``).
 
-    Args:
-        columns: Names of metadata columns.
-        known: The catalogue's ``groups``: ``field``, values to ``skip``, and the name that DataComp gives to the worst
-            group's accuracy (``metric``, within ``k`` guesses).
+    The catalogue's has a ``field``, values to ``skip``, and the name that DataComp gives to the worst group's accuracy
+    (``metric``, within ``k`` guesses).
     """
     rules = [{"field": column} for column in columns if column != known.get("field")]
     if known and (not columns or known["field"] in columns):
@@ -149,7 +137,8 @@ def check_columns(entries: Sequence[Entry], rules: Sequence[Mapping[str, Any]]) 
 def score_with_groups(task: Task, prediction: Prediction, settings: TaskSettings) -> Outcome:
     """Score all samples and, if grouped, each group alone.
 
-    For every metric m and column c there is then ``m_worst_c``, and ``details["groups"]`` has all values.
+    For every metric m and column c there is then ``m_worst_c``, the value of the worst group with that group's
+    interval, and ``details["groups"]`` has all values.
     """
     outcome: Outcome = task.score(prediction, settings)
     metrics, tables, notices = dict(outcome.metrics), {}, list(outcome.notices)
@@ -173,7 +162,14 @@ def score_with_groups(task: Task, prediction: Prediction, settings: TaskSettings
             for group, found in scored.items()
         }
         skipped = {str(value) for value in rule.get("skip", ())}
-        worst = _worst([found for group, found in scored.items() if group not in skipped], outcome.metrics)
+        judged = [found for group, found in scored.items() if group not in skipped]
+        worst: dict[str, Metric] = {}
+        for name, whole in outcome.metrics.items():
+            if values := [found[name] for found in judged if name in found]:
+                choose = max if whole.lower_is_better else min
+                least = choose(values, key=lambda metric: metric.value)
+                # Not a mean over records, which belong to all groups, and never the primary metric.
+                worst[name] = replace(least, primary=False, mean_of=None, function="")
         metrics |= {f"{name}_worst_{column}": metric for name, metric in worst.items()}
         accuracy = worst.get(f"acc{rule.get('k', 1)}")
         if rule.get("metric") and accuracy is not None:  # not every task on this dataset has an accuracy
@@ -192,18 +188,3 @@ def _groups(entries: Sequence[Entry], column: str) -> dict[str, np.ndarray]:
         if value is not None and str(value).strip() not in ("", "nan"):
             found.setdefault(str(value), []).append(i)
     return {group: np.array(found[group], np.int64) for group in sorted(found)}
-
-
-def _worst(groups: Sequence[Mapping[str, Metric]], overall: Mapping[str, Metric]) -> dict[str, Metric]:
-    """Return for each metric the lowest value of all groups, with that group's interval.
-
-    It is not a mean over records, which belong to all groups, and it is never the primary metric.
-    """
-    worst = {}
-    for name, whole in overall.items():
-        found = [group[name] for group in groups if name in group]
-        if found:
-            choose = max if whole.lower_is_better else min
-            least = choose(found, key=lambda metric: metric.value)
-            worst[name] = replace(least, primary=False, mean_of=None, function="")
-    return worst

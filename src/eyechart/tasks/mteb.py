@@ -1,7 +1,5 @@
 """MTEB's own tasks through the ``mteb`` library, which reads the data and scores our encoders' vectors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from eyechart.datasets.mteb import ImageColumn, MtebDataset, without_progress_bars
+from eyechart.datasets.mteb import MtebDataset, image_column, without_progress_bars
 from eyechart.errors import DataError, EyechartError, ModelError, UsageError, first_line
 from eyechart.manifest import read_manifest
 from eyechart.metrics.maxsim import maxsim
 from eyechart.metrics.vectors import MultiVectors, unit
 from eyechart.models.rerankers import Shortlist
 from eyechart.settings.tasks import TextSearchSettings
-from eyechart.tasks.base import Prediction, Task, TaskContext, counted, prompts_of
-from eyechart.tasks.mteb_records import Part, Parts, combine
-from eyechart.tasks.text_retrieval import GIVEN_PROMPTS, RERANKER, library_scores, reranker_of
-from eyechart.types import DatasetInfo, Input, Metric, ModelSpec, Outcome, RecordForm
+from eyechart.tasks.base import Prediction, TaskContext, counted, prompts_of
+from eyechart.tasks.mteb_records import Parts, combine
+from eyechart.tasks.text_retrieval import GIVEN_PROMPTS, RERANKER, RerankingTask, library_scores
+from eyechart.types import DatasetInfo, Input, Metric, Outcome, RecordForm
 
 RETRIEVAL, RERANKING = "Retrieval", "Reranking"
 WITH_RERANKER = frozenset({RETRIEVAL, RERANKING})
@@ -40,13 +38,13 @@ FORMS: Mapping[str, RecordForm] = {
 
 @dataclass(frozen=True)
 class MtebPrediction(Prediction):
-    """The library's result object, and the parts of a task with images."""
+    """The library's result object, and the outcomes of the subsets of a task with images."""
 
     found: Mapping[str, Any]
-    parts: Mapping[str, Part] = field(default_factory=dict)
+    parts: Mapping[str, Outcome] = field(default_factory=dict)
 
 
-class Mteb(Task):
+class Mteb(RerankingTask):
     """The scores that the library computes, under its names; ``main_score`` is the one it reports.
 
     For tasks with images, the primary metric is computed by our own rules: it has an interval, chance level and
@@ -56,14 +54,8 @@ class Mteb(Task):
     name = "mteb"
     version = 3
     kinds = frozenset({"external"})
-    roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
     model_options = GIVEN_PROMPTS
-    multi_vector = True
     Settings = TextSearchSettings
-
-    def extra_models(self, settings: TextSearchSettings) -> dict[str, ModelSpec]:
-        """Return the reranker."""
-        return reranker_of(settings)
 
     def predict(self, context: TaskContext, settings: TextSearchSettings) -> MtebPrediction:
         """Run the library's evaluation, which predicts and scores in one go."""
@@ -84,7 +76,7 @@ class Mteb(Task):
                 found, parts = _evaluate(context, settings, dataset, task)
         except EyechartError:
             raise
-        except (OSError, ConnectionError) as error:
+        except OSError as error:
             raise DataError(
                 "MTEB cannot read the data of {name} ({reason}).",
                 advice="Its datasets come from a hub: check the network or the local copy in HF_HOME, or use "
@@ -108,7 +100,7 @@ class Mteb(Task):
             (),
             scores.to_dict() | {"type": dataset.task.metadata.type},
             parts.found,
-            counts=dict.fromkeys(("listed", "scored"), sum(part.samples for part in parts.found.values()))
+            counts=dict.fromkeys(("listed", "scored"), sum(len(part.records) for part in parts.found.values()))
             | {"encoded": parts.encoded},
             notices=(*dataset.notices, *dict.fromkeys(parts.notices), *counted("limited", dataset.limit or 0, limited)),
         )
@@ -117,10 +109,8 @@ class Mteb(Task):
         """Flatten the library's scores; undefined ones, such as AP with more than two classes, are left out."""
         numbers = flat_scores(prediction.found["scores"])
         undefined = [name for name, value in numbers.items() if not math.isfinite(value)]
-        own = Outcome({}, ())
-        if prediction.parts:
-            own = combine({name: part.score() for name, part in prediction.parts.items()})
-        elif not math.isfinite(numbers.get("main_score", math.nan)):
+        own = combine(prediction.parts) if prediction.parts else Outcome({}, ())
+        if not prediction.parts and not math.isfinite(numbers.get("main_score", math.nan)):
             raise DataError(
                 "MTEB's main score of {name} is undefined (NaN).",
                 advice="Check the data: a split may have too few rows or a single class.",
@@ -260,7 +250,7 @@ def encode_rows(context: TaskContext, rows: Any, role: str, prompt: str) -> Any:
     texts = [text or "" for text in rows["text"]] if "text" in rows.features else []
     if "image" not in rows.features:
         return encoder.texts(texts, language=context.info.language, **told)
-    manifest = read_manifest(ImageColumn(context.info, rows), progress=context.progress)
+    manifest = read_manifest(image_column(context.info, rows), progress=context.progress)
     with_image = [int(entry.id) for entry in manifest.entries]
     joint = bool(texts) and "image+text" in encoder.card.inputs
     embedded = (

@@ -4,13 +4,11 @@ The library evaluates a task subset by subset. Each subset that it has evaluated
 its data, the vectors that the encoder returned, and the library's own predictions where it trains or searches.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +17,8 @@ from eyechart.errors import DataError
 from eyechart.manifest import Entry
 from eyechart.metrics.classification import rank_labels
 from eyechart.metrics.retrieval import RelevantRanks
-from eyechart.metrics.vectors import Floats, Ints, Vectors, unit, zero_rows
-from eyechart.settings.shared import MetricSettings
+from eyechart.metrics.vectors import Floats, Vectors, unit, zero_rows
+from eyechart.settings.evaluation import MetricSettings
 from eyechart.settings.tasks import ClusteringSettings, PromptedSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import Prediction, drop_constant_embeddings, make_metric
@@ -53,23 +51,7 @@ class Evaluated:
     def entries(self, rows: Iterable[Mapping[str, Any]]) -> tuple[Entry, ...]:
         """Return entries whose ids are the row numbers, prefixed with the name of the part."""
         prefix = f"{self.name}/" if self.name else ""
-        made = (Entry(f"{prefix}{i}", row.get("label"), (), (), row.get("meta", {})) for i, row in enumerate(rows))
-        return tuple(made)
-
-
-class Part(NamedTuple):
-    """A scored subset."""
-
-    samples: int
-    score: Callable[[], Outcome]
-
-
-class PartReader(NamedTuple):
-    """How a task type is scored."""
-
-    read: Callable[[Evaluated], Part]
-    predictions: bool = False
-    """Whether the library's predictions are needed."""
+        return tuple(Entry(f"{prefix}{i}", row.get("label"), (), (), {}) for i, row in enumerate(rows))
 
 
 @dataclass
@@ -82,7 +64,7 @@ class Parts:
     encoded: int = 0
     """Inputs of the encoder so far."""
     notices: tuple[Notice, ...] = ()
-    found: dict[str, Part] = field(default_factory=dict)
+    found: dict[str, Outcome] = field(default_factory=dict)
 
     def take(self, vectors: Vectors, role: str) -> Vectors:
         """Keep the vectors of a call, or zero out those of queries or documents that are all alike: then all tie."""
@@ -94,8 +76,9 @@ class Parts:
         return usable if zero_rows(usable).all() else vectors
 
     def watch(self, task: Any, *, several: bool) -> None:
-        """Keep what the library computes for each subset of a task."""
-        reader = reader_of(task)
+        """Score each subset of a task with images; the scores of tasks on text alone are the library's."""
+        kinds = (kind.__name__ for kind in type(task).__mro__) if "image" in task.metadata.modalities else ()
+        reader = next((READERS[kind] for kind in kinds if kind in READERS), None)
         if reader is None:
             return
         evaluate, kept = task._evaluate_subset, []
@@ -106,18 +89,18 @@ class Parts:
         def evaluate_subset(model: Any, data: Any, *, hf_split: str, hf_subset: str, **options: Any) -> Any:
             kept.clear()
             self.vectors.clear()
-            if reader.predictions:
+            if reader in WITH_PREDICTIONS:
                 options["prediction_folder"] = Path()  # nothing is written: `keep` replaces the method that would
             found = evaluate(model, data, hf_split=hf_split, hf_subset=hf_subset, **options)
             name = f"{hf_split}/{hf_subset}" if several else ""
             part = Evaluated(task, data, hf_split, self.info, name, tuple(self.vectors), tuple(kept))
-            self.found[name] = reader.read(part)
+            self.found[name] = reader(part)
             self.vectors.clear()
             return found
 
         task._save_task_predictions = keep
         task._evaluate_subset = evaluate_subset
-        if reader.read is _read_multilabel:
+        if reader is _score_multilabel:
             calculate = task._calculate_scores
 
             def with_probabilities(truth: Any, predicted: Any, vectors: Any, classifier: Any) -> Any:
@@ -129,18 +112,11 @@ class Parts:
             task._calculate_scores = with_probabilities
 
 
-def reader_of(task: Any) -> PartReader | None:
-    """Return how a task with images is scored; None for tasks on text alone, whose scores are the library's."""
-    if "image" not in task.metadata.modalities:
-        return None
-    return next((READERS[kind.__name__] for kind in type(task).__mro__ if kind.__name__ in READERS), None)
-
-
 def _usable(vectors: Vectors, what: str) -> tuple[Vectors, tuple[Notice, ...]]:
     return drop_constant_embeddings(unit(vectors), what, range(len(vectors)))
 
 
-def _read_zero_shot(part: Evaluated) -> Part:
+def _score_zero_shot(part: Evaluated) -> Outcome:
     task, names = part.task, part.task.get_candidate_labels()
     given = list(part.data[task.label_column_name])
     labels = np.array(task._normalize_labels(given, names), np.int64)
@@ -156,22 +132,18 @@ def _read_zero_shot(part: Evaluated) -> Part:
         _usable(vectors, what) for vectors, what in zip(part.vectors, ("texts", "images"), strict=True)
     )
     entries = part.entries({"label": label} for label in labels.tolist())
-
-    def score() -> Outcome:
-        outcome = label_outcome(
-            Prediction(part.info, entries, (), notices=(*about_texts, *about_images)),
-            rank_labels(images, texts, labels, names),
-            len(names),
-            MetricSettings(),
-            chance=partial(stats.chance_accuracy, len(names)),
-            chance_recall=1 / len(names),
-        )
-        return replace(outcome, details={**outcome.details, "classnames": names})
-
-    return Part(len(entries), score)
+    outcome = label_outcome(
+        Prediction(part.info, entries, (), notices=(*about_texts, *about_images)),
+        rank_labels(images, texts, labels, names),
+        len(names),
+        MetricSettings(),
+        chance=partial(stats.chance_accuracy, len(names)),
+        chance_recall=1 / len(names),
+    )
+    return replace(outcome, details={**outcome.details, "classnames": names})
 
 
-def _read_classification(part: Evaluated) -> Part:
+def _score_classification(part: Evaluated) -> Outcome:
     given = list(part.data[part.split][part.task.label_column_name])
     [draws] = part.predictions
     names = sorted(set(given) | {label for draw in draws for label in draw})
@@ -185,8 +157,7 @@ def _read_classification(part: Evaluated) -> Part:
         for entry, first in zip(entries, drawn[0], strict=True)
     ]
     details = {"classnames": [str(name) for name in names]}
-    right = (drawn == labels).astype(np.float64)
-    return Part(len(labels), partial(_over_draws, "accuracy", right, commonest, records, details))
+    return _over_draws("accuracy", (drawn == labels).astype(np.float64), commonest, records, details)
 
 
 def _over_draws(
@@ -211,7 +182,7 @@ def _over_draws(
     return Outcome({name: metric}, rows, details=details)
 
 
-def _read_multilabel(part: Evaluated) -> Part:
+def _score_multilabel(part: Evaluated) -> Outcome:
     draws = part.predictions
     present = np.asarray(draws[0][0], bool)
     values = np.stack([label_ranking_precision(present, np.asarray(scores)) for _, scores in draws])
@@ -221,7 +192,7 @@ def _read_multilabel(part: Evaluated) -> Part:
         {"id": entry.id, "labels": np.flatnonzero(row).tolist()}
         for entry, row in zip(part.entries({} for _ in present), present, strict=True)
     ]
-    return Part(len(records), partial(_over_draws, "lrap", values, chance, records, {}))
+    return _over_draws("lrap", values, chance, records, {})
 
 
 def label_ranking_precision(present: Any, scores: Floats) -> Floats:
@@ -237,16 +208,17 @@ def label_ranking_precision(present: Any, scores: Floats) -> Floats:
     return found
 
 
-def _read_clusters(part: Evaluated) -> Part:
+def _score_clusters(part: Evaluated) -> Outcome:
     given = list(part.data[part.task.label_column_name])
     number = {name: i for i, name in enumerate(sorted(set(given)))}
     entries = part.entries({"label": number[label]} for label in given)
     [clusters] = part.predictions
-    prediction = ClusteringPrediction(part.info, entries, (), np.array(clusters), 0.0)
-    return Part(len(entries), partial(Clustering().score, prediction, ClusteringSettings()))
+    return Clustering().score(
+        ClusteringPrediction(part.info, entries, (), np.array(clusters), 0.0), ClusteringSettings()
+    )
 
 
-def _read_selection(part: Evaluated) -> Part:
+def _score_selection(part: Evaluated) -> Outcome:
     columns = [part.task.images_column_names, part.task.texts_column_names]
     n_images, n_texts = (1 if isinstance(names, str) else len(names) for names in columns)
     texts, images = part.vectors
@@ -262,20 +234,15 @@ def _read_selection(part: Evaluated) -> Part:
         for k, entry in enumerate([replace(question, meta={"question": question.id, "images": n_images})] * n_images)
     )
     owners = (owner[order][None, :] + n_images * np.arange(questions)[:, None]).ravel()
-    prediction = SelectionPrediction(
-        part.info, entries, (), usable, wrong_first, owners, notices=(*about_texts, *about_images)
-    )
-
-    def score() -> Outcome:
-        outcome = ImageCaptionSelection().score(prediction, PromptedSettings())
-        # The other names are those of MTEB's values.
-        notices = [notice for notice in outcome.notices if notice.kind != "nothing_to_choose"]
-        return replace(outcome, metrics={"acc": outcome.metrics["acc"]}, facts={}, notices=notices)
-
-    return Part(questions, score)
+    about = (*about_texts, *about_images)
+    prediction = SelectionPrediction(part.info, entries, (), usable, wrong_first, owners, notices=about)
+    outcome = ImageCaptionSelection().score(prediction, PromptedSettings())
+    # The other names are those of MTEB's values.
+    notices = [notice for notice in outcome.notices if notice.kind != "nothing_to_choose"]
+    return replace(outcome, metrics={"acc": outcome.metrics["acc"]}, facts={}, notices=notices)
 
 
-def _read_similarity(part: Evaluated) -> Part:
+def _score_similarity(part: Evaluated) -> Outcome:
     [found] = part.predictions
     cosines = np.array(found["cosine_scores"], np.float64)
     truth = np.array(part.data["score"], np.float64)
@@ -283,10 +250,10 @@ def _read_similarity(part: Evaluated) -> Part:
     usable, notices = _usable(np.concatenate(part.vectors), "images")
     if not usable.any():
         cosines = np.zeros_like(cosines)
-    return Part(len(ids), partial(similarity_outcome, part.info, ids, cosines, truth, notices, "cosine_"))
+    return similarity_outcome(part.info, ids, cosines, truth, notices, "cosine_")
 
 
-def _read_ranking(part: Evaluated) -> Part:
+def _score_ranking(part: Evaluated) -> Outcome:
     task, data, [run] = part.task, part.data, part.predictions
     prefix = f"{part.name}/" if part.name else ""
     texts = data["queries"]["text"] if "text" in data["queries"].column_names else [""] * len(data["queries"])
@@ -298,20 +265,16 @@ def _read_ranking(part: Evaluated) -> Part:
     )
     judged, left_out = ranked_queries.judged_queries(collection)
     found = _ranked(judged, collection, run, skip_first=task.skip_first_result)
+    outcome = ranked_queries.score(found, collection, len(left_out))
     main = task.metadata.main_score
-
-    def score() -> Outcome:
-        outcome = ranked_queries.score(found, collection, len(left_out))
-        primary = "recall_at_1" if main == "accuracy" else main
-        metrics = {
-            # MTEB's names with _at_ are for its own values.
-            name.replace("_at_", "@"): replace(metric, primary=name == primary)
-            for name, metric in outcome.metrics.items()
-        }
-        records = [{**record, "id": f"{prefix}{record['id']}"} for record in outcome.records]
-        return replace(outcome, metrics=metrics, records=records, details={"documents": len(collection.documents)})
-
-    return Part(len(judged), score)
+    primary = "recall_at_1" if main == "accuracy" else main
+    metrics = {
+        # MTEB's names with _at_ are for its own values.
+        name.replace("_at_", "@"): replace(metric, primary=name == primary)
+        for name, metric in outcome.metrics.items()
+    }
+    records = [{**record, "id": f"{prefix}{record['id']}"} for record in outcome.records]
+    return replace(outcome, metrics=metrics, records=records, details={"documents": len(collection.documents)})
 
 
 def _ranked(
@@ -323,16 +286,14 @@ def _ranked(
 ) -> ranked_queries.Rankings:
     """Rank the library's results: documents and scores by query, at most its search depth."""
     position = {document.id: i for i, document in enumerate(collection.documents)}
-    rows: list[tuple[Ints, Ints, Floats]] = []
-    tied: list[Any] = []
-    tops: list[Ints] = []
+    blocks: list[ranked_queries.Rankings] = []
     for start in range(0, len(judged), BLOCK):
         block = judged[start : start + BLOCK]
         results = [
             sorted(run.get(one.query.id, {}).items(), key=lambda item: item[1], reverse=True)[int(skip_first) :]
             for one in block
         ]
-        width = max(1, *map(len, results))
+        width = max(ranked_queries.SHOWN, *map(len, results))
         items, scores = np.full((len(block), width), -1), np.full((len(block), width), -np.inf)
         for row, (one, result) in enumerate(zip(block, results, strict=True)):
             items[row, : len(result)] = [position[name] for name, _ in result]
@@ -340,28 +301,28 @@ def _ranked(
             if result and len(result) < one.searched - int(skip_first):
                 # Documents that the search left out may tie with the last one.
                 items[row, scores[row] == result[-1][1]] = -1
-        found = ranked_queries.rank_lists(block, items, scores)
-        relevant = found.relevant
-        query = np.repeat(np.arange(len(block)), relevant.counts) + start
-        rows.append((query, relevant.ranks, relevant.gains))
-        tied.append(relevant.tied)
-        shown = found.top[:, : ranked_queries.SHOWN]
-        tops.append(np.pad(shown, ((0, 0), (0, ranked_queries.SHOWN - shown.shape[1])), constant_values=-1))
-    query, ranks, gains = (np.concatenate(column) for column in zip(*rows, strict=True))
-    relevant = RelevantRanks.from_rows(query, ranks, gains, np.concatenate(tied))
-    return ranked_queries.Rankings(judged, relevant, np.concatenate(tops))
+        blocks.append(ranked_queries.rank_lists(block, items, scores))
+    counts, ranks, gains, tied = (
+        np.concatenate([getattr(one.relevant, part) for one in blocks]) for part in ("counts", "ranks", "gains", "tied")
+    )
+    relevant = RelevantRanks.from_rows(np.repeat(np.arange(len(judged)), counts), ranks, gains, tied)
+    top_scores, own_scores = (np.concatenate([one.scores[i] for one in blocks if one.scores]) for i in (0, 1))
+    top = np.concatenate([one.top for one in blocks])
+    return ranked_queries.Rankings(judged, relevant, top, (top_scores, own_scores))
 
 
 READERS = {
-    "AbsTaskZeroShotClassification": PartReader(_read_zero_shot),
-    "AbsTaskClassification": PartReader(_read_classification, predictions=True),
-    "AbsTaskMultilabelClassification": PartReader(_read_multilabel),
-    "AbsTaskClusteringLegacy": PartReader(_read_clusters, predictions=True),
-    "AbsTaskImageTextPairClassification": PartReader(_read_selection),
-    "AbsTaskSTS": PartReader(_read_similarity, predictions=True),
-    "AbsTaskRetrieval": PartReader(_read_ranking, predictions=True),
+    "AbsTaskZeroShotClassification": _score_zero_shot,
+    "AbsTaskClassification": _score_classification,
+    "AbsTaskMultilabelClassification": _score_multilabel,
+    "AbsTaskClusteringLegacy": _score_clusters,
+    "AbsTaskImageTextPairClassification": _score_selection,
+    "AbsTaskSTS": _score_similarity,
+    "AbsTaskRetrieval": _score_ranking,
 }
 """By the library's class of a task."""
+WITH_PREDICTIONS = (_score_classification, _score_clusters, _score_similarity, _score_ranking)
+"""Those that need the library's predictions."""
 
 
 def combine(outcomes: Mapping[str, Outcome]) -> Outcome:

@@ -24,15 +24,13 @@ FEW_SHARED = 0.1
 def few_per_class(labels: Ints, k: int, seed: int, names: Sequence[str] = ()) -> Ints:
     """Draw ``k`` positions of every class that occurs, ascending; ``k`` below 1 means all of them.
 
-    One random order is used for every k, so a larger draw with the same seed contains the smaller one.
-
-    Raises:
-        DataError: If a class has fewer than ``k`` samples: a score from uneven classes would not be a k-shot score.
+    One random order is used for every k, so a larger draw with the same seed contains the smaller one. A class with
+    fewer than ``k`` samples is an error: a score from uneven classes would not be a k-shot score.
     """
     check_shots(labels, k, names)
     if k < 1:
         return np.arange(len(labels))
-    by_class, place = _shuffled_by_class(labels, seed)
+    by_class, place = _grouped_by_class(labels, np.random.default_rng(seed).permutation(len(labels)))
     return np.sort(by_class[place < k])
 
 
@@ -53,9 +51,8 @@ def check_shots(labels: Ints, k: int, names: Sequence[str] = ()) -> None:
         )
 
 
-def _shuffled_by_class(labels: Ints, seed: int) -> tuple[Ints, Ints]:
-    """Return all positions, grouped by class and shuffled within each, and the rank of each in its class."""
-    order = np.random.default_rng(seed).permutation(len(labels))
+def _grouped_by_class(labels: Ints, order: Ints) -> tuple[Ints, Ints]:
+    """Return the positions grouped by class, within each in the given order, and the rank of each in its class."""
     counts = np.bincount(labels)
     place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
     return order[np.argsort(labels[order], kind="stable")], place
@@ -80,17 +77,13 @@ def hold_out_per_class(labels: Ints, proportion: float, seed: int) -> tuple[Ints
     size = np.floor(counts * proportion).astype(np.int64)
     if (size[counts > 0] < 1).any():
         return None
-    by_class, place = _shuffled_by_class(labels, seed)
+    by_class, place = _grouped_by_class(labels, np.random.default_rng(seed).permutation(len(labels)))
     out = place < size[labels[by_class]]
     return np.sort(by_class[~out]), np.sort(by_class[out])
 
 
 def fold_of(labels: Ints, digests: NDArray[np.uint8], folds: int, seed: int) -> Ints:
-    """Assign samples to folds: stratified by class, copies of an image in the same fold.
-
-    Raises:
-        DataError: If there are fewer different images than folds.
-    """
+    """Assign samples to folds: stratified by class, copies of an image in the same fold."""
     _, first, number = np.unique(digests, axis=0, return_index=True, return_inverse=True)
     if len(first) < folds:
         raise DataError(
@@ -99,7 +92,7 @@ def fold_of(labels: Ints, digests: NDArray[np.uint8], folds: int, seed: int) -> 
             n=len(first),
             folds=folds,
         )
-    by_class, _ = _shuffled_by_class(labels[first], seed)
+    by_class, _ = _grouped_by_class(labels[first], np.random.default_rng(seed).permutation(len(first)))
     fold = np.empty(len(first), np.int64)
     fold[by_class] = np.arange(len(first)) % folds
     return np.asarray(fold[number.ravel()], np.int64)
@@ -117,23 +110,17 @@ def peer_draw(labels: Ints, k: int, seed: int, names: Sequence[str] = ()) -> Int
     """
     check_shots(labels, k, names)
     torch = import_extra("torch", "open-clip")
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed)).numpy()
+    order: Ints = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed)).numpy()
     if k < 1:
-        return np.asarray(order)
-    seen = np.zeros(int(labels.max(initial=0)) + 1, np.int64)
-    drawn = []
-    for row in order:
-        seen[labels[row]] += 1
-        if seen[labels[row]] <= k:
-            drawn.append(int(row))
-    return np.array(drawn, np.int64)
+        return order
+    by_class, place = _grouped_by_class(labels, order)
+    return order[np.isin(order, by_class[place < k])]
 
 
 DRAWS: Mapping[str, Callable[[Ints, int, int, Sequence[str]], Ints]] = {
     "eyechart": few_per_class,
     "clip_benchmark": peer_draw,
 }
-"""Sampling procedures by name."""
 
 
 @dataclass(frozen=True)

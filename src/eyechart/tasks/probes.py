@@ -1,7 +1,5 @@
 """Probes: tasks that learn from a training split (k nearest neighbours, logistic regression, linear probe)."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

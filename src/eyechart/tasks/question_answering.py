@@ -1,7 +1,5 @@
 """Question answering by a generator: multiple choice, yes/no, open questions, captions and dialogues."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,13 +19,12 @@ from eyechart.manifest import Manifest
 from eyechart.metrics.cell_values import Row, as_text
 from eyechart.scorers import scorer_of
 from eyechart.scorers.judging import load_prompts
-from eyechart.scorers.rule import FAILED
+from eyechart.scorers.rule import FAILED, UNREADABLE
 from eyechart.scorers.scoring import check_scoring
 from eyechart.settings.tasks import QuestionTaskSettings
 from eyechart.tasks.base import Prediction, Task, TaskContext, counted
 from eyechart.tasks.question_judges import (
     JUDGE_ROLES,
-    MeteredJudge,
     judge_arguments,
     judge_specs,
     open_judges,
@@ -158,7 +155,11 @@ class QuestionAnswering(Task):
             return replace(prediction, answered=tuple(runs[0]), returned=tuple(returned))
         judges = open_judges(context)
         scored, notices = score_runs(runs, benchmark, judges, settings, context.on_error)
-        notices += tuple(notice for judge in judges for notice in judge.answers.notices())
+        # The usage of this run and of all answers; not of the model if its answers were read from a file.
+        spent: dict[str, Any] = {} if settings.mode == "eval" else {"model": context.generator.spent()}
+        if judges:
+            spent["judges"] = {name: {**one.spent(), **one.origins.details()} for name, one in judges.items()}
+        notices += tuple(notice for judge in judges.values() for notice in judge.notices())
         answers = {as_text(row["index"]): as_text(row.get("prediction")) for row in scored[0].rows}
         unread = sum(rule != FAILED for run in scored for rule in run.lost.values())
         scores = QuestionScores(
@@ -166,7 +167,7 @@ class QuestionAnswering(Task):
             _clusters(manifest, runs[0]),
             notices=(*notices, *prediction.notices),
             people=read_verdicts(settings.human_verdicts, answers),
-            spent=_spent(context, settings, runs, judges),
+            spent=spent,
         )
         cut = 0 if settings.cut_answers == "wrong" else math.ceil(sum(len(run.cut) for run in scored) / len(runs))
         counts = {"unreadable": math.ceil(unread / len(runs)), "repeats": len(runs), **({"cut": cut} if cut else {})}
@@ -181,7 +182,13 @@ class QuestionAnswering(Task):
             return user_outcome(prediction.returned, prediction.answered, decided_by, prediction.notices)
         asked = len(prediction.entries)  # mode infer
         answered = Metric(1 - len(prediction.failures) / asked, n=asked, primary=True)
-        return Outcome({"answered": answered}, [], prediction.notices)
+        lost = {"lost": {FAILED: len(prediction.failures)}} if prediction.failures else {}
+        return Outcome({"answered": answered}, [], prediction.notices, lost)
+
+    def is_whole(self, facts: Mapping[str, Any], details: Mapping[str, Any]) -> bool:  # noqa: ARG002 - for captions
+        """Whether every question has an answer and every verdict could be read."""
+        lost = details.get("lost")
+        return not (isinstance(lost, Mapping) and lost.keys() & {FAILED, UNREADABLE})
 
 
 def _benchmark(info: DatasetInfo, settings: QuestionTaskSettings) -> QuestionBenchmark:
@@ -208,18 +215,6 @@ def _answer_notices(runs: Sequence[Sequence[Row]], cut_answers: str) -> tuple[No
         *counted("empty_answers", len(silent), empty, why=why),
         *counted("only_thinking", only_thinking, "{n} answers hold reasoning (<think>) but no answer after it."),
     )
-
-
-def _spent(
-    context: TaskContext, settings: QuestionTaskSettings, runs: Sequence[Sequence[Row]], judges: Sequence[MeteredJudge]
-) -> dict[str, Any]:
-    """Return what this run has spent, and the tokens of all answers, including cached ones."""
-    tokens: Counter[str] = Counter()
-    for usage in (row.get("usage") for run in runs for row in run):
-        tokens.update(usage if isinstance(usage, dict) else {})
-    asked = {} if settings.mode == "eval" else context.generator.spent()
-    found: dict[str, Any] = {"model": {**asked, "tokens_of_answers": dict(tokens)}}
-    return found | ({"judges": {judge.name: judge.spent() for judge in judges}} if judges else {})
 
 
 def _clusters(manifest: Manifest, rows: Sequence[Row]) -> dict[str, str]:

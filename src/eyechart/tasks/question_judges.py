@@ -1,11 +1,8 @@
 """Judges of a job: judge models and their answers, verdicts of people, and the audit of their agreement."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -20,6 +17,7 @@ from eyechart.datasets.questions.prediction_files import load_table
 from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.inference.answers import CachedGenerator
 from eyechart.metrics.cell_values import Row, as_score, as_text
+from eyechart.metrics.vectors import Floats
 from eyechart.models.access import Access, access_of, priced
 from eyechart.scorers.judging import JUDGE_SETTINGS, Judge, load_prompts
 from eyechart.scorers.rule import JUDGE, UNREADABLE, RuleResult
@@ -27,7 +25,7 @@ from eyechart.scorers.scoring import EXACT, ScoredRows, score_rows
 from eyechart.settings.tasks import QuestionTaskSettings
 from eyechart.stats import Agreement, cohen_kappa, krippendorff_alpha
 from eyechart.tasks.base import TaskContext, counted
-from eyechart.types import Answer, ModelSpec, Notice, Prompt
+from eyechart.types import ModelSpec, Notice
 
 MOST_JUDGES = 9
 JUDGE_ROLES = ("judge", *(f"judge_{number}" for number in range(2, MOST_JUDGES + 1)))
@@ -36,15 +34,10 @@ _WORDS = {
     **dict.fromkeys(("right", "correct", "true", "yes"), 1.0),
     **dict.fromkeys(("wrong", "incorrect", "false", "no"), 0.0),
 }
-Verdicts = NDArray[np.float64]
 
 
 def judge_specs(settings: QuestionTaskSettings) -> dict[str, ModelSpec]:
-    """Return the judges by role.
-
-    Raises:
-        UsageError: If there are too many judges, one is given twice, or the number of addresses does not match.
-    """
+    """Return the judges by role."""
     names = settings.judges
     if EXACT in names:
         raise UsageError("{exact} cannot be combined with judges.", advice="Remove it from {--judge}.", exact=EXACT)
@@ -88,40 +81,20 @@ def _one_each(name: str, values: list[str], count: int) -> list[str]:
     return values * count if len(values) == 1 else values
 
 
-@dataclass
-class MeteredJudge:
-    """A judge with its cache, and the usage of its replies."""
-
-    name: str
-    answers: CachedGenerator
-    tokens: Counter[str] = field(default_factory=Counter)
-    """Usage of all replies, including cached ones."""
-
-    def ask(self, prompts: Iterable[Prompt], number: int) -> Iterator[tuple[str, Answer]]:
-        """Answer prompts and count the usage."""
-        for name, answer in self.answers.generate(prompts, number):
-            self.tokens.update(answer.usage)
-            yield name, answer
-
-    def spent(self) -> dict[str, Any]:
-        """Return what this run has spent, and the tokens of all replies."""
-        return {**self.answers.spent(), "tokens_of_answers": dict(self.tokens), **self.answers.origins.details()}
-
-
-def open_judges(context: TaskContext) -> list[MeteredJudge]:
-    """Return the judges of a job; judges of the same name on several servers are numbered."""
+def open_judges(context: TaskContext) -> dict[str, CachedGenerator]:
+    """Return the judges of a job by name; judges of the same name on several servers are numbered."""
     opened = [context.open_extra_model(part) for part in JUDGE_ROLES if part in context.extra_models]
     names = [answers.model.spec.name.replace("/", "_") for answers in opened]
-    return [
-        MeteredJudge(f"{name} {number}" if names.count(name) > 1 else name, answers)
+    return {
+        f"{name} {number}" if names.count(name) > 1 else name: answers
         for number, (name, answers) in enumerate(zip(names, opened, strict=True), 1)
-    ]
+    }
 
 
 def score_runs(
     runs: Sequence[Sequence[Row]],
     benchmark: QuestionBenchmark,
-    judges: Sequence[MeteredJudge],
+    judges: Mapping[str, CachedGenerator],
     settings: QuestionTaskSettings,
     on_error: str,
 ) -> tuple[list[ScoredRows], tuple[Notice, ...]]:
@@ -130,13 +103,13 @@ def score_runs(
     if not judges:
         return [read(rows) for rows in runs], ()
     prompts = load_prompts(settings.judge_prompts)
-    asked = [Judge(judge.name, judge.ask, prompts, settings.judge_repeats, on_error) for judge in judges]
+    asked = [Judge(name, one.generate, prompts, settings.judge_repeats, on_error) for name, one in judges.items()]
     try:
         return [read(rows, judges=asked) for rows in runs], ()
     except EyechartError as error:
         if settings.judge_fallback != EXACT or isinstance(error, UsageError | DataError) or benchmark.needs_judge:
             raise
-        names = ", ".join(judge.name for judge in judges)
+        names = ", ".join(judges)
         failed = "The judge {names} failed ({reason}): scored by {exact} instead."
         notices = counted("judge_failed", 1, failed, names=names, reason=error.message, exact=EXACT)
         return [read(rows) for rows in runs], notices
@@ -154,14 +127,8 @@ def judge_arguments(context: TaskContext) -> dict[str, Any]:
 def read_verdicts(path: str, answers: Mapping[str, str]) -> dict[str, float]:
     """Read human verdicts by index: 1 right, 0 wrong, or a grade in between.
 
-    Args:
-        path: A table (CSV, TSV, JSON lines or a spreadsheet) with the columns ``index`` and ``correct``, and optionally
-            ``prediction``, the answer that was judged.
-        answers: The answers of the run, by index.
-
-    Raises:
-        UsageError: If the file does not exist.
-        DataError: If a verdict is invalid, or refers to an unknown question or to another answer.
+    They are a table (CSV, TSV, JSON lines or a spreadsheet) with the columns ``index`` and ``correct``, and optionally
+    ``prediction``, the answer that was judged.
     """
     if not path:
         return {}
@@ -214,10 +181,7 @@ def audit(
 ) -> dict[str, Any]:
     """Return the number of verdicts per judge, each judge's own numbers, and the agreement between judges.
 
-    Args:
-        runs: The scores of all repeats.
-        unit: Returns the independent unit that a row belongs to.
-        numbers: Computes the numbers of some scores.
+    ``runs`` are all repeats; ``unit`` returns the independent unit of a row by its index.
     """
     first = runs[0]
     graded = not first.scorer.hooks.binary
@@ -236,7 +200,10 @@ def audit(
     if first.form is not None:
         found["prompt"] = {"form": first.form.name, "source": first.prompt_source, "digest": first.form.digest}
     if len(each) > 1:
-        means = {name: _middle(table)[asked] for name, (table, _) in each.items()}
+        means = {}
+        for name, (table, _) in each.items():  # a judge's lower median of the readable verdicts; NaN is sorted last
+            middle = np.maximum(0, ((~np.isnan(table)).sum(axis=0) - 1) // 2)
+            means[name] = np.take_along_axis(np.sort(table, axis=0), middle[None], axis=0)[0, asked]
         found["alpha"] = _written(krippendorff_alpha(np.stack(list(means.values())), units, graded=graded))
         found["kappa"] = [
             {"judges": [a, b], **_written(cohen_kappa(means[a], means[b], units, graded=graded))}
@@ -261,7 +228,7 @@ def agreement_with_people(scored: ScoredRows, people: Mapping[str, float]) -> di
     return found
 
 
-def _verdicts(runs: Sequence[ScoredRows], name: str) -> tuple[Verdicts, NDArray[np.bool_]]:
+def _verdicts(runs: Sequence[ScoredRows], name: str) -> tuple[Floats, NDArray[np.bool_]]:
     """Return a judge's verdicts (its repeats x the rows of all runs), NaN for none, and which were unreadable."""
     rounds = [[score for run in runs for score in run.judged[name][i]] for i in range(len(runs[0].judged[name]))]
     table = np.array([[_number(score) if score.rule == JUDGE else np.nan for score in scores] for scores in rounds])
@@ -270,14 +237,6 @@ def _verdicts(runs: Sequence[ScoredRows], name: str) -> tuple[Verdicts, NDArray[
 
 def _number(score: RuleResult) -> float:
     return 0.0 if score.score is None else score.score
-
-
-def _middle(table: Verdicts) -> Verdicts:
-    """Return a judge's verdict over its repeats: the lower median of the readable ones."""
-    ordered = np.sort(table, axis=0)  # NaN comes last
-    known = (~np.isnan(table)).sum(axis=0)
-    picked: Verdicts = np.take_along_axis(ordered, np.maximum(0, (known - 1) // 2)[None], axis=0)[0]
-    return picked
 
 
 def _written(agreement: Agreement) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Scored answers, one set per repeat, to metrics with intervals, records and tables."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +12,13 @@ from eyechart.datasets.questions.row_table import as_table
 from eyechart.errors import DataError
 from eyechart.metrics.cell_values import Row, as_text, options_of
 from eyechart.metrics.repeated_questions import Vote, consistency, pass_at, vote_at, worst_at
-from eyechart.scorers.rule import JUDGE, LOST, UNDECIDED, UNREADABLE
+from eyechart.scorers.rule import FAILED, JUDGE, LOST, UNDECIDED, UNREADABLE
 from eyechart.scorers.scoring import EXACT, ScoredRows, owner_of
 from eyechart.stats import mean_interval, widen_for_judges
 from eyechart.tasks.base import counted, make_metric
 from eyechart.tasks.question_judges import agreement_with_people, audit
-from eyechart.types import TRUNCATED, MeanOf, Metric, Notice, Outcome
+from eyechart.tasks.question_prompts import TRANSCRIPT
+from eyechart.types import TRUNCATED, Answer, MeanOf, Metric, Notice, Outcome, read_messages, transcript
 
 PRIMARY = "Overall"
 """Preferred name of the primary metric; without it, the first number."""
@@ -29,11 +28,7 @@ _COPIED = ("l2-category", "split", "g_index")
 
 
 def user_outcome(returned: Sequence[Any], rows: Sequence[Row], decided_by: str, notices: Sequence[Notice]) -> Outcome:
-    """Convert what ``evaluate`` returned for each repeat to metrics: every number is one, averaged over repeats.
-
-    Raises:
-        DataError: If it returned no number.
-    """
+    """Convert what ``evaluate`` returned for each repeat to metrics: every number is one, averaged over repeats."""
     tables = [dict(flatten(value)) for value in returned]
     found = dict.fromkeys(name for table in tables for name in table)
     names = [name for name in found if all(math.isfinite(table.get(name, math.nan)) for table in tables)]
@@ -80,7 +75,11 @@ def _join(prefix: str, name: str) -> str:
     return f"{prefix}|{name}" if prefix and name else prefix or name
 
 
-def _record(row: Row, **scored: Any) -> dict[str, Any]:
+def _record(row: Row, judges: Sequence[Mapping[str, Any]] = (), **scored: Any) -> dict[str, Any]:
+    messages = read_messages(row.get(TRANSCRIPT))
+    if not messages and row.get("finish_reason") != FAILED:  # a predictions file of another tool has the answer only
+        reason, thinking = as_text(row.get("finish_reason")), as_text(row.get("thinking"))
+        messages = [Answer(as_text(row.get("prediction")), thinking, reason).to_record()]
     return {
         "id": as_text(row["index"]),
         "question": as_text(row.get("question")),
@@ -88,8 +87,8 @@ def _record(row: Row, **scored: Any) -> dict[str, Any]:
         "answer": row.get("answer"),
         "prediction": as_text(row.get("prediction")),
         **scored,
-        "thinking": row.get("thinking"),
         "category": row.get("category"),
+        "transcript": transcript(messages, judges),
     }
 
 
@@ -179,12 +178,12 @@ class QuestionScores:
         first, differing = self.first, self.first.disagreement
         undecided = self.lost.get(UNDECIDED, 0) if first.scorer.form else 0
         unread = "{n} verdicts of the judge {decided_by} could not be read: these answers count as wrong."
+        known = first.scorer.benchmark
         judgeable = "{n} answers could not be read by rule and count as wrong; a judge could read them."
-        if first.scorer.benchmark.url:
+        if known.url:
             judgeable = (
                 "{n} answers could not be read by rule and count as wrong; for published numbers a judge reads them."
             )
-        known = first.scorer.benchmark
         unjudged = first.decided_by == EXACT and known.published == JUDGE
         incomparable = "Published numbers of {name} come from a judge model; this one is not comparable with them."
         differently = "The extractor {other!r} reads {n} of {count} answers differently."
@@ -260,9 +259,21 @@ class QuestionScores:
             index = as_text(row["index"])
             verdict = self.verdicts.get(index)
             correct = int(verdict) if whole and verdict is not None else verdict
-            record = _record(row, extracted=score.extracted, rule=score.rule, correct=correct)
+            judges = list(self._exchanges(place))
+            record = _record(row, judges, extracted=score.extracted, rule=score.rule, correct=correct)
             record |= {name: row[name] for name in _COPIED if row.get(name) is not None}
-            record |= self._more(row, place)
+            if row.get("thinking"):
+                record["thinking_chars"] = len(as_text(row["thinking"]))
+            if row.get("finish_reason") == TRUNCATED:
+                record["cut"] = True
+            rounds = {name: [run[place] for run in runs] for name, runs in self.first.judged.items()}
+            if any(one.rule in (JUDGE, UNREADABLE) for scores in rounds.values() for one in scores):
+                record["verdicts"] = {
+                    name: [None if one.rule == UNREADABLE else one.score for one in scores]
+                    for name, scores in rounds.items()
+                }
+            if index in self.people:
+                record["people"] = self.people[index]
             if score.score is not None and score.score != self.first.units.get(index):
                 record["hit"] = score.score
             if len(each) > 1:
@@ -272,30 +283,41 @@ class QuestionScores:
                 record["cluster"] = self.units.get(index, index)
             yield record
 
-    def _more(self, row: Row, place: int) -> dict[str, Any]:
-        """Return optional fields of a record: length of the reasoning, single verdicts, human verdicts."""
-        more: dict[str, Any] = {}
-        if row.get("thinking"):
-            more["thinking_chars"] = len(as_text(row["thinking"]))
-        if row.get("finish_reason") == TRUNCATED:
-            more["cut"] = True
-        rounds = {name: [run[place] for run in runs] for name, runs in self.first.judged.items()}
-        if any(score.rule in (JUDGE, UNREADABLE) for scores in rounds.values() for score in scores):
-            more["verdicts"] = {
-                name: [None if score.rule == UNREADABLE else score.score for score in scores]
-                for name, scores in rounds.items()
-            }
-        person = self.people.get(as_text(row["index"]))
-        return more if person is None else {**more, "people": person}
+    def _exchanges(self, place: int) -> Iterator[dict[str, Any]]:
+        """Yield what each judge was asked about an answer and replied, once per repeat, with the score given."""
+        for name, runs in self.first.judged.items():
+            for repeat, run in enumerate(runs):
+                if (said := run[place].exchange) is not None:
+                    yield {
+                        "judge": name,
+                        "repeat": repeat,
+                        "question": said.question,
+                        "replies": [reply.to_record() for reply in said.replies],
+                        "verdict": None if said.verdict is None else run[place].score,
+                    }
 
     def details(self) -> dict[str, Any]:
         """Return the benchmark's own table, and how the answers were read."""
         first, benchmark = self.first, self.first.scorer.benchmark
+        reasoned = [row for run in self.runs for row in run.rows if row.get("thinking")]
+        lengths = [len(as_text(row["thinking"])) for row in reasoned]
+        cut = sum(row.get("finish_reason") == TRUNCATED for row in reasoned)
+        thinking = lengths and {
+            "answers": len(lengths),
+            "mean_chars": fmean(lengths),
+            "max_chars": max(lengths),
+            "cut": cut,
+        }
+
+        def numbers(runs: Sequence[ScoredRows]) -> dict[str, float]:
+            own = replace(self, runs=runs, by_category=False)
+            return {name: metric.value for name, metric in own._metrics().items()}
+
         optional = {
             "metric": benchmark.metric,
-            "thinking": self._thinking(),
+            "thinking": thinking,
             "lost": self.lost,
-            "judge": first.judged and audit(self.runs, lambda name: self.clusters.get(name, name), self._numbers),
+            "judge": first.judged and audit(self.runs, lambda name: self.clusters.get(name, name), numbers),
             "people": self.people and agreement_with_people(first, self.people),
             "spent": dict(self.spent),
             "extractors": dict(first.disagreement),
@@ -308,16 +330,3 @@ class QuestionScores:
             "scorer": benchmark.scorer,
             **{name: value for name, value in optional.items() if value},
         }
-
-    def _thinking(self) -> dict[str, Any]:
-        """Count the answers with reasoning, its length in characters, and how often it was truncated."""
-        rows = [row for run in self.runs for row in run.rows if row.get("thinking")]
-        if not rows:
-            return {}
-        lengths = [len(as_text(row["thinking"])) for row in rows]
-        cut = sum(row.get("finish_reason") == TRUNCATED for row in rows)
-        return {"answers": len(rows), "mean_chars": fmean(lengths), "max_chars": max(lengths), "cut": cut}
-
-    def _numbers(self, runs: Sequence[ScoredRows]) -> dict[str, float]:
-        own = replace(self, runs=runs, by_category=False)
-        return {name: metric.value for name, metric in own._metrics().items()}

@@ -1,7 +1,5 @@
 """Prompting a generator with the questions of a benchmark: single turns, dialogues, and blind controls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
@@ -35,6 +33,8 @@ _ADVICE = UserMessage("Use {--blind} without a value to show no images.")
 Generate = Callable[[Iterable[Prompt]], Iterable[tuple[str, Answer]]]
 Build = Callable[[Record], Any]
 _THINKING = "<think>"
+TRANSCRIPT = "transcript"
+"""Column of a row with the messages as sent and the answers, in the form of records."""
 FAILED_ROW = {"prediction": "", "finish_reason": "failed"}
 """Columns of a row without an answer."""
 
@@ -59,11 +59,7 @@ class ImageSwap:
         self._places = {name: place for place, name in enumerate(self._names)}
 
     def __call__(self, messages: Iterable[Message]) -> tuple[Message, ...]:
-        """Return the prompt with other images in the same positions: as many different ones, if available.
-
-        Raises:
-            UsageError: If the prompt contains every image of the benchmark.
-        """
+        """Return the prompt with other images in the same positions: as many different ones, if available."""
         prompt = tuple(messages)
         own = _images_of(prompt)
         start = self._places[next(iter(own))] if own else 0
@@ -91,17 +87,22 @@ class AnsweredRows:
     """The model's answers, in the benchmark's order."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
-    """The benchmark's columns, with prediction, thinking, prompt and the digests of the images."""
+    """The benchmark's columns, with prediction, thinking, the transcript and the digests of the images."""
     failures: list[Failure] = field(default_factory=list)
     file: Path = Path()
     """The predictions file."""
     notices: Sequence[Notice] = ()
+    unanswered: dict[str, Any] = field(default_factory=dict)
+    """The transcripts of failed questions, by index."""
 
     def all_rows(self, table: QuestionTable, names: Iterable[str]) -> list[dict[str, Any]]:
         """Return a row for each question; those without an answer are marked failed and scored as wrong."""
         answered = {as_text(row["index"]): row for row in self.rows}
         return [
-            answered[name] if name in answered else {**table.row(name).without("image"), **FAILED_ROW} for name in names
+            answered[name]
+            if name in answered
+            else {**table.row(name).without("image"), **FAILED_ROW, TRANSCRIPT: self.unanswered.get(name)}
+            for name in names
         ]
 
 
@@ -115,11 +116,16 @@ def questions_of(context: TaskContext) -> QuestionDataset:
 
 def answers_of(context: TaskContext, settings: QuestionTaskSettings) -> list[AnsweredRows]:
     """Return the answers of each repeat: generated and written, or read from files in mode eval."""
-    repeats = range(settings.repeats)
+    repeats, build = range(settings.repeats), None
     if settings.mode == "eval":
         return [_read(context, repeat, blind=settings.blind) for repeat in repeats]
-    build = _own_prompts(context)
-    return [_generate(context, settings, build, repeat) for repeat in repeats]
+    dataset, model = questions_of(context), context.model.model
+    if getattr(model.family, "wants_benchmark", False):  # a VLMEvalKit-style class, which may build prompts itself
+        generator = model.load()
+        if dataset.info.benchmark.is_dialogue:
+            generator.check_chat()
+        build = generator.custom_prompt(dataset.info.name, dataset.image_paths)
+    return [_generate(context, settings, None if dataset.keeps_prompts else build, repeat) for repeat in repeats]
 
 
 def _generate(context: TaskContext, settings: QuestionTaskSettings, build: Build | None, repeat: int) -> AnsweredRows:
@@ -134,18 +140,6 @@ def _generate(context: TaskContext, settings: QuestionTaskSettings, build: Build
         answers = asker.answer(rows, together=[key.tobytes() for key in context.manifest.digests])
     answers.file, answers.notices = write_predictions(answers.rows, context.output, repeat, xlsx=settings.xlsx)
     return answers
-
-
-def _own_prompts(context: TaskContext) -> Build | None:
-    """Return the model's own prompt builder, which only VLMEvalKit-style classes have."""
-    dataset, model = questions_of(context), context.model.model
-    if not getattr(model.family, "wants_benchmark", False):
-        return None
-    generator = model.load()
-    if dataset.info.benchmark.is_dialogue:
-        generator.check_chat()
-    build: Build | None = generator.custom_prompt(dataset.info.name, dataset.image_paths)
-    return None if dataset.keeps_prompts else build
 
 
 def _read(context: TaskContext, repeat: int, *, blind: str) -> AnsweredRows:
@@ -167,13 +161,11 @@ def _read(context: TaskContext, repeat: int, *, blind: str) -> AnsweredRows:
     now = {name: key.tobytes().hex() for name, key in zip(names, context.manifest.digests, strict=True)}
     asked = ((now[as_text(row["index"])], row.get("images")) for row in found)
     other = sum(isinstance(images, list) and bool(images) and image not in images for image, images in asked)
-    notices = counted(
-        "other_images",
-        other,
+    text = (
         "{n} predictions were made from images that differ from the dataset's current ones: run with {--mode=infer} "
-        "again.",
+        "again."
     )
-    return AnsweredRows(found, lost, files[0], notices)
+    return AnsweredRows(found, lost, files[0], counted("other_images", other, text))
 
 
 class PromptRunner:
@@ -196,8 +188,8 @@ class PromptRunner:
         self.system = (Message("system", (system,)),) if system else ()
         self.hide: Callable[[Iterable[Message]], tuple[Message, ...]] = tuple
         self.failed: dict[str, str] = {}
-        self.prompts: dict[str, tuple[str, list[str]]] = {}
-        """The prompt's text and its image digests, by row index."""
+        self.prompts: dict[str, tuple[list[dict[str, Any]], list[str]]] = {}
+        """The messages as in a transcript, and their image digests, by row index."""
 
     def answer(self, rows: Sequence[Record], together: Sequence[bytes] = ()) -> AnsweredRows:
         """Answer all rows; rows without a usable prompt or an answer are listed as failures.
@@ -223,13 +215,14 @@ class PromptRunner:
             error = self.failed.get(index) or next((answer.error for answer in answers if answer.error), "")
             if error or not answers:
                 found.failures.append(Failure(index, error or "no answer came back"))
+                found.unanswered[index] = self._transcript(index, answers)
             else:
                 found.rows.append(self._answered(row, answers, dialogue=dialogues))
         return found
 
     def _answered(self, row: Record, answers: Sequence[Answer], *, dialogue: bool) -> dict[str, Any]:
         """Add the answer's columns to a row; the replies of a dialogue become a list literal, as in tables."""
-        prompt, images = self.prompts[as_text(row["index"])]
+        index = as_text(row["index"])
         answers = [_split_unclosed_thinking(answer) for answer in answers]
         texts = [answer.text for answer in answers]
         thinking = "\n".join(answer.thinking for answer in answers if answer.thinking)
@@ -237,14 +230,23 @@ class PromptRunner:
             **row.without("image"),
             "prediction": repr(texts) if dialogue else texts[0],
             **({"thinking": thinking} if thinking else {}),
-            "prompt": prompt,
-            "images": images,
+            "images": self.prompts[index][1],
             "finish_reason": TRUNCATED
             if any(answer.finish_reason == TRUNCATED for answer in answers)
             else answers[-1].finish_reason,
-            **({"finish_reasons": [answer.finish_reason for answer in answers]} if dialogue else {}),
-            "usage": dict(answers[-1].usage),
+            TRANSCRIPT: self._transcript(index, answers),
         }
+
+    def _transcript(self, index: str, answers: Sequence[Answer]) -> list[dict[str, Any]]:
+        """Return the messages as sent, each user turn of a dialogue followed by its answer."""
+        messages, left = self.prompts.get(index, ([], []))[0], list(answers)
+        if not self.dataset.info.benchmark.is_dialogue:
+            return [*messages, *(answer.to_record() for answer in left)]
+        found = []
+        for message in messages:
+            if message["role"] != "assistant":  # the script's replies are references and are never sent
+                found += [message, *(left.pop(0).to_record() for _ in left[: message["role"] == "user"])]
+        return found
 
     def _messages(self, row: Record) -> tuple[Message, ...] | None:
         """Build a row's prompt; a row without a usable one is recorded as a failure."""
@@ -257,17 +259,13 @@ class PromptRunner:
         except DataError as error:
             self.failed[index] = error.message
             return None
-        self.prompts[index] = "\n".join(part if isinstance(part, str) else "<image>" for part in parts), digests
+        self.prompts[index] = [message.to_record() for message in made], digests
         return made
 
     def _questions(self, rows: Sequence[Record]) -> Mapping[str, list[Answer]]:
-        def prompts() -> Iterator[Prompt]:
-            for row in rows:
-                made = self._messages(row)
-                if made is not None:
-                    yield Prompt(as_text(row["index"]), made)
-
-        return {name: [answer] for name, answer in self.generate(prompts())}
+        made = ((as_text(row["index"]), self._messages(row)) for row in rows)
+        prompts = (Prompt(name, messages) for name, messages in made if messages is not None)
+        return {name: [answer] for name, answer in self.generate(prompts)}
 
     def _dialogues(self, rows: Sequence[Record]) -> Mapping[str, list[Answer]]:
         """Generate turn by turn; each turn sees the model's own replies, never the reference answers."""

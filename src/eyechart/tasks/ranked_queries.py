@@ -9,21 +9,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eyechart import stats
-from eyechart.errors import DataError, ModelError
+from eyechart.errors import DataError
 from eyechart.metrics.classification import abstention_gain
 from eyechart.metrics.maxsim import LOWEST
-from eyechart.metrics.retrieval import METRICS, NOT_FOUND, RelevantRanks, rank_in_lists, rank_relevant, top_items
+from eyechart.metrics.retrieval import (
+    METRICS,
+    NOT_FOUND,
+    RelevantRanks,
+    rank_in_lists,
+    rank_relevant,
+    rounded_scores,
+    top_items,
+)
 from eyechart.metrics.retrieval_chance import mean_chance
-from eyechart.metrics.search import Positives, dots
-from eyechart.metrics.vectors import AnyVectors, Floats, Ints, Vectors, zero_rows
+from eyechart.metrics.search import Positives, dots, score_lists
+from eyechart.metrics.vectors import AnyVectors, Floats, Ints, zero_rows
 from eyechart.tasks.base import counted, make_metric
 from eyechart.types import Document, MeanOf, Outcome, TextCollection
 
 PRIMARY, PRIMARY_OF_CANDIDATES = "ndcg_at_10", "map_at_1000"
 """MTEB's main scores for retrieval and for reranking given candidates."""
 KS = (1, 3, 5, 10, 20, 100, 1000)
-MEAN_MAXSIM = "meanmaxsim"
-"""MaxSim divided by the number of a query's vectors, a similarity of sentence-transformers."""
 SHOWN = 5
 """Number of retrieved documents listed in a record."""
 TIES = "{n} queries tie with a wrong answer; ties count against the right one."
@@ -49,6 +55,8 @@ class Rankings:
     relevant: RelevantRanks
     top: Ints
     """Shape (queries, SHOWN): positions of documents, -1 for none."""
+    scores: tuple[Floats, Floats] | None
+    """Scores of the top documents, and of each query's best relevant one; None for rankings without scores."""
 
     def only(self, keep: Ints) -> Rankings:
         """Return the rankings of the queries at the ascending positions ``keep``."""
@@ -58,17 +66,14 @@ class Rankings:
         place = np.searchsorted(keep, query[rows])
         ranks, gains = relevant.ranks[rows], relevant.gains[rows]
         found = RelevantRanks.from_rows(place, ranks, gains, relevant.tied[keep])
-        return Rankings([self.judged[i] for i in keep], found, self.top[keep])
+        scores = self.scores and (self.scores[0][keep], self.scores[1][keep])
+        return Rankings([self.judged[i] for i in keep], found, self.top[keep], scores)
 
 
 def judged_queries(
     collection: TextCollection, ids: Collection[str] | None = None
 ) -> tuple[list[JudgedQuery], tuple[str, ...]]:
-    """Collect the scored queries, optionally only those with the given ids, and the ids of those left out.
-
-    Raises:
-        DataError: If no query has a relevant document.
-    """
+    """Collect the scored queries, optionally only those with the given ids, and the ids of those left out."""
     everywhere = {document.id: i for i, document in enumerate(collection.documents)}
     judged: list[JudgedQuery] = []
     chosen = [query for query in collection.queries if ids is None or query.id in ids]
@@ -86,33 +91,19 @@ def judged_queries(
     return judged, tuple(query.id for query in chosen if query.id not in kept)
 
 
-def is_cosine(similarity: str) -> bool:
-    """Whether a model compares vectors by cosine (and needs unit vectors) rather than by dot product or MaxSim.
-
-    Raises:
-        ModelError: If it uses another similarity.
-    """
-    if similarity not in ("cosine", "dot", "maxsim", MEAN_MAXSIM):
-        raise ModelError(
-            "The model uses the similarity {similarity}, which is not supported.",
-            advice="Supported similarities: cosine, dot product and MaxSim.",
-            similarity=similarity,
-        )
-    return similarity == "cosine"
-
-
 def rank_all(judged: Sequence[JudgedQuery], queries: AnyVectors, documents: AnyVectors) -> Rankings:
     """Rank the whole corpus by dot product or MaxSim, including a document with the query's own id.
 
-    Args:
-        judged: The queries.
-        queries: Their vectors, of unit length if the model compares by cosine.
-        documents: The vectors of all documents.
+    Vectors are of unit length if the model compares by cosine.
     """
     positives, gains, chosen = _flat(judged)
     relevant = rank_relevant(queries[chosen], documents, positives, gains) if len(chosen) else None
-    items = top_items(queries, documents, SHOWN)
-    return Rankings(judged, _with_absent(judged, relevant, chosen), items)
+    items, own = top_items(queries, documents, SHOWN), np.full(len(judged), -np.inf)
+    if len(chosen):
+        scores = dots(queries, documents, chosen[positives.queries()], positives.items)
+        own[chosen] = np.maximum.reduceat(scores, positives.starts)
+    found = score_lists(items, queries, documents), own
+    return Rankings(judged, _with_absent(judged, relevant, chosen), items, found)
 
 
 def rank_lists(
@@ -124,12 +115,13 @@ def rank_lists(
     """
     positives, gains, chosen = _flat(judged)
     order = np.argsort(-scores, axis=1, kind="stable")[:, :SHOWN]
+    right = np.array([np.isin(row, list(one.positives)) for row, one in zip(items, judged, strict=True)])
+    found = np.take_along_axis(scores, order, axis=1), np.where(right, scores, -np.inf).max(axis=1, initial=-np.inf)
     if vectors is not None:
-        right = np.array([np.isin(row, list(one.positives)) for row, one in zip(items, judged, strict=True)])
         blank = zero_rows(vectors[0])[:, None] | zero_rows(vectors[1])[items]
         scores = np.where(right & blank, LOWEST, scores)
     relevant = rank_in_lists(items[chosen], scores[chosen], positives, gains) if len(chosen) else None
-    return Rankings(judged, _with_absent(judged, relevant, chosen), np.take_along_axis(items, order, axis=1))
+    return Rankings(judged, _with_absent(judged, relevant, chosen), np.take_along_axis(items, order, axis=1), found)
 
 
 def _flat(judged: Sequence[JudgedQuery]) -> tuple[Positives, Floats, Ints]:
@@ -166,14 +158,6 @@ def candidate_lists(collection: TextCollection, queries: Sequence[Document]) -> 
     for place, row in enumerate(rows):
         lists[place, : len(row)] = row
     return lists
-
-
-def score_lists(lists: Ints, queries: AnyVectors, documents: AnyVectors) -> Floats:
-    """Score listed documents by dot product or MaxSim in float64; empty slots get minus infinity."""
-    row, column = np.nonzero(lists >= 0)
-    scores = np.full(lists.shape, -np.inf)
-    scores[row, column] = dots(queries, documents, row, lists[row, column])
-    return scores
 
 
 def score(
@@ -224,7 +208,7 @@ def _records(
     names = [document.id for document in collection.documents]
     best = found.relevant.best
     for i, (query, positives, *_) in enumerate(found.judged):
-        yield {
+        record: dict[str, Any] = {
             "id": query.id,
             "query": "text",
             "text": query.text,
@@ -236,6 +220,11 @@ def _records(
             **{f"{measure}_at_{k}": round(float(column[i]), 12) for (measure, k), column in values.items()},
             "top": [names[item] for item in found.top[i] if item >= 0],
         }
+        if found.scores is not None:
+            top, own = (rounded_scores(part) for part in (found.scores[0][i][found.top[i] >= 0], found.scores[1][[i]]))
+            named = {"similarity": top[0] if top else None, "relevant_similarity": own[0]}
+            record |= {"scores": top} | {name: value for name, value in named.items() if value is not None}
+        yield record
 
 
 # MTEB's metrics of a ranking: its tie rule, names, rounding and abstention scores.
@@ -305,7 +294,11 @@ def of_lists(collection: TextCollection, asked: Sequence[Document], lists: Ints,
     if found is not None:
         for (name, k), column in values.items():
             column[having] = METRICS[name](found, k)
-    sure = np.array([_confidence(row[items >= 0]) for row, items in zip(single, lists, strict=True)])
+    sure = np.zeros((len(asked), len(SPREADS)))
+    for place, (row, items) in enumerate(zip(single, lists, strict=True)):
+        exact = row[items >= 0].astype(np.float64)
+        if len(exact):
+            sure[place] = exact[0], exact.std(), exact[0] - exact[1] if len(exact) > 1 else 0.0
     return MtebValues(tuple(query.id for query in asked), values, sure)
 
 
@@ -326,13 +319,6 @@ def listed_ranks(
         return having, None
     rows, ranks, gains = map(np.array, zip(*found, strict=True))
     return having, RelevantRanks.from_rows(rows, ranks, gains.astype(np.float64), np.zeros(len(having), bool))
-
-
-def _confidence(scores: Vectors) -> tuple[float, float, float]:
-    if not len(scores):
-        return 0.0, 0.0, 0.0
-    exact = scores.astype(np.float64)
-    return float(exact[0]), float(exact.std()), float(exact[0] - exact[1]) if len(exact) > 1 else 0.0
 
 
 def mteb_scores(found: MtebValues, main: str) -> dict[str, Any]:

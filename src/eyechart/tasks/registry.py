@@ -1,7 +1,5 @@
 """The built-in tasks by name."""
 
-from __future__ import annotations
-
 from eyechart.plugins import Registry
 from eyechart.tasks.base import Task
 from eyechart.types import Kind

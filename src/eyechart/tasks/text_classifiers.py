@@ -1,7 +1,5 @@
 """Text classifiers: one vector per class, from names and templates or from files (`--save-clf`, `--load-clfs`)."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections import Counter
@@ -129,8 +127,7 @@ def save_classifier(classes: Vectors, path: Path, model: str, classnames: Sequen
 
 def save_torch_classifier(classes: Vectors, path: Path) -> None:
     """Write the class vectors in CLIP_benchmark's format."""
-    torch = import_extra("torch", "open-clip")
-    stream = io.BytesIO()
+    torch, stream = import_extra("torch", "open-clip"), io.BytesIO()
     torch.save(torch.from_numpy(np.ascontiguousarray(classes.T)), stream)
     write_atomic(path, stream.getvalue())
 
@@ -141,9 +138,6 @@ def load_mean_classifier(
     """Read classifiers and average them, with a notice if they belong to another or an unknown model.
 
     As in CLIP_benchmark the mean is not renormalised: a class on which the classifiers disagree counts less.
-
-    Raises:
-        DataError: If a file is not a classifier, has another number of classes, or the same classes in another order.
     """
     read = [(path, *_read(path)) for path in paths]
     for path, vectors, known in read:
@@ -179,21 +173,15 @@ def _read(path: Path) -> tuple[Vectors, dict[str, Any]]:
         with path.open("rb") as stream:
             start = stream.read(len(ZIP))
         if start == ZIP:
-            return _read_torch(path), {}
+            torch = import_extra("torch", "open-clip")
+            with load_errors(str(path)):  # ``weights_only`` keeps the pickle from creating other objects
+                columns = torch.load(path, map_location="cpu", weights_only=True)
+            if not isinstance(columns, torch.Tensor) or columns.ndim != 2:
+                raise DataError("{path} is not a classifier file: expected a two-dimensional tensor.", path=path)
+            return columns.detach().float().numpy().T, {}  # it has one column per class
         with safe_open(path, framework="np") as file:
             vectors, known = file.get_tensor(_KEY), file.metadata() or {}
         names = [str(name) for name in parse_json(known.get("classnames", "[]"))]
     except (OSError, SafetensorError, ValueError, TypeError) as error:
         raise DataError("{path} is not a classifier file ({reason}).", path=path, reason=error) from error
     return vectors, {**known, "classnames": names}
-
-
-def _read_torch(path: Path) -> Vectors:
-    """Read a tensor with one column per class; ``weights_only`` keeps the pickle from creating other objects."""
-    torch = import_extra("torch", "open-clip")
-    with load_errors(str(path)):
-        columns = torch.load(path, map_location="cpu", weights_only=True)
-    if not isinstance(columns, torch.Tensor) or columns.ndim != 2:
-        raise DataError("{path} is not a classifier file: expected a two-dimensional tensor.", path=path)
-    vectors: Vectors = columns.detach().float().numpy().T
-    return vectors

@@ -1,7 +1,5 @@
 """Text retrieval: find the documents relevant to a query, with an encoder and optionally a reranker."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Self
@@ -10,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.datasets.text_collection import CANDIDATES
-from eyechart.errors import DataError, ModelError, UsageError
+from eyechart.errors import DataError, ModelError
 from eyechart.io.images import ImageRef
 from eyechart.messages import UserMessage
 from eyechart.metrics.retrieval import top_items
+from eyechart.metrics.search import score_lists
 from eyechart.metrics.vectors import Floats, Ints
 from eyechart.models.rerankers import SIGMOID, RankedItem, Shortlist
 from eyechart.settings.tasks import RerankingSettings, TextRetrievalSettings
@@ -25,6 +24,8 @@ from eyechart.types import DatasetInfo, Document, Metric, ModelCard, ModelSpec, 
 GIVEN_PROMPTS = {"sentence-transformers": {"prompts": "given"}}
 """Model option that leaves prompts to the caller, which prepends them by role."""
 RERANKER = "reranker"
+MEAN_MAXSIM = "meanmaxsim"
+"""MaxSim divided by the number of a query's vectors, a similarity of sentence-transformers."""
 DEPTH = "Only the first {n} documents are reranked: metrics at a larger k cover only those."
 QUERIES_AT_ONCE = 256
 """Queries reranked at a time if there are images, which may be held in memory."""
@@ -49,12 +50,18 @@ class TextPrediction(Prediction):
         return replace(super().only(keep), found=found, mteb=mteb)
 
 
-def reranker_of(settings: RerankingSettings) -> dict[str, ModelSpec]:
-    """Return the reranker: a cross-encoder by its folder or id."""
-    return {RERANKER: ModelSpec("cross-encoder", settings.reranker)} if settings.reranker else {}
+class RerankingTask(Task):
+    """A task that ranks documents, with an optional reranker."""
+
+    roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
+    multi_vector = True
+
+    def extra_models(self, settings: RerankingSettings) -> dict[str, ModelSpec]:
+        """Return the reranker: a cross-encoder by its folder or id."""
+        return {RERANKER: ModelSpec("cross-encoder", settings.reranker)} if settings.reranker else {}
 
 
-class TextRetrieval(Task):
+class TextRetrieval(RerankingTask):
     """ndcg, map, mrr, recall, precision and hit_rate at 1, 3, 5, 10, 20, 100 and 1000, under MTEB's names.
 
     Ties count against the relevant document. ``main_score`` and ``details.mteb`` are MTEB's own values, including its
@@ -67,14 +74,8 @@ class TextRetrieval(Task):
     kinds = frozenset({"texts"})
     inputs = ("text",)
     records = "ranking"
-    multi_vector = True
-    roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
     model_options = GIVEN_PROMPTS
     Settings = TextRetrievalSettings
-
-    def extra_models(self, settings: TextRetrievalSettings) -> dict[str, ModelSpec]:
-        """Return the reranker."""
-        return reranker_of(settings)
 
     def check(self, info: DatasetInfo, settings: TextRetrievalSettings) -> None:
         """Reject a reranking task without candidates."""
@@ -99,15 +100,21 @@ class TextRetrieval(Task):
         # MTEB also counts the queries whose judged documents are all irrelevant.
         asked = [query for query in collection.queries if query.id in ids and collection.relevance.get(query.id)]
         prompts = prompts_of(context, settings)
-        # The dot product of the vectors is the model's similarity.
-        by_cosine = ranked_queries.is_cosine(context.encoder.card.similarity) or settings.normalize_embeddings
+        similarity = context.encoder.card.similarity
+        if similarity not in ("cosine", "dot", "maxsim", MEAN_MAXSIM):
+            raise ModelError(
+                "The model uses the similarity {similarity}, which is not supported.",
+                advice="Supported similarities: cosine, dot product and MaxSim.",
+                similarity=similarity,
+            )
+        by_cosine = similarity == "cosine" or settings.normalize_embeddings  # else the vectors' dot product, or MaxSim
         (queries, about_queries), (documents, about_documents) = (
             encode_texts(
                 context, [item.text for item in items], normalize=by_cosine, role=role, prompt=prompts.get(role)
             )
             for role, items in zip(ROLES, (asked, collection.documents), strict=True)
         )
-        if context.encoder.card.similarity == ranked_queries.MEAN_MAXSIM:
+        if similarity == MEAN_MAXSIM:
             queries = queries.averaged()
         scored = {one.query.id for one in judged}
         mine = np.array([i for i, query in enumerate(asked) if query.id in scored])
@@ -117,7 +124,7 @@ class TextRetrieval(Task):
             lists = top_items(queries, documents, settings.top_k) if lists is None else lists
             scores, card = rerank(context, settings, collection.documents, asked, lists)
         elif lists is not None:
-            scores = ranked_queries.score_lists(lists, queries, documents)
+            scores = score_lists(lists, queries, documents)
         if lists is None:
             found = ranked_queries.rank_all(judged, queries[mine], documents)
             mteb = of_vectors(collection, asked, queries, documents)
@@ -157,22 +164,6 @@ class TextRetrieval(Task):
         return replace(outcome, metrics=metrics, details=details, notices=notices)
 
 
-def check_reranker(context: TaskContext) -> None:
-    """Refuse a reranker that does not see the images of a collection, and any for data that are none."""
-    if RERANKER in context.extra_models:
-        dataset = context.info.name
-        if context.info.kind != "collection":
-            raise UsageError("{--reranker} does not apply to {dataset}: it is not a collection.", dataset=dataset)
-        card = context.open_extra_model(RERANKER).card
-        if "image" not in card.inputs:
-            raise ModelError(
-                "{name} scores pairs of texts, but {dataset} contains images.",
-                advice="Use a reranker that takes images, or omit {--reranker}.",
-                name=card.name,
-                dataset=dataset,
-            )
-
-
 def rerank(
     context: TaskContext,
     settings: RerankingSettings,
@@ -191,7 +182,9 @@ def rerank(
                 (i, asked[i], [documents[item] for item in lists[i] if item >= 0])
                 for i in range(start, min(start + size, len(asked)))
             ]
-            images = _images_of(context, [item for _, query, found in pairs for item in (query, *found)])
+            wanted = {item.image for _, query, found in pairs for item in (query, *found)} - {None}
+            samples = context.manifest.samples() if wanted else ()
+            images = {one.id: one.need_image() for one in samples if one.id in wanted}
             shortlists = [
                 Shortlist(
                     str(i),
@@ -208,13 +201,6 @@ def rerank(
     if bad:
         raise ModelError("The reranker returned no usable scores for {bad} of {n} queries.", bad=bad, n=len(asked))
     return scores, reranker.card
-
-
-def _images_of(context: TaskContext, items: Sequence[Document]) -> dict[str, ImageRef]:
-    wanted = {item.image for item in items if item.image is not None}
-    if not wanted:
-        return {}
-    return {one.id: one.need_image() for one in context.manifest.samples() if one.id in wanted}
 
 
 def _ranked_item(item: Document, images: Mapping[str, ImageRef], prompt: str = "") -> RankedItem:

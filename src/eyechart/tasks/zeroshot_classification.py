@@ -1,7 +1,5 @@
 """Zero-shot classification with one or several labels per image, and the study of single prompts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +13,6 @@ from eyechart.errors import DataError, EyechartError, LanguageError, UsageError
 from eyechart.languages import is_main
 from eyechart.manifest import Entry
 from eyechart.metrics.classification import (
-    Likelihoods,
     adaptive_calibration_error,
     average_precision,
     expected_calibration_error,
@@ -196,12 +193,33 @@ class ZeroshotClassification(Task):
         if settings.main_metric == F1_DATACOMP:
             metrics[F1_DATACOMP] = Metric(f1_macro(predicted_classes(ranking, labels), labels), n=len(labels))
         if prediction.by_template is not None:
-            ensemble = float((ranking.ranks == 1).mean())
-            details["prompt_sensitivity"] = _prompt_study(prediction, prediction.by_template, labels, ensemble)
+            ensemble, names = float((ranking.ranks == 1).mean()), info.classnames
+            alone = [float(first_choices(images, one, labels, names).mean()) for one in prediction.by_template]
+            mean = float(np.mean(alone))
+            details["prompt_sensitivity"] = {
+                "templates": list(info.templates),
+                "acc1": alone,
+                "ensemble": ensemble,
+                "mean": mean,
+                "gain": ensemble - mean,
+                "std": float(np.std(alone, ddof=1)),
+                "min": min(alone),
+                "max": max(alone),
+            }
         records = outcome.records
         if prediction.logit_scale is not None:
             said = likelihoods(images, classes, labels, prediction.logit_scale, prediction.logit_bias)
-            calibration = _calibration(said, ranking.ranks == 1, prediction)
+            correct = ranking.ranks == 1
+            calibration: dict[str, Any] = {
+                "ece": expected_calibration_error(said.confidence, correct),
+                "adaptive_ece": adaptive_calibration_error(said.confidence, correct),
+                "nll": float(said.nll.mean()),
+                "brier": float(said.brier.mean()),
+                "form": "softmax" if prediction.logit_bias is None else "sigmoid",
+                "scale": prediction.logit_scale,
+                "bias": prediction.logit_bias,
+                "bins": reliability(said.confidence, correct),
+            }
             details["calibration"] = calibration
             if settings.metrics == "full":
                 # The calibration error is not a mean over samples.
@@ -218,39 +236,6 @@ class ZeroshotClassification(Task):
 def _renumbered(entry: Entry, place: NDArray[np.int64]) -> Entry:
     labels = tuple(dict.fromkeys(int(place[label]) for label in entry.labels))
     return replace(entry, label=None if entry.label is None else int(place[entry.label]), labels=labels)
-
-
-def _prompt_study(
-    prediction: ClassificationPrediction, classifiers: Vectors, labels: NDArray[np.int64], ensemble: float
-) -> dict[str, Any]:
-    """Return the accuracy of each template and of the ensemble, its gain over the mean, and the spread."""
-    info, images = prediction.info, prediction.images
-    accuracies = [float(first_choices(images, classes, labels, info.classnames).mean()) for classes in classifiers]
-    mean = float(np.mean(accuracies))
-    return {
-        "templates": list(info.templates),
-        "acc1": accuracies,
-        "ensemble": ensemble,
-        "mean": mean,
-        "gain": ensemble - mean,
-        "std": float(np.std(accuracies, ddof=1)),
-        "min": min(accuracies),
-        "max": max(accuracies),
-    }
-
-
-def _calibration(said: Likelihoods, correct: NDArray[np.bool_], prediction: ClassificationPrediction) -> dict[str, Any]:
-    """Describe the calibration of the model's own probabilities."""
-    return {
-        "ece": expected_calibration_error(said.confidence, correct),
-        "adaptive_ece": adaptive_calibration_error(said.confidence, correct),
-        "nll": float(said.nll.mean()),
-        "brier": float(said.brier.mean()),
-        "form": "softmax" if prediction.logit_bias is None else "sigmoid",
-        "scale": prediction.logit_scale,
-        "bias": prediction.logit_bias,
-        "bins": reliability(said.confidence, correct),
-    }
 
 
 def _score_multilabel(prediction: ClassificationPrediction, settings: ZeroshotClassificationSettings) -> Outcome:

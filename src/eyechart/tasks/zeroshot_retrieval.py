@@ -1,28 +1,26 @@
 """Zero-shot retrieval between images and captions, or in a collection of texts and images with graded relevance."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eyechart import stats
 from eyechart.datasets.mmeb import INSTRUCTED, INSTRUCTION, ranking_files, read_rankings
-from eyechart.errors import DataError, ModelError
+from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.manifest import Failure
 from eyechart.metrics.retrieval import METRICS, top_items
+from eyechart.metrics.search import score_lists
 from eyechart.metrics.vectors import AnyVectors, Floats, Ints, placed
 from eyechart.settings.tasks import MEAN_RECALL, MMEB_METRICS, ZeroshotRetrievalSettings
 from eyechart.tasks import ranked_queries
 from eyechart.tasks.base import (
     ROLES,
     Prediction,
-    Task,
     TaskContext,
     counted,
     drop_constant_embeddings,
@@ -46,8 +44,8 @@ from eyechart.tasks.caption_search import (
     with_repeats,
 )
 from eyechart.tasks.ranked_queries import TIES, JudgedQuery, Rankings
-from eyechart.tasks.text_retrieval import DEPTH, RERANKER, check_reranker, rerank, reranker_of
-from eyechart.types import DatasetInfo, Document, Input, MeanOf, ModelCard, ModelSpec, Notice, Outcome, TextCollection
+from eyechart.tasks.text_retrieval import DEPTH, RERANKER, RerankingTask, rerank
+from eyechart.types import DatasetInfo, Document, Input, MeanOf, ModelCard, Notice, Outcome, TextCollection
 
 DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")
 MMEB_NAMES = {"hit_rate": "hit", "ndcg": "ndcg_linear"}
@@ -107,9 +105,10 @@ def predict_collection(context: TaskContext, settings: ZeroshotRetrievalSettings
         _encode_items(items, context, role, settings)
         for role, items in zip(ROLES, (collection.queries, collection.documents), strict=True)
     ]
-    lost = {failure.id: failure for side in sides for failure in side.failures}
-    kept = [[i for i, item in enumerate(side.items) if item.image not in lost] for side in sides]
-    queries, documents = (tuple(side.items[i] for i in rows) for side, rows in zip(sides, kept, strict=True))
+    items, vectors, failures, notices = zip(*sides, strict=True)
+    lost = {failure.id: failure for side in failures for failure in side}
+    kept = [[i for i, item in enumerate(side) if item.image not in lost] for side in items]
+    queries, documents = (tuple(side[i] for i in rows) for side, rows in zip(items, kept, strict=True))
     known = {document.id for document in documents}
     lists = {query: tuple(filter(known.__contains__, names)) for query, names in collection.candidates.items()}
     usable = replace(collection, queries=queries, documents=documents, candidates=lists)
@@ -118,9 +117,9 @@ def predict_collection(context: TaskContext, settings: ZeroshotRetrievalSettings
         entries=tuple(entry for entry in manifest.entries if entry.id not in lost),
         failures=tuple(lost.values()),
         collection=usable,
-        queries=sides[0].vectors[kept[0]],
-        documents=sides[1].vectors[kept[1]],
-        notices=tuple(dict.fromkeys(notice for side in sides for notice in side.notices)),
+        queries=vectors[0][kept[0]],
+        documents=vectors[1][kept[1]],
+        notices=tuple(dict.fromkeys(notice for side in notices for notice in side)),
         lost=sum(len(getattr(collection, part)) - len(getattr(usable, part)) for part in ("queries", "documents")),
     )
 
@@ -136,15 +135,6 @@ def _with_rankings(collection: TextCollection, name: str, path: str) -> TextColl
     ):
         raise DataError("The queries or candidates of {path} are not those of the dataset.", path=path)
     return replace(collection, candidates={query.id: one.ranked for query, one in zip(queries, rankings, strict=True)})
-
-
-class _Side(NamedTuple):
-    """The queries or the documents whose image was read, with their vectors: zero if the image failed."""
-
-    items: Sequence[Document]
-    vectors: AnyVectors
-    failures: Sequence[Failure]
-    notices: Sequence[Notice]
 
 
 def _instructed(
@@ -174,7 +164,8 @@ def _instructed(
 
 def _encode_items(
     listed: Sequence[Document], context: TaskContext, role: str, settings: ZeroshotRetrievalSettings
-) -> _Side:
+) -> tuple[Sequence[Document], AnyVectors, Sequence[Failure], Sequence[Notice]]:
+    """Return the queries or the documents whose image was read, with their vectors: zero if the image failed."""
     encoder = context.encoder
     place = {entry.id: row for row, entry in enumerate(context.manifest.entries)}
     listed = [item for item in listed if item.image is None or item.image in place]
@@ -206,13 +197,13 @@ def _encode_items(
         failures += embedded.failures
         notices += about
     if encoder.card.multi_vector:
-        return _Side(listed, placed(parts, len(items)), failures, notices)
+        return listed, placed(parts, len(items)), failures, notices
     out = np.zeros((len(items), max((vectors.shape[1] for _, vectors in parts), default=0)), np.float32)
     for rows, vectors in parts:
         out[rows] += vectors
     both = np.intersect1d(read, seen).astype(np.int64)
     out[both] = encoder.unit(out[both])
-    return _Side(listed, out, failures, notices)
+    return listed, out, failures, notices
 
 
 def score_collection(prediction: CollectionPrediction, settings: ZeroshotRetrievalSettings) -> Outcome:
@@ -258,11 +249,12 @@ def _rank(prediction: CollectionPrediction, judged: Sequence[JudgedQuery]) -> Ra
     lists = ranked_queries.candidate_lists(prediction.collection, [one.query for one in judged])
     if prediction.queries is None or prediction.documents is None:
         assert lists is not None  # noqa: S101 - every line has a ranking
-        return ranked_queries.rank_lists(judged, lists, np.where(lists >= 0, -np.arange(lists.shape[1]), -np.inf))
+        order = np.where(lists >= 0, -np.arange(lists.shape[1]), -np.inf)
+        return replace(ranked_queries.rank_lists(judged, lists, order), scores=None)
     vectors = prediction.queries[chosen], prediction.documents
     if lists is None:
         return ranked_queries.rank_all(judged, *vectors)
-    return ranked_queries.rank_lists(judged, lists, ranked_queries.score_lists(lists, *vectors), vectors)
+    return ranked_queries.rank_lists(judged, lists, score_lists(lists, *vectors), vectors)
 
 
 def _mmeb_outcome(outcome: Outcome, prediction: CollectionPrediction, ranking: Rankings, main: str) -> Outcome:
@@ -300,7 +292,7 @@ def _kind(item: Document) -> str:
     return "image+text" if shown and spoken else "image" if shown else "text"
 
 
-class ZeroshotRetrieval(Task):
+class ZeroshotRetrieval(RerankingTask):
     """image_retrieval_recall@k (caption to image) and text_retrieval_recall@k (image to caption).
 
     Both are hit rates, as is usual in the CLIP literature: at least one right answer among the first k. If captions
@@ -316,13 +308,7 @@ class ZeroshotRetrieval(Task):
     inputs = ("image", "text")
     measures = "retrieval"
     records = "ranking"
-    roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
-    multi_vector = True
     Settings = ZeroshotRetrievalSettings
-
-    def extra_models(self, settings: ZeroshotRetrievalSettings) -> dict[str, ModelSpec]:
-        """Return the reranker."""
-        return reranker_of(settings)
 
     def reads(self, output: Path, settings: ZeroshotRetrievalSettings) -> tuple[Path, ...]:  # noqa: ARG002 - others do
         """Return the rankings to score."""
@@ -337,10 +323,19 @@ class ZeroshotRetrieval(Task):
 
     def predict(self, context: TaskContext, settings: ZeroshotRetrievalSettings) -> Prediction:
         """Embed images and texts, and rerank the top documents of a collection."""
-        check_reranker(context)
+        dataset, reranks = context.info.name, RERANKER in context.extra_models
+        if reranks and context.info.kind != "collection":
+            raise UsageError("{--reranker} does not apply to {dataset}: it is not a collection.", dataset=dataset)
+        if reranks and "image" not in (card := context.open_extra_model(RERANKER).card).inputs:
+            raise ModelError(
+                "{name} scores pairs of texts, but {dataset} contains images.",
+                advice="Use a reranker that takes images, or omit {--reranker}.",
+                name=card.name,
+                dataset=dataset,
+            )
         if context.info.kind == "collection":
             found = predict_collection(context, settings)
-            if RERANKER not in context.extra_models:
+            if not reranks:
                 return found
             items, asked = found.collection.documents, found.collection.queries
             lists = ranked_queries.candidate_lists(found.collection, asked)

@@ -3,8 +3,6 @@
 Numbers are fractions, as VLMEvalKit reports them, unless noted otherwise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
@@ -47,6 +45,7 @@ MMT_SHORT = {
     "autonomous_driving": "AUD", "discipline_knowledge_reasoning": "DKR", "embodied_ai": "EA",
     "gui_navigation": "GN",
 }  # fmt: skip
+MMSCI_SETTINGS = ("Fig2Cap", "SubFig2Cap", "SubCap2Fig")
 
 
 def report_acc(rows: Iterable[Row]) -> Lines:
@@ -124,9 +123,6 @@ def sources(rows: Iterable[Row]) -> Lines:
     return [{"split": "2D", **scores, "Overall": fmean(scores.values())}]
 
 
-MMSCI_SETTINGS = ("Fig2Cap", "SubFig2Cap", "SubCap2Fig")
-
-
 def mmsci(rows: Iterable[Row]) -> Lines:
     """Return MMSci's accuracy by subject, by category and overall, in its three settings and on average.
 
@@ -177,17 +173,15 @@ def partial_matches(rows: Iterable[Row]) -> Lines:
     """
     found = need(rows)
     exact = report_acc(found)
-    common = report_acc([{**row, "score": _common_words(row)} for row in found])
+    shared = []
+    for row in found:
+        said, right = (set(as_text(row.get(as_text(row[name]))).lower().split()) for name in ("choice", "answer"))
+        shared.append({**row, "score": len(said & right) / max(len(said), len(right)) if said and right else 0.0})
     table: Lines = []
-    for line, other in zip(exact, common, strict=True):
+    for line, other in zip(exact, report_acc(shared), strict=True):
         pairs = (((name, value), (f"{name}_PM", other[name])) for name, value in line.items() if name != "split")
         table.append({"split": line["split"], **dict(entry for pair in pairs for entry in pair)})
     return table
-
-
-def _common_words(row: Row) -> float:
-    said, right = (set(as_text(row.get(as_text(row[name]))).lower().split()) for name in ("choice", "answer"))
-    return len(said & right) / max(len(said), len(right)) if said and right else 0.0
 
 
 def _guessed_rotations(rows: Rows) -> float:

@@ -1,7 +1,5 @@
 """Tables of document, chart, OCR and caption benchmarks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -127,8 +125,7 @@ def in_languages(rows: Iterable[Row], *, languages: Mapping[str, Mapping[str, Se
 _PAGE_NUMBERS = {
     "qa": ("accuracy",),
     "summary": ("rouge_l_r", "rouge_l_p", "rouge_l_f"),
-    "ocr": ("bleu", "meteor", "f_measure", "precision", "recall", "near"),
-    "translation": ("bleu", "meteor", "f_measure", "precision", "recall", "near"),
+    **dict.fromkeys(("ocr", "translation"), ("bleu", "meteor", "f_measure", "precision", "recall", "near")),
 }
 
 
@@ -149,7 +146,6 @@ def page_kinds(rows: Iterable[Row]) -> Table:
 
 
 def _page_numbers(rows: Rows) -> dict[str, float]:
-    """Return each number over the rows of these kinds of tasks."""
     names = dict.fromkeys(name for row in rows for name in _PAGE_NUMBERS[as_text(row["kind"])])
     table = {}
     for name in names:
@@ -161,18 +157,12 @@ def _page_numbers(rows: Rows) -> dict[str, float]:
     return table
 
 
-OCRBENCH_GROUPS = {
-    "Regular Text Recognition": "Text Recognition",
-    "Irregular Text Recognition": "Text Recognition",
-    "Artistic Text Recognition": "Text Recognition",
-    "Handwriting Recognition": "Text Recognition",
-    "Digit String Recognition": "Text Recognition",
-    "Non-Semantic Text Recognition": "Text Recognition",
-    "Scene Text-centric VQA": "Scene Text-centric VQA",
-    "Doc-oriented VQA": "Doc-oriented VQA",
-    "Key Information Extraction": "Key Information Extraction",
-    OCRBENCH_FORMULAS: OCRBENCH_FORMULAS,
-}
+_RECOGNITION = (
+    "Regular Text Recognition", "Irregular Text Recognition", "Artistic Text Recognition", "Handwriting Recognition",
+    "Digit String Recognition", "Non-Semantic Text Recognition",
+)  # fmt: skip
+_OTHERS = ("Scene Text-centric VQA", "Doc-oriented VQA", "Key Information Extraction", OCRBENCH_FORMULAS)
+OCRBENCH_GROUPS = dict.fromkeys(_RECOGNITION, "Text Recognition") | {name: name for name in _OTHERS}
 
 
 @reports("Final Score", points=True)
@@ -206,7 +196,6 @@ def vcr(rows: Iterable[Row], language: str = "en") -> dict[str, float]:
 
 
 def _caption_numbers(table: Mapping[str, Any]) -> dict[str, float]:
-    """Split BLEU into four named numbers."""
     bleu = {f"Bleu_{i}": value for i, value in enumerate(table["Bleu"], 1)}
     return bleu | {name: value for name, value in table.items() if name != "Bleu"}
 

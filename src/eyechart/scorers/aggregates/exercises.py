@@ -1,7 +1,5 @@
 """Tables of exercise, competition and mathematics benchmarks."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -56,17 +54,12 @@ def worst_case(rows: Iterable[Row]) -> Table:
     ]
 
 
-_SOURCES = tuple(
-    f"OE_{modality}_{part}"
-    for modality in ("MM", "TO")
-    for part in ("maths_en_COMP", "maths_zh_CEE", "maths_zh_COMP", "physics_en_COMP", "physics_zh_CEE")
-)
-
-
 def competitions(rows: Iterable[Row]) -> Table:
     """Return the percentage per source, per language and subject, per subject, and overall (OlympiadBench)."""
     found = need(rows, "source")
-    parts = [*((name,) for name in _SOURCES), *((a, b) for a in ("zh", "en") for b in ("maths", "physics"))]
+    kinds = ("maths_en_COMP", "maths_zh_CEE", "maths_zh_COMP", "physics_en_COMP", "physics_zh_CEE")
+    sources = [(f"OE_{modality}_{kind}",) for modality in ("MM", "TO") for kind in kinds]
+    parts = [*sources, *((a, b) for a in ("zh", "en") for b in ("maths", "physics"))]
     groups = {
         "_".join(words): [row for row in found if all(word in as_text(row["source"]) for word in words)]
         for words in (*parts, ("maths",), ("physics",))
@@ -121,11 +114,10 @@ def _math_table(title: str, rows: Rows, groups: Sequence[Sequence[str]]) -> Line
     return table
 
 
-Steps = Sequence[bool]
+_STEPS = {"One-step(S1)": "one", "Two-step(S2)": "2steps_multi", "Three-step(S3)": "3steps_multi"}
 
 
 def _wemath_scores(table: Mapping[str, str]) -> dict[str, float]:
-    """Return the two scores as fractions."""
     names = {"score_strict": "Score (Strict)", "score_loose": "Score (Loose)"}
     return {name: float(table[title].rstrip("%")) / 100 for name, title in names.items() if title in table}
 
@@ -154,23 +146,20 @@ def wemath(rows: Iterable[Row]) -> dict[str, str]:
         missed = 0.5 * counts["InadequateGeneralization"] + counts["RoteMemorization"] + counts["InsufficientKnowledge"]
         rates = {name: count / len(problems) for name, count in counts.items()}
         rates["RoteMemorization"] = counts["RoteMemorization"] / len(solved) if solved else 0.0
-        table[f"Score ({mode})"] = _per_cent(1 - missed / len(problems))
-        table |= {f"{name} ({mode})": f"{_per_cent(rate)} ({counts[name]})" for name, rate in rates.items()}
+        table[f"Score ({mode})"] = f"{1 - missed / len(problems):.2%}"
+        table |= {f"{name} ({mode})": f"{rate:.2%} ({counts[name]})" for name, rate in rates.items()}
     steps = grouped(found, lambda row: key if (key := as_text(row["key"])).endswith("multi") else "one")
     hits = {key: [as_score(row["score"]) for row in members] for key, members in steps.items()}
-    table |= {name: _per_cent(fmean(hits[key])) for name, key in STEPS.items() if key in hits}
+    table |= {name: f"{fmean(hits[key]):.2%}" for name, key in _STEPS.items() if key in hits}
     singles = [row for row in found if not as_text(row["key"]).endswith("multi")]
     known = grouped(singles, lambda row: as_text(row.get("knowledge concept")))
     for field, names in _concepts().items():
         each = [fmean(as_score(row["score"]) for row in known[name]) for name in names if name in known]
-        table |= {field: _per_cent(fmean(each))} if each else {}
+        table |= {field: f"{fmean(each):.2%}"} if each else {}
     return table
 
 
-STEPS = {"One-step(S1)": "one", "Two-step(S2)": "2steps_multi", "Three-step(S3)": "3steps_multi"}
-
-
-def _problem(rows: Sequence[Row]) -> tuple[Steps, bool] | None:
+def _problem(rows: Sequence[Row]) -> tuple[Sequence[bool], bool] | None:
     """Return whether each step and the whole problem are right; None if one of them is missing."""
     hits = {as_text(row["key"]): bool(as_score(row["score"])) for row in rows}
     size = 2 if any(key.startswith("2steps") for key in hits) else 3
@@ -183,9 +172,4 @@ def _problem(rows: Sequence[Row]) -> tuple[Steps, bool] | None:
 
 @cache
 def _concepts() -> Mapping[str, Sequence[str]]:
-    """Return the concepts of each field."""
     return tomllib.loads(files(__package__).joinpath("wemath.toml").read_text(encoding="utf-8"))
-
-
-def _per_cent(value: float) -> str:
-    return f"{value:.2%}"

@@ -5,8 +5,6 @@ result: ``extracted``, ``score`` and further values of the rule. `reports` decla
 metrics.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -111,11 +109,7 @@ def by_value(rows: Iterable[Row], column: str) -> dict[str, list[Row]]:
 
 
 def together(rows: Rows, size: int) -> list[list[Row]]:
-    """Return groups of ``size`` consecutive indices, starting with the smallest.
-
-    Raises:
-        ValueError: If a group is incomplete: the groups after it would be wrong.
-    """
+    """Return groups of ``size`` consecutive indices; raise if one is incomplete, which makes all after it wrong."""
     ordered = sorted(rows, key=row_index)
     first = row_index(ordered[0])
     groups = list(grouped(ordered, lambda row: (row_index(row) - first) // size).values())

@@ -1,7 +1,5 @@
 """Tables of benchmarks on points and boxes in images."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from statistics import fmean
@@ -30,14 +28,12 @@ def clicks(rows: Iterable[Row], *, kind: str) -> Table:
     return table
 
 
-_REFCOCO = tuple(f"{name}_{split}" for name in ("RefCOCO", "RefCOCO+") for split in ("val", "testA", "testB"))
-
-
 def referrals(rows: Iterable[Row]) -> Table:
     """Return precision and mean IoU per split, and the mean over splits (RefCOCO)."""
     found = need(rows)
     splits = grouped(found, _split)
-    order = [*_REFCOCO, "RefCOCOg_val", "RefCOCOg_test"]
+    order = [f"{name}_{split}" for name in ("RefCOCO", "RefCOCO+") for split in ("val", "testA", "testB")]
+    order += ["RefCOCOg_val", "RefCOCOg_test"]
     names = [*(name for name in order if name in splits), *sorted(splits.keys() - {*order})]
     lines = [(name, 100 * mean(splits[name]), mean(splits[name], "overlap"), len(splits[name])) for name in names]
     known = [line for line in lines if line[0] in order]

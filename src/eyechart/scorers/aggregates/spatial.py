@@ -1,7 +1,5 @@
 """Tables of spatial benchmarks: by task, chance-adjusted, F1, relative accuracy, measures and lists."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
@@ -73,6 +71,7 @@ def _above_guessing(rows: Rows) -> float:
 
 STARE_LETTERS = ("2d_trans", "2d_trans_vsim", "3d_trans", "3d_trans_vsim", "temporal", "perspective")
 STARE_YES_NO = ("folding_nets", "folding_nets_vsim", "tangram_puzzle", "tangram_puzzle_vsim")
+_YES_OR_NO = re.compile(r"([A-F])\s{0,9}[.:\uff1a)\uff09]?\s{0,9}(yes|no)", re.IGNORECASE)
 
 
 @reports("macro", points=True)
@@ -97,9 +96,6 @@ def stare(rows: Iterable[Row]) -> Summary:
     return tabulated({**numbers, "macro": 100 * fmean(map(fmean, tasks.values()))})
 
 
-_YES_OR_NO = re.compile(r"([A-F])\s{0,9}[.:\uff1a)\uff09]?\s{0,9}(yes|no)", re.IGNORECASE)
-
-
 def _yes_f1(rows: Rows) -> float | None:
     """Return the F1 of yes, by the meaning of the letters in each question; None if no row defines it.
 
@@ -119,15 +115,9 @@ def _yes_f1(rows: Rows) -> float | None:
 
 
 VSI_TYPES = (
-    "object_counting",
-    "object_abs_distance",
-    "object_size_estimation",
-    "room_size_estimation",
-    "object_rel_distance",
-    "object_rel_direction",
-    "route_planning",
-    "obj_appearance_order",
-)
+    "object_counting", "object_abs_distance", "object_size_estimation", "room_size_estimation", "object_rel_distance",
+    "object_rel_direction", "route_planning", "obj_appearance_order",
+)  # fmt: skip
 
 
 @reports("overall", points=True)

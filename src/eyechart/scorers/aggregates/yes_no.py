@@ -1,7 +1,5 @@
 """Tables of yes/no benchmarks: MME, POPE, HallusionBench, AMBER, VSR (in percent) and NaturalBench."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from statistics import fmean
 
@@ -24,12 +22,9 @@ MME_PERCEPTION = (
 )  # fmt: skip
 MME_REASONING = ("code_reasoning", "commonsense_reasoning", "numerical_calculation", "text_translation")
 AMBER_KINDS = {
-    "discriminative-attribute-state": "Attribute",
-    "discriminative-attribute-number": "Attribute",
-    "discriminative-attribute-action": "Attribute",
+    **{f"discriminative-attribute-{kind}": "Attribute" for kind in ("state", "number", "action")},
     "discriminative-hallucination": "Existence",
-    "discriminative-relation": "Relation",
-    "relation": "Relation",
+    **dict.fromkeys(("discriminative-relation", "relation"), "Relation"),
 }
 
 

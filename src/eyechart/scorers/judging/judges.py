@@ -1,14 +1,12 @@
 """Judge models at work, and the judge prompts of VLMEvalKit."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from importlib.util import find_spec
@@ -19,8 +17,8 @@ from eyechart.errors import DataError, ModelError, UsageError, first_line, unkno
 from eyechart.io.digests import digest_bytes
 from eyechart.metrics.cell_values import Row, as_text, options_of
 from eyechart.scorers.judging.judge_forms import READERS, TRIES_APART, JudgeForm, option_block
-from eyechart.scorers.rule import RuleResult
-from eyechart.types import TRUNCATED, Answer, Message, Prompt, digest_json
+from eyechart.scorers.rule import JudgeExchange, RuleResult
+from eyechart.types import Answer, Message, Prompt, digest_json
 
 OURS = "eyechart"
 _NEEDS = {"grades": "names", "word": "words", "label": "labels", "marks": "column"}
@@ -137,7 +135,6 @@ def _form(name: str, entry: Any, *, complete: bool) -> JudgeForm:
 
 
 def _check_values(name: str, entry: Mapping[str, Any], base: JudgeForm | None) -> None:
-    """Reject invalid values before any request is made."""
     reads, tries = entry["reads"], entry["tries"]
     if not isinstance(reads, str) or reads not in READERS:
         raise unknown_name("kind of reply", str(reads), READERS)
@@ -182,19 +179,29 @@ class Judge:
     on_error: str = "fail"
     """Whether a failing judge aborts the run (``fail``) or its verdict counts as unreadable (``skip``)."""
 
-    def verdicts(self, form: JudgeForm, rows: Sequence[tuple[str, Row]], repeat: int = 0) -> dict[str, Any]:
-        """Return a verdict for each row by id; None if no reply could be parsed.
+    def judge(self, form: JudgeForm, rows: Sequence[tuple[str, Row]], repeat: int = 0) -> dict[str, JudgeExchange]:
+        """Ask about each row, again if a reply cannot be parsed; return the exchanges by the ids of the rows.
+
+        The last attempt is not cached unless its reply can be parsed, so that the next run repeats it.
 
         Raises:
             ModelError: If a request fails and ``on_error`` is fail.
         """
-        verdicts: dict[str, Any] = {name: None for name, _ in rows}
+        found = {name: JudgeExchange(form.question(row)) for name, row in rows}
         left = dict(rows)
         for attempt in range(form.tries):
             if not left:
                 break
-            warmth = min(WARMEST, WARMER * attempt) or None
-            prompts = [Prompt(name, (Message("user", (form.question(row),)),), warmth) for name, row in left.items()]
+            warmth, last = min(WARMEST, WARMER * attempt) or None, attempt == form.tries - 1
+            prompts = [
+                Prompt(
+                    name,
+                    (Message("user", (found[name].question,)),),
+                    warmth,
+                    partial(form.is_readable, row) if last else None,
+                )
+                for name, row in left.items()
+            ]
             for name, answer in list(self.ask(prompts, TRIES_APART * repeat + attempt)):
                 if answer.error and self.on_error == "fail":
                     raise ModelError(
@@ -204,10 +211,10 @@ class Judge:
                         name=self.name,
                         error=answer.error,
                     )
-                lost = answer.error or answer.finish_reason == TRUNCATED  # its verdict is unknown
-                verdicts[name] = None if lost else form.parse(answer.text, left[name])
-            left = {name: row for name, row in left.items() if verdicts[name] is None}
-        return verdicts
+                replies = (*found[name].replies, answer)
+                found[name] = replace(found[name], replies=replies, verdict=form.verdict(answer, left[name]))
+            left = {name: row for name, row in left.items() if found[name].verdict is None}
+        return found
 
 
 def majority(runs: Sequence[Sequence[RuleResult]]) -> list[RuleResult]:

@@ -7,8 +7,6 @@ if not A, B, ...), ``keys`` ("numbers": the key is a 0-based option number; "tex
 ``close_open`` (an open question becomes a choice between its answer and any other).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -24,12 +22,14 @@ from eyechart.metrics.cell_values import LETTERS, Row, as_text, is_missing, lite
 from eyechart.metrics.choices import (
     FAILED,
     NO_OPTION,
+    PHRASES,
     choice_by_text,
     extract_first_letter,
     extract_sequence,
     extract_vlmeval,
     final_answer_line,
     key_letter,
+    without_marks,
 )
 from eyechart.scorers.rule import JUDGE, UNDECIDED, UNREADABLE, BoundRule, Read, Rows, RuleResult, rule
 from eyechart.types import Notice
@@ -55,9 +55,7 @@ def close_open(row: Row) -> dict[str, object]:
 def _prepare(several: Several, bound: BoundRule, row: Row) -> list[dict[str, object]]:
     """Move the options to the columns A, B, ... and convert the key to a letter.
 
-    Raises:
-        ValueError: If the key of a user's table is not one of its options: no answer could be right. In published
-            tables the row is kept and counted.
+    Raise if the key of a user's table is not one of its options: no answer could be right. Published rows are kept.
     """
     columns = bound.options.get("columns", "")
     made = close_open(row) if bound.options.get("close_open") else dict(row)
@@ -74,7 +72,7 @@ def _key(several: Several, bound: BoundRule, row: Row) -> str | None:
     """Return the key as a letter (or several), None if it is not one of the options."""
     answer, options = as_text(row.get("answer")).strip(), options_of(row)
     keys = bound.options.get("keys")
-    if keys == "text" or _is_number(row, bound.options.get("numeric", ())):
+    if keys == "text" or as_text(row.get("question_type")) in bound.options.get("numeric", ()):
         return as_text(row.get("answer"))
     if keys == "numbers" and answer.isdecimal() and int(answer) < len(LETTERS):
         answer = LETTERS[int(answer)]
@@ -84,10 +82,6 @@ def _key(several: Several, bound: BoundRule, row: Row) -> str | None:
     if not options:  # they are in the question or in the image
         return key_letter(answer, dict.fromkeys(LETTERS, "")) or answer
     return key_letter(answer, options)
-
-
-def _is_number(row: Row, numeric: Sequence[str]) -> bool:
-    return as_text(row.get("question_type")) in numeric
 
 
 def _chance(several: Several, bound: BoundRule, rows: Rows) -> float | None:
@@ -106,7 +100,6 @@ def _notices(several: Several, bound: BoundRule, rows: Rows) -> list[Notice]:
 
 
 def _hooks(several: Several = "", **other: Any) -> dict[str, Any]:
-    """Hooks shared by all multiple-choice rules."""
     return {
         "prepare": partial(_prepare, several),
         "prepare_options": ("columns", "keys", "close_open"),
@@ -162,7 +155,7 @@ def number_or_letter(row: Row, text: str, *, numeric: Sequence[str], extractor: 
 
     Numbers are scored by closeness.
     """
-    if not _is_number(row, numeric):
+    if as_text(row.get("question_type")) not in numeric:
         return spatial(row, text, extractor=extractor)
     found = spatial_number(text)
     if found is None:
@@ -172,7 +165,7 @@ def number_or_letter(row: Row, text: str, *, numeric: Sequence[str], extractor: 
 
 def _keys_in_order(bound: BoundRule, row: Row) -> list[dict[str, object]]:
     """Sort the letters of the key: "A, C" is AC."""
-    return [{**row, "answer": in_order(letter for letter in as_text(row.get("answer")).upper() if letter.isalpha())}]
+    return [{**row, "answer": in_order(filter(str.isalpha, as_text(row.get("answer")).upper()))}]
 
 
 def _judged_letters(bound: BoundRule, row: Row, verdict: str) -> RuleResult:
@@ -191,7 +184,6 @@ def judged_letters(row: Row, text: str, *, extractor: str = VLMEVAL) -> RuleResu
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _BOXED_LETTER = re.compile(r"\\boxed\{\s{0,9}([A-Z])\s{0,9}\}")
 _ANSWER_LINE = re.compile(r"\banswer\s*:\s*([A-Z])\b", re.IGNORECASE)
-_PHRASES = ("The best answer is", "The correct answer is", "The answer is", "The answer")
 
 
 @choice_rule()
@@ -204,18 +196,17 @@ def first_letter(text: str, options: Options, row: Row) -> str | None:
 @choice_rule("set")
 def letter_set(text: str, options: Options, row: Row) -> str | None:
     """Take all letters in brackets, else all letters up to E, also inside words (XLRS-Bench)."""
-    return _letters_up_to("E", text)
+    return _letters_among("ABCDE", text)
 
 
 @choice_rule("set")
 def letter_set_to_g(text: str, options: Options, row: Row) -> str | None:
     """Take all letters in brackets, else all letters up to G, also inside words (OmniEarth-Bench)."""
-    return _letters_up_to("G", text)
+    return _letters_among("ABCDEFG", text)
 
 
-def _letters_up_to(last: str, text: str) -> str | None:
-    letters = LETTERS[: LETTERS.index(last) + 1]
-    for phrase in _PHRASES:
+def _letters_among(letters: str, text: str) -> str | None:
+    for phrase in PHRASES:
         text = text.replace(phrase, "")
     if not set(text) & set(letters):
         return None
@@ -253,21 +244,11 @@ def boxed_letter(text: str, options: Options, row: Row) -> str | None:
 
 _BOX_ENDS = re.compile(r"\\boxed\{|[^\\]\}")
 _LATEX = re.compile(r"\\text\{|\\rm\{|\\mathbf\{|\$|\}")
-_STATED = (
-    "answer:",
-    "the final answer is:",
-    "the answer is option:",
-    "the answer is:",
-    "the correct answer is option:",
-    "the correct answer is:",
-    "the answer should be:",
-    "the final answer is",
-    "the answer is option",
-    "the answer is",
-    "the correct answer is option",
-    "the correct answer is",
-    "the answer should be",
-)
+_STATEMENTS = (
+    "the final answer is", "the answer is option", "the answer is", "the correct answer is option",
+    "the correct answer is", "the answer should be",
+)  # fmt: skip
+_STATED = ("answer:", *(f"{words}:" for words in _STATEMENTS), *_STATEMENTS)
 
 
 @choice_rule()
@@ -309,7 +290,7 @@ def _last_box(text: str) -> str:
 @choice_rule()
 def labelled(text: str, options: Options, row: Row) -> str | None:
     """Take the last option written as (A) or "A. ", else as a word, else by its text in a longer answer (VMCBench)."""
-    text = f" {_bare(text)} "
+    text = f" {without_marks(text)} "
     named = [letter for letter in options if f"({letter})" in text or f"{letter}. " in text]
     places = {letter: text.rfind(f"({letter})") for letter in named}
     if not named:
@@ -325,7 +306,7 @@ def labelled(text: str, options: Options, row: Row) -> str | None:
 @choice_rule()
 def first_labelled(text: str, options: Options, row: Row) -> str | None:
     """Take the first option written as (A), else as a word, else by its text (MMOral)."""
-    text = f" {_bare(text)} "
+    text = f" {without_marks(text)} "
     named = [letter for letter in options if f"({letter})" in text]
     named = named or [letter for letter in options if any(f" {letter}{end}" in text for end in " .,")]
     named = named or [letter for letter, option in options.items() if option in text]
@@ -335,12 +316,6 @@ def first_labelled(text: str, options: Options, row: Row) -> str | None:
         if form is not None:
             places[letter] = text.find(form)
     return min(places, key=lambda letter: places[letter]) if places else None
-
-
-def _bare(text: str) -> str:
-    for mark in ",.!?;:'":
-        text = text.strip(mark)
-    return text
 
 
 @choice_rule()

@@ -1,7 +1,5 @@
 """Hard graph problems (NPMM): whether a solution is valid, and how close its size is to the optimum."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from itertools import combinations, pairwise

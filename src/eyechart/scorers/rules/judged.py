@@ -1,12 +1,12 @@
 """Answers graded by a judge, and safety behaviour: harm, refusal, help."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from eyechart.metrics.cell_values import Row, as_text, finite_number, text_list
 from eyechart.scorers.rule import FAILED, JUDGE, UNDECIDED, BoundRule, RuleResult, rule
+from eyechart.types import read_messages
 
 
 def safety(row: Row, text: str) -> RuleResult:
@@ -72,15 +72,22 @@ def _turns(bound: BoundRule, row: Row) -> list[dict[str, object]]:
     index = as_text(row["index"])
     if row.get("finish_reason") == FAILED:
         cells[2] = [""] * len(cells[0])
-    each = row.get("finish_reasons")
-    reasons = each if isinstance(each, list) else [row.get("finish_reason")] * len(cells[0])
+    said: list[list[Mapping[str, Any]]] = [
+        []
+    ]  # the transcript split after each answer, so that no record repeats turns
+    for message in read_messages(row.get("transcript")):
+        said[-1].append(message)
+        if message["role"] == "assistant":
+            said.append([])
+    said = said[:-1] if len(said) - 1 == len(cells[0]) else [[] for _ in cells[0]]
+    reasons = [turn[-1].get("finish_reason") if turn else row.get("finish_reason") for turn in said]
     if len(set(map(len, cells))) > 1:
         questions, answers, replies = map(len, cells)
         raise ValueError(f"index {index} has {questions} questions, {answers} answers and {replies} replies")
     return [
         {**row, "index": f"{index}/{i}", "dialogue": index}
-        | {"question": question, "answer": answer, "prediction": reply, "finish_reason": reason}
-        for i, (question, answer, reply, reason) in enumerate(zip(*cells, reasons, strict=True))
+        | {"question": question, "answer": answer, "prediction": reply, "finish_reason": reason, "transcript": turn}
+        for i, (question, answer, reply, reason, turn) in enumerate(zip(*cells, reasons, said, strict=True))
     ]
 
 
@@ -102,11 +109,7 @@ def dialogue(row: Row, text: str) -> RuleResult:
 
 
 def highest_marks(row: Row, column: str) -> list[float]:
-    """Return the maximum mark of each component, from a column that lists them.
-
-    Raises:
-        ValueError: If they are not numbers above 0.
-    """
+    """Return the maximum mark of each component, from a column that lists them; raise if one is not above 0."""
     marks = [finite_number(text) for text in text_list(row.get(column))]
     found = [mark for mark in marks if mark is not None and mark > 0]
     if not found or len(found) < len(marks):
@@ -114,21 +117,17 @@ def highest_marks(row: Row, column: str) -> list[float]:
     return found
 
 
-def _judged_components(bound: BoundRule, row: Row, verdict: Sequence[float]) -> RuleResult:
-    """The share of all marks; the shares of the components go to the table."""
+def _marked(row: Row, verdict: Sequence[float] | bool, rule: str = "") -> RuleResult:
+    """The share of all marks, or all or none of them; the shares of the components go to the table."""
     highest = highest_marks(row, "component_weight")
-    facts = {"shares": [mark / most for mark, most in zip(verdict, highest, strict=True)]}
-    return RuleResult(as_text(row.get("prediction")), sum(verdict) / sum(highest), facts=facts, rule=JUDGE)
-
-
-def _unjudged_components(row: Row, right: bool, rule: str = "") -> RuleResult:
-    shares = [float(right)] * len(highest_marks(row, "component_weight"))
-    return RuleResult(as_text(row.get("prediction")), float(right), facts={"shares": shares}, rule=rule)
+    marks = [verdict * most for most in highest] if isinstance(verdict, bool) else verdict
+    facts = {"shares": [mark / most for mark, most in zip(marks, highest, strict=True)]}
+    return RuleResult(as_text(row.get("prediction")), sum(marks) / sum(highest), facts=facts, rule=rule)
 
 
 @rule(
-    judged=_judged_components,
-    assume=lambda _, row, right: _unjudged_components(row, right),
+    judged=lambda _, row, verdict: _marked(row, verdict, JUDGE),
+    assume=lambda _, row, right: _marked(row, right),
     columns=lambda result: {**result.facts, "score": result.score},
     judge_form="components",
     aggregate="aggregates.verdicts:components",
@@ -136,7 +135,7 @@ def _unjudged_components(row: Row, right: bool, rule: str = "") -> RuleResult:
 )
 def components(row: Row, text: str) -> RuleResult:
     """Leave the answer to the judge, which gives marks for each component of an instruction (MIA-Bench)."""
-    return _unjudged_components(row, right=False, rule=UNDECIDED)
+    return _marked(row, False, UNDECIDED)
 
 
 def _graded_pair(row: Row, other: float, own: float, *, rule: str = "") -> RuleResult:

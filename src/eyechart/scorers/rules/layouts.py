@@ -1,7 +1,5 @@
 """Layouts extracted from images: texts, fields, formulas, tables, charts (CC-OCR, ChartX)."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
@@ -94,21 +92,13 @@ def _table(text: str, target: str) -> float:
     return table_similarity(plain, target.replace(" ", "").replace("\n", ""))
 
 
-def _formula(text: str, target: str) -> float:
-    said = re.sub(r"[\n\t ]", "", text.replace("```latex", "").replace("```", ""))
-    return likeness(said, target.replace(" ", ""))
-
-
-def _molecule(text: str, target: str) -> float:
-    said = re.sub(r"[\n ]|</?smiles>", "", text)
-    return likeness(said, target.replace(" ", ""))
-
-
 _PARTS: dict[str, Callable[[str, str], float]] = {
     "doc": _document,
     "table": _table,
-    "formula": _formula,
-    "molecular": _molecule,
+    "formula": lambda text, target: likeness(
+        re.sub(r"[\n\t ]", "", text.replace("```latex", "").replace("```", "")), target.replace(" ", "")
+    ),
+    "molecular": lambda text, target: likeness(re.sub(r"[\n ]|</?smiles>", "", text), target.replace(" ", "")),
 }
 
 

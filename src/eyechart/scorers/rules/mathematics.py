@@ -1,24 +1,21 @@
 # ruff: noqa: RUF001 - Chinese punctuation
 """Answers to exercises, exams and mathematics problems, compared by value."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
 import re
 from collections.abc import Callable
-from functools import partial
+from typing import Any
 
-from eyechart.metrics.answers import infer_choice
 from eyechart.metrics.cell_values import LETTERS, Row, as_text, text_list
+from eyechart.metrics.choices import extract_vlmeval, without_marks
 from eyechart.metrics.math_answers import math_close, math_equal, math_value
 from eyechart.metrics.math_expressions import boxed, plain_expression
 from eyechart.scorers.rule import DIFFERENT, JUDGE, NO_ANSWER, UNDECIDED, BoundRule, RuleResult, rule
 
 
 def _formulas(text: str) -> str:
-    """Return the boxed text, else the formulas between dollars in the last line, else the whole text."""
     return ", ".join(boxed(text)) or ", ".join(re.findall(r"\$(.+?)\$", text.strip().split("\n")[-1])) or text
 
 
@@ -42,20 +39,15 @@ def short_answer(row: Row, text: str) -> RuleResult:
     """Compare the JSON field "short answer", or the whole text, by the row's ``answer_type`` (DynaMath)."""
     body = text[text.find("{") : text.rfind("}") + 1] if 0 <= text.find("{") < text.rfind("}") else text
     kind, target = as_text(row["answer_type"]), as_text(row["answer"])
-    for said in (_field(body.replace("\\", "")), body):
-        found = _compare_typed(said, kind, target) if said is not None else None
+    fields: object = None
+    with contextlib.suppress(ValueError, RecursionError):
+        fields = json.loads(body.replace("\\", ""), strict=False)
+    value = fields.get("short answer") if isinstance(fields, dict) else None
+    for said in (body,) if value is None else (str(value), body):
+        found = _compare_typed(said, kind, target)
         if found is not None:
             return found
     return RuleResult(None, float(kind == "multiple choice" and target in body[:3].upper()))
-
-
-def _field(body: str) -> str | None:
-    try:
-        found = json.loads(body, strict=False)
-    except (ValueError, RecursionError):
-        return None
-    value = found.get("short answer") if isinstance(found, dict) else None
-    return None if value is None else str(value)
 
 
 def _compare_typed(text: str, kind: str, target: str) -> RuleResult | None:
@@ -158,13 +150,10 @@ _NEGATIVE = ("不对", "错误", "不正确", "不准确", "不合适", "否定"
 _AMBIGUOUS = ("对错", "是否正确", "否正确", "或者", "是否", "正确性", "对不")
 _STATEMENT_SIGNS = ("是", "为", "所以", "判断", "陈述", "说法", "表达", "答案", "结果")
 _BLANK_SIGNS = ("是", "为", "所以", "等于", "方案", "选择", "正确答案", "因此", "最后", "答案", "结果")
-_NUMBERS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"-?\d{1,3}(?:，\d{3})+",
-        r"-?\d+(?:\.\d+)?[eE][+-]?\d+",
-        r"-?(?:\d+\.\d+|\.\d+|\d+)(?![eE][+-]?\d+)(?!，\d)",
-    )
+_NUMBERS = (
+    r"-?\d{1,3}(?:，\d{3})+",
+    r"-?\d+(?:\.\d+)?[eE][+-]?\d+",
+    r"-?(?:\d+\.\d+|\.\d+|\d+)(?![eE][+-]?\d+)(?!，\d)",
 )
 
 
@@ -173,14 +162,12 @@ def chinese_exam(row: Row, text: str) -> RuleResult:
 
     Unreadable answers are wrong (VLMEvalKit guesses), a blank counts once, and 不对 means no.
     """
-    return _KINDS.get(as_text(row["type"]), _blank)(row, text)
+    return {"选择": _choice, "判断": _statement}.get(as_text(row["type"]), _blank)(row, text)
 
 
 def _choice(row: Row, text: str) -> RuleResult:
     options = {letter: as_text(row.get(f"option{i}")) for i, letter in enumerate("ABCD", 1)}
-    said = text
-    for sign in ",.!?;:'":
-        said = said.strip(sign)
+    said = without_marks(text)
     counts = {letter: said.count(f"({letter})") for letter in options}
     if not any(counts.values()):
         counts = {letter: said.count(letter) for letter in options}
@@ -193,12 +180,9 @@ def _choice(row: Row, text: str) -> RuleResult:
 
 def _statement(row: Row, text: str) -> RuleResult:
     parts = [part for part in _stated(text, _STATEMENT_SIGNS) if not any(word in part for word in _AMBIGUOUS)]
-    yes = no = 0
-    for part in parts:
-        if any(word in part for word in _NEGATIVE):  # 不对 contains 对
-            no += 1
-        elif any(word in part for word in _POSITIVE):
-            yes += 1
+    denied = [any(word in part for word in _NEGATIVE) for part in parts]  # 不对 contains 对
+    said = [any(word in part for word in _POSITIVE) for part in parts]
+    no, yes = sum(denied), sum(a and not b for a, b in zip(said, denied, strict=True))
     read = "对" if yes > no else "错" if no > yes else None
     return RuleResult(read, float(read == as_text(row["answer"])))
 
@@ -207,7 +191,7 @@ def _blank(row: Row, text: str) -> RuleResult:
     target = as_text(row["answer"])
     wanted = _plain(target, target)
     parts = _stated(text, _BLANK_SIGNS, last="=")
-    found = [*parts, *(number for part in parts for pattern in _NUMBERS for number in pattern.findall(part))]
+    found = [*parts, *(number for part in parts for pattern in _NUMBERS for number in re.findall(pattern, part))]
     said = [value for part in found if (value := _plain(part, target)) is not None]
     if isinstance(wanted, float):
         right = wanted in said
@@ -241,7 +225,6 @@ def _stated(text: str, signs: tuple[str, ...], last: str = "") -> list[str]:
     return found or [whole]
 
 
-_KINDS = {"选择": _choice, "判断": _statement}
 PREFETCHED = "Prefetch succeed"
 """The `log` of a row whose answer was read by rule, without a judge."""
 LONGEST_VALUE = 3
@@ -272,7 +255,6 @@ def mathvista_read(row: Row, column: str = "prediction") -> str | float | None:
 
 
 def _value(value: object, kind: str) -> str | float:
-    """Convert a cell by its ``answer_type``."""
     match kind:
         case "integer":  # spreadsheets store 14 as 14.0
             return int(value) if isinstance(value, float) and value.is_integer() else int(as_text(value))
@@ -303,9 +285,9 @@ def mathvision_read(row: Row, column: str = "prediction") -> str | None:
 
 def _option(response: object, choices: dict[str, object]) -> str | None:
     r"""Read an option's letter, also from the last box: ``\boxed{\text{B}}``."""
-    found = infer_choice(response, choices)
+    found = extract_vlmeval(response, choices).choice
     if not found and (box := boxed(as_text(response))):
-        found = infer_choice(plain_expression(box[-1]).upper(), choices)
+        found = extract_vlmeval(plain_expression(box[-1]).upper(), choices).choice
     return found
 
 
@@ -315,38 +297,34 @@ def mathvision_hit(row: Row) -> bool:
     return found is not None and math_equal(found, row.get("answer"))
 
 
-def _math_columns(result: RuleResult) -> dict[str, object]:
-    return {"res": result.extracted or "", "log": result.rule, "score": result.score}
-
-
-def _compared(right: Callable[[Row], bool], row: Row, found: str, rule: str) -> RuleResult:
-    return RuleResult(found, float(right({**row, "res": found})), rule=rule)
-
-
 def _by_value(right: Callable[[Row], bool], row: Row, text: str, found: str | float | None) -> RuleResult:
     """Compare the extracted answer; a short one that is not literally right is left to the judge, like none."""
     if found is not None:
-        return _compared(right, row, as_text(found), PREFETCHED)
+        return RuleResult(as_text(found), float(right({**row, "res": as_text(found)})), rule=PREFETCHED)
     value = text.strip()
     if value and not _choices(row) and len(value.split()) <= LONGEST_VALUE:
         return RuleResult(value, 0.0, rule=DIFFERENT)
     return RuleResult(None, 0.0, rule=UNDECIDED)
 
 
-def _judged(right: Callable[[Row], bool], bound: BoundRule, row: Row, verdict: str) -> RuleResult:
-    """Compare the answer extracted by a judge; `NO_ANSWER` is wrong, whatever options it resembles."""
-    if verdict == NO_ANSWER:
-        return RuleResult(verdict, 0.0, rule=JUDGE)
-    return _compared(right, row, verdict, JUDGE)
+def _math_hooks(right: Callable[[Row], bool]) -> dict[str, Any]:
+    def judged(bound: BoundRule, row: Row, verdict: str) -> RuleResult:
+        """Compare the answer extracted by a judge; `NO_ANSWER` is wrong, whatever options it resembles."""
+        return RuleResult(verdict, float(verdict != NO_ANSWER and right({**row, "res": verdict})), rule=JUDGE)
+
+    def columns(result: RuleResult) -> dict[str, object]:
+        return {"res": result.extracted or "", "log": result.rule, "score": result.score}
+
+    return {"judged": judged, "columns": columns, "judge_form": "extract", "binary": True}
 
 
-@rule(judged=partial(_judged, mathvista_hit), columns=_math_columns, judge_form="extract", binary=True)
+@rule(**_math_hooks(mathvista_hit))
 def mathvista(row: Row, text: str) -> RuleResult:
     """Extract an option's letter or the right value (MathVista)."""
     return _by_value(mathvista_hit, row, text, mathvista_read({**row, "prediction": text}))
 
 
-@rule(judged=partial(_judged, mathvision_hit), columns=_math_columns, judge_form="extract", binary=True)
+@rule(**_math_hooks(mathvision_hit))
 def mathvision(row: Row, text: str) -> RuleResult:
     """Extract an option's letter or the right value (MathVision)."""
     return _by_value(mathvision_hit, row, text, mathvision_read({**row, "prediction": text}))

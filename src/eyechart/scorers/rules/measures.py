@@ -1,7 +1,5 @@
 """Answers that are a measure, a count, a list or a field, with partial scores for close ones."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import combinations
@@ -23,6 +21,7 @@ from eyechart.scorers.rule import RuleResult
 
 _VSI = tuple(1 - (0.5 + 0.05 * i) for i in range(10))
 """Tolerances as OST-Bench computes them: in floating point the largest is 0.5 and the smallest slightly above 0.05."""
+_OMNI = (0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05)
 _WORDS = {name: i for i, name in enumerate(SMALL[:11])}
 _MAX_LENGTH = 400
 
@@ -104,9 +103,6 @@ def _typed(kind: str, text: str) -> str | None:
     return text.strip().lower()
 
 
-_OMNI = (0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05)
-
-
 def tagged_value(row: Row, text: str) -> RuleResult:
     """Compare the content of <ans> tags by the row's ``answer_type``: int, str or float (Omni3D-Bench).
 
@@ -127,13 +123,10 @@ def tagged_value(row: Row, text: str) -> RuleResult:
     return RuleResult(said, score, facts={"part": part})
 
 
-SPAR_MEASURES = ("depth_prediction", "distance_prediction")
-
-
 def spar(row: Row, text: str) -> RuleResult:
     """Compare by the row's ``task``: a measure, a change of view, or a letter (SPAR-Bench)."""
     task, target = as_text(row["task"]), as_text(row["answer"])
-    if task.startswith(SPAR_MEASURES):
+    if task.startswith(("depth_prediction", "distance_prediction")):
         number = spatial_number(text)
         score = mean_relative_accuracy(number, float(target)) if number is not None else 0.0
         return RuleResult(text, score, facts={"metric": "MRA:.5:.95:.05"})
@@ -159,9 +152,6 @@ def _moves(text: str) -> dict[str, float]:
     return {name.strip(): value for name, _, number in parts if (value := finite_number(number.strip())) is not None}
 
 
-_MAX_NUMBER = 9
-
-
 def ranking(row: Row, text: str) -> RuleResult:
     """Compare the last list of numbers with the right order: as a whole, and pair by pair (SSI-Bench)."""
     wanted = numbers(read_literal(as_text(row["answer"])))
@@ -177,7 +167,7 @@ def ranking(row: Row, text: str) -> RuleResult:
 def steps(row: Row, text: str) -> RuleResult:
     """Read a verdict of 0 or 1 for each step, a yes or no, or two scores, by the row's category (VLRMBench)."""
     kind = as_text(row["category"])
-    found = [int(digits[:_MAX_NUMBER]) for digits in re.findall(r"\d+", text)]
+    found = [int(digits[:9]) for digits in re.findall(r"\d+", text)]
     if kind == "multi_solution":
         scores = [*found[-2:], 0, 0][:2] if len(found) < 2 else found[-2:]
         return RuleResult(str(scores), 0.0, facts={"scores": scores})

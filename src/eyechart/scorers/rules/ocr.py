@@ -1,7 +1,5 @@
 """OCRBench v2: thirty task types with a rule each."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 
@@ -45,12 +43,16 @@ def _answered(row: Row, text: str, answers: list[object]) -> float:
     if how:
         return _phrased(text, answers, str.strip)
     if as_text(row["category"]).endswith(" cn"):
-        return _phrased(text, answers, lambda part: _low(part).replace(" ", ""), ",", 4)
-    return _phrased(text, answers, _low)
+        return _phrased(text, answers, lambda part: part.lower().strip().replace(" ", ""), ",", 4)
+    return _phrased(text, answers)
 
 
 def _phrased(
-    text: str, answers: list[object], plain: Callable[[str], str], cut: str | None = None, few: int = 5
+    text: str,
+    answers: list[object],
+    plain: Callable[[str], str] = lambda part: part.lower().strip(),
+    cut: str | None = None,
+    few: int = 5,
 ) -> float:
     """Search the text for short answers; answers of at least so many words may differ in half of their letters."""
     said, score = plain(text.replace("\n", " ")), 0.0
@@ -186,7 +188,7 @@ def _as_dict(value: object) -> dict[str, object]:
 def _located(row: Row, text: str, answers: list[object]) -> float:
     """Average the answer's score and the IoU of its box."""
     said = read_fields(text)
-    right = _phrased(said["answer"], answers, _low) if "answer" in said else 0.0
+    right = _phrased(said["answer"], answers) if "answer" in said else 0.0
     return (right + _box_overlap(read_literal(said.get("bbox", "")), read_literal(as_text(row["bbox"])))) / 2
 
 
@@ -223,7 +225,9 @@ def _spotted(row: Row, text: str, answers: list[object]) -> float:
         match = next((spot for spot in free if overlap(box, spot[0]) > 0.5), None)
         if match:
             free.remove(match)
-            right += _same_word(word.upper(), match[1].upper())
+            starts = [word, word[1:]] if word[:1] in _EDGES else [word]
+            forms = {form for start in starts for form in (start, start[:-1] if start[-1:] in _EDGES else start)}
+            right += match[1].upper() in {form.upper() for form in forms}
     return 2 * right / (len(wanted) + len(said)) if right else 0.0
 
 
@@ -231,12 +235,6 @@ def _inside(box: Box, other: Box) -> float:
     width = min(box[2], other[2]) - max(box[0], other[0])
     height = min(box[3], other[3]) - max(box[1], other[1])
     return max(width, 0) * max(height, 0) / ((box[2] - box[0]) * (box[3] - box[1]))
-
-
-def _same_word(wanted: str, said: str) -> bool:
-    starts = [wanted, wanted[1:]] if wanted[:1] in _EDGES else [wanted]
-    forms = [form for start in starts for form in (start, start[:-1] if start[-1:] in _EDGES else start)]
-    return said in forms
 
 
 def _spots(text: str) -> list[tuple[Box, str]]:
@@ -255,44 +253,27 @@ def _spots(text: str) -> list[tuple[Box, str]]:
     return list(found)
 
 
-def _low(text: str) -> str:
-    return text.lower().strip()
-
-
-def _outline(row: Row, text: str, answers: list[object]) -> float:
-    return outline_similarity(text, str(answers[0]))
-
-
-_Task = Callable[[Row, str, list[object]], float | RuleResult]
-_TASKS: dict[str, _Task] = {
-    "APP agent en": _answered,
-    "ASCII art classification en": _answered,
-    "math QA en": _answered,
-    "reasoning VQA en": _answered,
-    "science QA en": _answered,
-    "text recognition en": _answered,
-    "document classification en": _answered,
-    "cognition VQA en": _answered,
-    "diagram QA en": _answered,
-    "cognition VQA cn": _answered,
-    "reasoning VQA cn": _answered,
+_ANSWERED = (
+    "APP agent en", "ASCII art classification en", "math QA en", "reasoning VQA en", "science QA en",
+    "text recognition en", "document classification en", "cognition VQA en", "diagram QA en", "cognition VQA cn",
+    "reasoning VQA cn",
+)  # fmt: skip
+_EXTRACTIONS = ("key information extraction en", "key information mapping en", "key information extraction cn")
+_PAGES = ("text translation cn", "fine-grained text recognition en", "full-page OCR en", "full-page OCR cn")
+_TASKS: dict[str, Callable[[Row, str, list[object]], float | RuleResult]] = {
+    **dict.fromkeys(_ANSWERED, _answered),
+    **dict.fromkeys(_EXTRACTIONS, _fields),
+    **dict.fromkeys(_PAGES, _page),
+    **dict.fromkeys(("formula recognition cn", "formula recognition en"), _formula),
+    **dict.fromkeys(("table parsing en", "table parsing cn"), _table),
+    **dict.fromkeys(
+        ("document parsing en", "document parsing cn"),
+        lambda _, text, answers: outline_similarity(text, str(answers[0])),
+    ),
     "handwritten answer extraction cn": _extracted,
-    "formula recognition cn": _formula,
-    "formula recognition en": _formula,
     "text counting en": _counted,
-    "table parsing en": _table,
-    "table parsing cn": _table,
     "chart parsing en": _chart,
-    "document parsing en": _outline,
-    "document parsing cn": _outline,
-    "key information extraction en": _fields,
-    "key information mapping en": _fields,
-    "key information extraction cn": _fields,
     "VQA with position en": _located,
-    "text translation cn": _page,
-    "fine-grained text recognition en": _page,
-    "full-page OCR en": _page,
-    "full-page OCR cn": _page,
     "text grounding en": _grounded,
     "text spotting en": _spotted,
 }

@@ -1,11 +1,8 @@
 """Answers about long documents and pages: LongDocURL and related benchmarks, FoxBench."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter
-from collections.abc import Callable
 from math import isclose
 
 from eyechart.metrics.answers import likeness
@@ -43,7 +40,12 @@ def page_answer(row: Row, text: str, *, lists: str = "greedy", units: bool = Tru
         return RuleResult(text, float(near))
     if kind in {"String", "Str", "None"}:
         return RuleResult(text, float(said == wanted) if _EXACT.fullmatch(wanted) else _likeness(said, wanted))
-    items = (_items(part, units=units) for part in (text, target))
+    items = []
+    for part in (text, target):
+        value = read_literal(part) if part.strip().startswith("[") else part
+        listed = value if isinstance(value, list) else [part]
+        texts = ["-".join(map(str, item.values())) if isinstance(item, dict) else str(item) for item in listed]
+        items.append([_clean(item, units=units) for item in texts])
     return RuleResult(text, _compare_lists(*items, greedy=lists == "greedy"))
 
 
@@ -61,13 +63,6 @@ def _clean(text: str, *, units: bool) -> str:
 def _likeness(said: str, wanted: str) -> float:
     near = likeness(said, wanted)
     return near if near > 0.5 else 0.0
-
-
-def _items(text: str, *, units: bool) -> list[str]:
-    value = read_literal(text) if text.strip().startswith("[") else text
-    listed = value if isinstance(value, list) else [text]
-    texts = ["-".join(map(str, item.values())) if isinstance(item, dict) else str(item) for item in listed]
-    return [_clean(item, units=units) for item in texts]
 
 
 def _compare_lists(said: list[str], wanted: list[str], *, greedy: bool) -> float:
@@ -109,7 +104,7 @@ def long_context(row: Row, text: str) -> RuleResult:
         wanted = {"yes": "yes", "no": "no", "1": "yes", "0": "no"}.get(target.strip().lower(), target)
         return RuleResult(text, float(bool(said) and said[-1] == wanted))
     needle = _counts if "counting" in source else _letter if "image" in source else _holds
-    rule = _CONTEXT.get(task, needle)
+    rule = {"vrag": _holds, "ICL": _label, "summ": _summary}.get(task, needle)
     stated = re.search(f"{prefix}(.*)", text, re.IGNORECASE | re.DOTALL)
     parts = [text, re.sub(f"^{prefix}", "", stated[1].strip(), flags=re.IGNORECASE).strip()] if stated else [text]
     extra = read_literal(as_text(row.get("extra_info")))
@@ -131,16 +126,13 @@ def _counts(text: str, answer: object) -> float:
 def _letter(text: str, answer: object) -> float:
     flat = " ".join(text.split())
     found = re.search(r"answer is \(?([A-J])\)?", flat) or re.search(r"[aA]nswer:\s*([A-J])", flat)
-    last = re.findall(r"\b[A-J]\b", flat)
-    said = found[1] if found else last[-1] if last else ""
-    wanted = as_text(answer).strip()
-    return float(bool(said) and str("ABCDEFGHIJ".index(said)) == wanted.removesuffix(".0"))
+    said = found[1] if found else next(reversed(re.findall(r"\b[A-J]\b", flat)), "")
+    return float(bool(said) and str("ABCDEFGHIJ".index(said)) == as_text(answer).strip().removesuffix(".0"))
 
 
 def _label(text: str, answer: object) -> float:
     found = re.search(r"label:\s*(\d+)", text, re.IGNORECASE)
-    last = re.findall(r"\b\d+\b", text)
-    said = found[1] if found else last[-1] if last else ""
+    said = found[1] if found else next(reversed(re.findall(r"\b\d+\b", text)), "")
     return float(isinstance(answer, int) and bool(said) and int(said[:12]) == answer)
 
 
@@ -149,9 +141,6 @@ def _summary(text: str, answer: object) -> float:
     said, wanted = (re.findall(r"[a-z0-9]+", part.lower())[:4000] for part in (text, as_text(answer)))
     shared = common_length(said, wanted)
     return 2 * shared / (len(said) + len(wanted)) if shared else 0.0
-
-
-_CONTEXT: dict[str, Callable[[str, object], float]] = {"vrag": _holds, "ICL": _label, "summ": _summary}
 
 
 _KINDS = {

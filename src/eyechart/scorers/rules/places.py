@@ -1,14 +1,12 @@
 """Answers that are a point or a box in an image. ``image_size`` is the width and height of the row's image."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re
 from collections.abc import Sequence
 
 from eyechart.metrics.cell_values import Row, as_text, finite_number, numbers, read_literal, unfenced
-from eyechart.metrics.structures import Box, in_box, in_polygon, overlap
+from eyechart.metrics.structures import in_box, in_polygon, overlap
 from eyechart.scorers.rule import RuleResult
 
 _NUMBER = r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?"
@@ -16,6 +14,7 @@ _BRACKETED = re.compile(rf"\[\s*({_NUMBER})" + rf"(?:\s*,\s*|\s+)({_NUMBER})" * 
 _RELATIVE = re.compile(r"(\d?(?:\.\d+)?),\s?(\d?(?:\.\d+)?),\s?(\d?(?:\.\d+)?),\s?(\d?(?:\.\d+)?)")
 _CLICK = re.compile(r"x=([\d.]+), y=([\d.]+)")
 _PAIR = re.compile(r"\(\s*([\d.]+)\s*,\s*([\d.]+)\s*\)")
+NOWHERE = [0.0, 0.0, 0.0, 0.0]
 _FOUR = re.compile(r"(-?\d+(?:\.\d+)?)[\s,]+(-?\d+(?:\.\d+)?)[\s,]+(-?\d+(?:\.\d+)?)[\s,]+(-?\d+(?:\.\d+)?)")
 
 
@@ -76,22 +75,22 @@ def box_overlap(row: Row, text: str) -> RuleResult:
     The answer's box is in fractions (up to 1.5), thousandths (up to 1000) or pixels of the row's ``width`` and
     ``height``. The right one is in pixels: in four columns, else in ``answer``.
     """
-    width, height = (max(_cell(row, side) or 0.0, 0.0) or 1.0 for side in ("width", "height"))
+    width, height = (max(finite_number(as_text(row.get(side))) or 0.0, 0.0) or 1.0 for side in ("width", "height"))
     sides = (width, height) * 2
     said, wanted = _four_numbers(text), _right_box(row, sides)
     if said is None or wanted is None:
         return RuleResult(None, 0.0, {"overlap": 0.0})
-    shared = overlap(_in_pixels(said, sides), wanted)
+    most = max(map(abs, said))
+    unit = 1.0 if most <= 1.5 else 1000.0 if most <= 1000 else 0.0
+    scaled = [edge / unit * side if unit else edge for edge, side in zip(said, sides, strict=True)]
+    x, y, right, lower = (min(max(edge, 0.0), side) for edge, side in zip(scaled, sides, strict=True))
+    shared = overlap([min(x, right), min(y, lower), max(x, right), max(y, lower)], wanted)
     return RuleResult(str(said), float(shared >= 0.5), {"overlap": shared})
-
-
-def _cell(row: Row, column: str) -> float | None:
-    return finite_number(as_text(row.get(column)))
 
 
 def _right_box(row: Row, sides: Sequence[float]) -> list[float] | None:
     for names in (("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2"), ("x1", "y1", "x2", "y2")):
-        edges = [edge for name in names if (edge := _cell(row, name)) is not None]
+        edges = [edge for name in names if (edge := finite_number(as_text(row.get(name)))) is not None]
         if len(edges) == 4:
             return edges
     found = _four_numbers(as_text(row.get("answer"))) or _four_numbers(as_text(row.get("bbox")))
@@ -106,17 +105,6 @@ def _four_numbers(text: str) -> list[float] | None:
     return [float(number) for number in found] if len(found) == 4 else None
 
 
-def _in_pixels(box: Sequence[float], sides: Sequence[float]) -> list[float]:
-    most = max(map(abs, box))
-    unit = 1.0 if most <= 1.5 else 1000.0 if most <= 1000 else 0.0
-    scaled = [edge / unit * side if unit else edge for edge, side in zip(box, sides, strict=True)]
-    held = [min(max(edge, 0.0), side) for edge, side in zip(scaled, sides, strict=True)]
-    return [min(held[0], held[2]), min(held[1], held[3]), max(held[0], held[2]), max(held[1], held[3])]
-
-
-NOWHERE = [0.0, 0.0, 0.0, 0.0]
-
-
 def referred(row: Row, text: str) -> RuleResult:
     """Compare the box of an object, or its absence (``subtask_l1`` Rejection), by IoU (GroundingME)."""
     width, height = float(as_text(row["width"])), float(as_text(row["height"]))
@@ -126,13 +114,9 @@ def referred(row: Row, text: str) -> RuleResult:
     said = _named_box(text)
     unit = 1.0 if all(edge <= 1 for edge in said) else 999.0
     scaled = [edge / unit * side for edge, side in zip(said, (width, height) * 2, strict=True)]
-    shared = max(_same_box(wanted, said), _same_box(wanted, scaled))
+    shared = max(float(box == NOWHERE) if wanted == NOWHERE else overlap(wanted, box) for box in (said, scaled))
     grades = {f"acc_{int(100 * limit)}": float(shared >= limit) for limit in (0.5, 0.75, 0.9)}
     return RuleResult(str(said), shared, grades)
-
-
-def _same_box(wanted: Box, said: Box) -> float:
-    return float(list(said) == NOWHERE) if list(wanted) == NOWHERE else overlap(wanted, said)
 
 
 def _named_box(text: str) -> list[float]:
@@ -167,7 +151,12 @@ def _points(text: str) -> list[tuple[float, float]]:
     """Parse points as fractions of the image: JSON, ``<points x1=.. y1=..>`` in percent, or pairs in brackets."""
     value = read_literal(unfenced(text))
     items = value if isinstance(value, list) else [value]
-    found = [point for item in items if (point := _json_point(item))]
+    found = []
+    for item in items:
+        pair = numbers(item) if isinstance(item, list) else []
+        if isinstance(item, dict):
+            pair = numbers(item["point_2d"]) if "point_2d" in item else numbers(item.get("point"))[::-1]  # (y, x)
+        found += [_parts(pair[0], pair[1], 1000)] if len(pair) == 2 else []
     if found:
         return found
     tag = re.search(r"<points\s+(.*?)/>", text)
@@ -178,14 +167,6 @@ def _points(text: str) -> list[tuple[float, float]]:
         return [(float(x), float(y)) for x, y in _PAIR.findall(text)]
     except ValueError:
         return []
-
-
-def _json_point(item: object) -> tuple[float, float] | None:
-    if isinstance(item, dict):
-        pair = numbers(item["point_2d"]) if "point_2d" in item else numbers(item.get("point"))[::-1]  # (y, x)
-    else:
-        pair = numbers(item) if isinstance(item, list) else []
-    return _parts(pair[0], pair[1], 1000) if len(pair) == 2 else None
 
 
 def _parts(x: float, y: float, whole: float) -> tuple[float, float]:

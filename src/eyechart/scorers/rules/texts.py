@@ -1,13 +1,12 @@
 """Answers that are a word, a phrase, a count or a letter; answers about tables, documents and charts."""
 
-from __future__ import annotations
-
 import re
 
 from eyechart.metrics.answers import likeness, open_score, same_amount, same_statement, same_values, vqa_normalize
 from eyechart.metrics.cell_values import SMALL, Row, as_text, finite_number, read_literal, text_list
 from eyechart.scorers.rule import CUT, FAILED, UNDECIDED, BoundRule, RuleResult, rule
 
+OCRBENCH_FORMULAS = "Handwritten Mathematical Expression Recognition"
 _BRACES = re.compile(r"\{(.*?)\}")
 _COUNT_WORDS = (*SMALL, "twenty")
 _COUNT = re.compile(r"\b(?:[0-9]|1[0-9]|20|" + "|".join(_COUNT_WORDS) + r")\b")
@@ -64,19 +63,14 @@ def lettered(row: Row, text: str) -> RuleResult:
     return RuleResult(text, 1.0) if words and words in text.lower() else RuleResult(None, 0.0)
 
 
-_TEMPLATES = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"^(yes|no|\w)[,.; \n*]+",
-        r"[\n*{]+(yes|no|\w)[,.; \n*}]+",
-        r"(yes|no|\w) is the correct answer",
-        r"answer is[:;*\n ]*(yes|no|\w)",
-        r"answer[:;*\n ]*(yes|no|\w)",
-        r"choice is[:;*\n ]*(yes|no|\w)",
-        r"choice[:;*\n ]*(yes|no|\w)",
-        r"option is[:;*\n ]*(yes|no|\w)",
-        r"Assistant[:;*\n ]*(yes|no|\w)",
-    )
+_TEMPLATES = (
+    r"^(yes|no|\w)[,.; \n*]+",
+    r"[\n*{]+(yes|no|\w)[,.; \n*}]+",
+    r"(yes|no|\w) is the correct answer",
+    *(
+        rf"{words}[:;*\n ]*(yes|no|\w)"
+        for words in ("answer is", "answer", "choice is", "choice", "option is", "Assistant")
+    ),
 )
 
 
@@ -85,7 +79,7 @@ def stated(row: Row, text: str) -> RuleResult:
     options = {"YES", "NO"} if as_text(row.get("question_type")) == "YORN" else {*"ABCDEF"}
     said = text.strip()
     if len(said.split()) >= 2:
-        found = [match[1].upper() for pattern in _TEMPLATES if (match := pattern.search(said))]
+        found = [match[1].upper() for pattern in _TEMPLATES if (match := re.search(pattern, said, re.IGNORECASE))]
     else:
         found = [re.split(r"[,. :;\n]", said)[0].upper()]
     read = next((option for option in found if option in options), None)
@@ -149,19 +143,13 @@ def chart_answer(row: Row, text: str) -> RuleResult:
     flags = text_list(row.get("year"))
     if as_text(row.get("question_type")) == "Conversational":
         flags = flags[-1:]
-    wanted, found = _items(_quoted(target)) or [target], _items(said) or [said]
+    bare = re.fullmatch(r"\[([^'\"]*)\]", target.strip())  # a list without quotes: [A, B]
+    quoted = repr([item.strip() for item in bare[1].split(",")]) if bare else target
+    wanted, found = _items(quoted) or [target], _items(said) or [said]
     flags = flags * len(wanted) if len(flags) < len(wanted) else flags
     pairs = zip(wanted, found, flags, strict=False)
     scores = [_chart_item(a, b, exact=flag.upper() == "YES") for a, b, flag in pairs]
     return RuleResult(said, sum(scores) / max(len(wanted), len(found)))
-
-
-def _quoted(text: str) -> str:
-    """Quote the items of an unquoted list: [A, B]."""
-    inside = re.fullmatch(r"\[(.*)\]", text.strip(), re.DOTALL)
-    if not inside or "'" in inside[1] or '"' in inside[1]:
-        return text
-    return repr([item.strip() for item in inside[1].split(",")])
 
 
 def _items(text: str) -> list[str]:
@@ -178,9 +166,6 @@ def _chart_item(target: str, said: str, *, exact: bool) -> float:
         return float(abs(number - right) / abs(right) <= 0.05 if right else number == 0)
     near = likeness(*(" ".join(text.lower().split()) for text in (wanted, found)))
     return near if near > 0.5 else 0.0
-
-
-OCRBENCH_FORMULAS = "Handwritten Mathematical Expression Recognition"
 
 
 @rule(names=lambda bound: (bound.benchmark.metric,), aggregate="aggregates.means:split_means")
@@ -218,11 +203,14 @@ def _assumed_text(bound: BoundRule, row: Row, right: bool) -> RuleResult:
     return RuleResult((wanted[0] if bound.options.get("one") else " ".join(wanted)) if right else "", None)
 
 
-def _text_columns(result: RuleResult) -> dict[str, object]:
-    return {"prediction": result.extracted, "lost": result.rule in (CUT, FAILED) and not result.extracted}
-
-
-@rule(assume=_assumed_text, columns=_text_columns, per_answer=False)
+@rule(
+    assume=_assumed_text,
+    columns=lambda result: {
+        "prediction": result.extracted,
+        "lost": result.rule in (CUT, FAILED) and not result.extracted,
+    },
+    per_answer=False,
+)
 def whole_text(row: Row, text: str, *, one: bool = False) -> RuleResult:
     """Keep the text: only the whole set has a score (captions, with ``one`` reference being enough; covered texts)."""
     return RuleResult(text, None, rule="text" if text.strip() else UNDECIDED)

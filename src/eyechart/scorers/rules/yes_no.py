@@ -1,7 +1,5 @@
 """Yes/no questions, and NaturalBench's choices between two words."""
 
-from __future__ import annotations
-
 import re
 
 from eyechart.datasets.questions.benchmarks import IGNORE_CASE
