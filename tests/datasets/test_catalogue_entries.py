@@ -88,3 +88,16 @@ def test_all_problems_of_an_entry_are_told_at_once():
     assert "mine.toml: the entry of the dataset 'x'" in caught.value.message
     for field in ("title", "languages", "splits", "sources", "licence", "citation", "metric"):
         assert f"{field}: missing" in caught.value.message
+
+
+def test_an_edited_catalogue_file_takes_effect_in_the_same_process(tmp_path, monkeypatch):
+    for folder, member in (("a", "mnist"), ("b", "cifar10")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.toml").write_text(f'[collections]\nmine = ["{member}"]\n')
+
+    monkeypatch.chdir(tmp_path / "a")
+    assert load_catalogue(["mine.toml"]).collections["mine"] == ("mnist",)
+    monkeypatch.chdir(tmp_path / "b")
+    assert load_catalogue(["mine.toml"]).collections["mine"] == ("cifar10",)
+    (tmp_path / "b" / "mine.toml").write_text('[collections]\nmine = ["mnist", "cifar10"]\n')
+    assert load_catalogue(["mine.toml"]).collections["mine"] == ("mnist", "cifar10")

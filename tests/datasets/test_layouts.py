@@ -307,7 +307,7 @@ def test_bad_lines_are_told_with_their_numbers(flickr):
 def test_missing_images_are_an_error_and_not_a_smaller_set(flickr):
     (flickr / "Images" / "1.jpg").unlink()
 
-    with pytest.raises(DataError, match=r"refers to 1 images that are not in .*: 1\.jpg"):
+    with pytest.raises(DataError, match=r"refers to 1 image that is not in .*: 1\.jpg"):
         opened("flickr30k", flickr)
 
 
@@ -338,7 +338,7 @@ def test_an_image_id_that_occurs_twice_would_hide_an_image(coco):
     images = [{"id": 9, "file_name": "a.jpg"}, {"id": 9, "file_name": "b.jpg"}]
     write(coco / "coco_test_karpathy.json", {"images": images, "annotations": []})
 
-    with pytest.raises(DataError, match="1 images with duplicate ids"):
+    with pytest.raises(DataError, match="1 image with duplicate ids"):
         opened("mscoco_captions", coco)
 
 
@@ -399,7 +399,7 @@ def test_xtd10_is_the_same_data_under_another_name(xtd):
 def test_a_caption_too_few_is_an_error(xtd):
     write(xtd / "XTD10" / "test_1kcaptions_en.txt", "a cat\n")
 
-    with pytest.raises(DataError, match="1 captions for the 2 images"):
+    with pytest.raises(DataError, match="1 caption for the 2 images"):
         opened("XTD", xtd)
 
 

@@ -115,7 +115,7 @@ def test_what_is_missing_is_named(tmp_path):
     assert "MMEB_Test_Instruct" in str(error.value)
     write_image_task(tmp_path, "GQA")
     (tmp_path / "image-tasks/GQA/query3.png").unlink()
-    with pytest.raises(DataError, match="refers to 1 images"):
+    with pytest.raises(DataError, match="refers to 1 image that"):
         opened("GQA", tmp_path)
 
 

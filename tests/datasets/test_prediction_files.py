@@ -94,5 +94,5 @@ def test_a_prediction_that_only_one_of_two_files_has_is_noticed(lmu_data, tmp_pa
     for place, file in enumerate(files):
         dump(both[:2] if place == lacking else both, file)
 
-    with pytest.raises(DataError, match="different predictions for 1 questions, for example index '7'"):
+    with pytest.raises(DataError, match="different predictions for 1 question, for example index '7'"):
         read_agreeing(table, files)

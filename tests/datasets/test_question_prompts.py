@@ -102,5 +102,5 @@ def test_a_text_that_speaks_of_more_images_than_there_are_is_refused(images):
 def test_an_error_names_its_row():
     benchmark = QuestionBenchmark("X", "", "", "no", asking=PromptTemplate(images="in_place"))
 
-    with pytest.raises(DataError, match="X: row '1': the text contains <image> 1 times, but there are 2 images"):
+    with pytest.raises(DataError, match="X: row '1': the text contains <image> 1 time, but there are 2 images"):
         build_prompt(benchmark, ROW, IMAGES, "X: row '1'")

@@ -312,9 +312,9 @@ def test_small_letters_that_no_answer_names_are_no_options(lmu_data):
 @pytest.mark.parametrize(
     ("cells", "answers", "why"),
     [
-        ({"option_a": "cat", "option_b": "dog"}, ("A", "fish"), "1 answers name none of them"),
+        ({"option_a": "cat", "option_b": "dog"}, ("A", "fish"), "1 answer names none of them"),
         ({"option_a": "cat", "option_b": "dog"}, ("1", "2"), "2 answers name none of them"),
-        ({"a": "cat", "b": "dog"}, ("A", "fish"), "1 answers name none of them"),
+        ({"a": "cat", "b": "dog"}, ("A", "fish"), "1 answer names none of them"),
         ({"option_a": "cat", "option_b": "dog", "choice_b": "hen"}, ("A", "A"), "some hold the same option"),
     ],
 )

@@ -115,7 +115,7 @@ def test_an_empty_cell_is_missing(tmp_path):
     [
         ("", "is empty"),
         ("a\tb\n1\t2\t3\n", "line 2: 3 cells for 2 columns"),
-        ("a\tb\n1\t2\n3\n", "line 3: 1 cells for 2 columns"),
+        ("a\tb\n1\t2\n3\n", "line 3: 1 cell for 2 columns"),
         ("a\ta\n1\t2\n", "'a' occurs more than once"),
         ('a\tb\n1\t2\n1\t"open\n', "line 3: a quoted cell is never closed"),
     ],

@@ -362,7 +362,7 @@ def test_no_network_is_neither(site, own_cache):
 def test_a_missing_shard_is_told_when_planning(site, tmp_path):
     (tmp_path / "site" / "wds_x" / "test" / "1.tar").unlink()
 
-    with pytest.raises(DataError, match=r"1 shards are missing, the first is .*/wds_x/test/1\.tar"):
+    with pytest.raises(DataError, match=r"1 shard is missing, the first is .*/wds_x/test/1\.tar"):
         open_webdataset(spec(site))
 
 

@@ -31,12 +31,19 @@ def test_the_original_layout_in_the_root_is_used_next(tmp_path):
 
 
 def test_else_the_hub_is_used():
-    spec = resolve_dataset("imagenet1k", "nowhere")
+    spec = resolve_dataset("imagenet1k", "root")  # the default, which need not exist
 
     assert (spec.reader, spec.root) == (
         "wds",
         "https://huggingface.co/datasets/clip-benchmark/wds_imagenet1k/tree/main",
     )
+
+
+@pytest.mark.parametrize("name", ["wds/imagenet1k", "mteb/STS12"])
+@pytest.mark.parametrize(("root", "missing"), [("nowhere/here", "nowhere/here"), ("nowhere/{dataset}", "nowhere")])
+def test_a_missing_root_is_named_instead_of_asking_the_hub(name, root, missing):
+    with pytest.raises(DataError, match=f"There is no folder {missing}\\.\nCheck --dataset-root"):
+        resolve_dataset(name, root)
 
 
 def test_an_address_as_root_is_a_webdataset_there():
@@ -117,7 +124,7 @@ def test_own_names_and_templates_bring_their_own_language():
 def test_a_hub_without_the_language_is_not_used(tmp_path):
     (tmp_path / "Images").mkdir()
 
-    assert resolve_dataset("flickr30k", "nowhere").reader == "wds"
+    assert resolve_dataset("flickr30k", "root").reader == "wds"
     assert resolve_dataset("flickr30k", str(tmp_path), language="cn").reader == "flickr_captions"
     with pytest.raises(DataError, match="flickr30k_cn_test"):
         resolve_dataset("flickr30k", "nowhere", language="cn")

@@ -129,7 +129,7 @@ class TestFolder:
         images(tmp_path, "cat/1.png", "dog/1.png")
         (tmp_path / "classnames.txt").write_text("only one\n")
 
-        with pytest.raises(DataError, match="1 class names for 2 folders"):
+        with pytest.raises(DataError, match="1 class name for 2 folders"):
             open_folder(spec(tmp_path))
 
     def test_the_folders_names_in_another_order_would_swap_labels(self, tmp_path):
@@ -255,7 +255,7 @@ class TestTable:
         images(tmp_path, "1.png")
         path = self.write_csv(tmp_path / "t.csv", ["image", "caption"], ["1.png", "[a dog]"], ["1.png", cell])
 
-        with pytest.raises(DataError, match="1 bad lines:\n  line 3: the caption is a list"):
+        with pytest.raises(DataError, match="1 bad line:\n  line 3: the caption is a list"):
             open_table(spec(path))
 
     def test_labels_that_the_class_list_has_in_another_order_and_spelling_are_refused(self, tmp_path):

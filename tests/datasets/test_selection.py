@@ -94,7 +94,7 @@ class TestOurOwnForm:
     def test_missing_images_are_listed(self, tmp_path):
         root = write_questions(tmp_path, {"images": ["gone.png"], "texts": ["x", "y"]})
 
-        with pytest.raises(DataError, match=r"1 images that are not in .*gone\.png"):
+        with pytest.raises(DataError, match=r"1 image that is not in .*gone\.png"):
             open_selection(spec(root))
 
 

@@ -116,7 +116,7 @@ def test_a_missing_shard_is_found_when_the_dataset_is_opened(tmp_path):
     root = write_classification(tmp_path, shards=2)
     (root / "test" / "nshards.txt").write_text("3")
 
-    with pytest.raises(DataError, match=r"1 shards are missing, the first is .*2\.tar"):
+    with pytest.raises(DataError, match=r"1 shard is missing, the first is .*2\.tar"):
         dataset(root)
 
 

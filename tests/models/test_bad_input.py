@@ -314,7 +314,7 @@ def test_weights_without_a_place_in_the_model_are_noted(zoo, tmp_path):
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
     (note,) = load(ModelSpec("transformers", str(folder))).card.notes
-    assert note.startswith("1 weights of the checkpoint are not used by the model")
+    assert note.startswith("1 weight of the checkpoint is not used by the model")
 
 
 def test_an_adapter_that_is_not_loaded_is_refused(zoo, tmp_path):

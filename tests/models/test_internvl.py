@@ -61,7 +61,7 @@ def test_vectors_are_those_of_the_authors_code(oracle, name, images, texts):
     seen = encoder.encode_images(
         np.stack([encoder.prepare_image(Image.open(DATA / f"image{i}.png")) for i in range(4)])
     )
-    read = encoder.text_features(encoder.model, {"ids": torch.from_numpy(expected["ids"])}).numpy()
+    read = encoder._text_features(encoder.model, {"ids": torch.from_numpy(expected["ids"])}).numpy()
 
     np.testing.assert_allclose(unit(seen), unit(expected[images]), atol=1e-5)
     np.testing.assert_allclose(unit(read), unit(expected[texts]), atol=1e-5)

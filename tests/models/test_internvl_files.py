@@ -98,7 +98,7 @@ def test_a_missing_weight_is_named(tmp_path, name):
     arrays = weights(folder_parameters(SMALL))
     del arrays[name]
 
-    with pytest.raises(ModelError, match=rf"lacks the weights of 1 parts of InternVL \({name}\)"):
+    with pytest.raises(ModelError, match=rf"lacks the weights of 1 part of InternVL \({name}\)"):
         load_folder(write_folder(tmp_path / "model", arrays=arrays))
 
 
@@ -124,7 +124,7 @@ def test_a_weight_too_many_is_noted_but_heads_for_other_tasks_are_not(tmp_path, 
     more = load_folder(write_folder(tmp_path / "model", arrays=arrays)).card
     usual = load_folder(whole).card
 
-    assert "1 weights of the checkpoint are not used by the model (vision_model.more.weight)." in more.notes
+    assert "1 weight of the checkpoint is not used by the model (vision_model.more.weight)." in more.notes
     assert not [note for note in usual.notes if "not used" in note]
     assert more.weights_digest == usual.weights_digest
 

@@ -12,7 +12,7 @@ from onnx.external_data_helper import set_external_data
 
 from eyechart.demo import model_folder
 from eyechart.errors import ModelError
-from eyechart.models.onnx_files import INSIDE, external_files
+from eyechart.models.onnx_files import INSIDE, external_files, find_parts
 from eyechart.models.registry import ENCODERS
 from eyechart.types import ModelSpec
 from support.zoo import load, photos
@@ -46,6 +46,21 @@ def test_weights_in_a_file_of_any_name_belong_to_the_model(folder):
     assert np.abs(vectors(after) - vectors(before)).max() > 0.01
     assert after.card.fingerprint != before.card.fingerprint
     assert identity(spec) != known
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(TensorProto.FLOAT16, "fp16"), (TensorProto.BFLOAT16, "bf16"), (TensorProto.UINT8, "int8")]
+)
+def test_the_type_of_most_weights_is_told(folder, kind, name):
+    fp32 = find_parts(ModelSpec("onnx", str(folder))).weight_type
+    model = onnx.load(folder / "text.onnx")
+    size = 1 << 21  # more than the embedded model has weights
+    zeros = b"\0" * size * (1 if name == "int8" else 2)
+    model.graph.initializer.append(helper.make_tensor("unused", kind, [2, size // 2], zeros, raw=True))
+    onnx.save(model, folder / "text.onnx")
+
+    assert fp32 == "fp32"
+    assert find_parts(ModelSpec("onnx", str(folder))).weight_type == name
 
 
 def test_a_file_name_is_no_pattern(folder):

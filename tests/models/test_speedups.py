@@ -5,7 +5,7 @@ import pytest
 
 from eyechart.models import speedups
 from eyechart.models.speedups.autotune import PLAIN
-from eyechart.models.speedups.open_clip_towers import LastTokenBlock, OnednnLinear, TowerSpeedups
+from eyechart.models.speedups.open_clip_towers import LastTokenBlock, OnednnLinear
 from support.data import noise_image
 from support.zoo import load
 
@@ -43,8 +43,8 @@ def test_the_switch(monkeypatch, value, on):
 def test_the_speedups_are_on_by_default(zoo):
     encoder = zoo.encoder("open_clip")
 
-    assert encoder.applied.text == ("strip_padding", "last_block", "onednn_weights")
-    assert encoder.applied.image == ("last_block", "onednn_weights")
+    assert encoder.text_speedups == ("strip_padding", "last_block", "onednn_weights")
+    assert encoder.speedups == ("last_block", "onednn_weights")
     assert {LastTokenBlock, OnednnLinear} <= replaced(encoder.model)
     assert encoder.pixels.known
 
@@ -52,7 +52,7 @@ def test_the_speedups_are_on_by_default(zoo):
 def test_everything_is_off_and_the_vectors_agree(zoo, load_plain):
     plain, fast = load_plain("open_clip"), zoo.encoder("open_clip")
 
-    assert plain.applied == TowerSpeedups()
+    assert (plain.speedups, plain.text_speedups) == ((), ())
     assert replaced(plain.model) == set()
     assert not plain.pixels.known
     assert plain.levels is None

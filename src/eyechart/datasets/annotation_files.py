@@ -1,7 +1,5 @@
 """Annotation files: captions (COCO, Flickr, Crossmodal-3600, parallel files), image queries, similarity pairs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,7 +24,7 @@ from eyechart.io.images import ImageRef
 from eyechart.io.safe_parse import read_json, read_text, split_lines, text_lines, text_of
 from eyechart.languages import canonical
 from eyechart.messages import UserMessage
-from eyechart.types import DatasetSpec, Sample
+from eyechart.types import DatasetSpec, Kind, Sample
 
 ANY = "*"
 """Key of the catalogue's tables by language: every language without its own entry."""
@@ -56,10 +54,7 @@ def named_file(spec: DatasetSpec, names: list[str], url: str | None) -> Path:
     return existing(spec, names, advice, **values)
 
 
-# Captioned images: COCO, Flickr, Crossmodal-3600, and the parallel files of XTD and Flickr30k-200.
-
-
-def open_coco(spec: DatasetSpec) -> RowDataset[Sample]:
+def open_coco_captions(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read COCO's annotation format, with the Karpathy splits or COCO-CN.
 
     Images are sorted by id, as in pycocotools and torchvision; captions keep the order of the file.
@@ -76,10 +71,10 @@ def open_coco(spec: DatasetSpec) -> RowDataset[Sample]:
         raise DataError("{path} is not in COCO's caption format ({reason!r}).", path=path, reason=error) from error
     if twice:
         raise DataError("{path} has {twice} images with duplicate ids.", path=path, twice=twice)
-    return _captioned(spec, path, [(key, names[int(key)], texts) for key, texts in captions.items()])
+    return captioned(spec, path, [(key, names[int(key)], texts) for key, texts in captions.items()])
 
 
-def open_flickr(spec: DatasetSpec) -> RowDataset[Sample]:
+def open_flickr_captions(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read Flickr8k or Flickr30k: a header and ``image.jpg,caption`` lines, several per image.
 
     Images are in order of first occurrence; a caption may contain any character.
@@ -94,10 +89,10 @@ def open_flickr(spec: DatasetSpec) -> RowDataset[Sample]:
         elif line.strip() and number > 1:
             problems.add(number, "not 'image.jpg,caption'")
     problems.raise_if_any()
-    return _captioned(spec, path, [(name, name, texts) for name, texts in captions.items()])
+    return captioned(spec, path, [(name, name, texts) for name, texts in captions.items()])
 
 
-def open_crossmodal(spec: DatasetSpec) -> RowDataset[Sample]:
+def open_crossmodal3600(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read the first caption of each image in one of 36 languages, as CLIP_benchmark does: one JSON object per line."""
     source_split(spec)
     path = existing(spec, ["captions.jsonl", "xm3600/captions.jsonl"])
@@ -111,10 +106,10 @@ def open_crossmodal(spec: DatasetSpec) -> RowDataset[Sample]:
         except (KeyError, TypeError, IndexError):
             problems.add(number, f"no caption in {language!r}")
     problems.raise_if_any()
-    return _captioned(spec, path, rows, "images/{image}")
+    return captioned(spec, path, rows, "images/{image}")
 
 
-def open_parallel(spec: DatasetSpec) -> RowDataset[Sample]:
+def open_parallel_captions(spec: DatasetSpec) -> RowDataset[Sample]:
     """Pair the lines of a file of image names with those of a file of captions in one language."""
     settings = source_of(spec)
     names_path = named_file(spec, settings["names"], settings.get("names_url"))
@@ -129,23 +124,25 @@ def open_parallel(spec: DatasetSpec) -> RowDataset[Sample]:
             names_path=names_path,
         )
     pairs = zip(names, captions, strict=True)
-    return _captioned(spec, path, [(f"{i}-{name}", name, [caption]) for i, (name, caption) in enumerate(pairs)])
+    return captioned(spec, path, [(f"{i}-{name}", name, [caption]) for i, (name, caption) in enumerate(pairs)])
 
 
-def _captioned(
-    spec: DatasetSpec, path: Path, rows: list[tuple[str, str, list[str]]], pattern: str = "{image}"
+def captioned(
+    spec: DatasetSpec,
+    path: Path,
+    rows: list[tuple[str, str, list[str]]],
+    pattern: str = "{image}",
+    kind: Kind = "retrieval",
 ) -> RowDataset[Sample]:
     """Create samples from ids, image names and captions; missing images are an error."""
     finder = finder_of(spec, pattern)
     samples = [Sample(key, finder.find(name), texts=tuple(texts)) for key, name, texts in rows]
     finder.raise_if_missing(path)
-    return in_memory(describe(spec, "retrieval", path), samples)
-
-
-# ``image_queries.jsonl``: one object a line with ``image_path`` and ``query`` (EvalScope's custom retrieval data).
+    return in_memory(describe(spec, kind, path), samples)
 
 
 QUERIES_FILE = "image_queries.jsonl"
+"""One object a line with ``image_path`` and ``query`` (EvalScope's custom retrieval data)."""
 
 
 def open_jsonl(spec: DatasetSpec) -> RowDataset[Sample]:
@@ -199,14 +196,9 @@ def _problem_of(row: Mapping[str, Any]) -> str:
     return ""
 
 
-# Image pairs with similarity scores: ``pairs.jsonl`` with image_1, image_2 and score.
-#
-# ROOT/pairs.jsonl {"image_1": "a.png", "image_2": "b.png", "score": 3.5}
-#
-# Visual STS (MIEB) uses this format with rendered sentences; other keys become metadata.
-
-
 PAIRS_FILE = "pairs.jsonl"
+"""Lines {"image_1": "a.png", "image_2": "b.png", "score": 3.5}; other keys become metadata. Visual STS (MIEB) uses this
+format with rendered sentences."""
 IMAGES = ("{image}", "images/{image}")
 _OWN_KEYS = {"id", "image_1", "image_2", "score"}
 

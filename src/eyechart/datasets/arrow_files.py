@@ -1,11 +1,10 @@
 """Parquet and Arrow files: tables, and the datasets that Hugging Face's library writes, read with pyarrow."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from eyechart.errors import DataError, first_line, import_extra
 from eyechart.io.safe_parse import parse_json
@@ -52,11 +51,57 @@ def arrow_rows(paths: Sequence[Path], columns: Sequence[str] | None = None) -> I
                         yield from chosen.slice(start, BATCH_ROWS).to_pylist()
 
 
-def declared_features(schema: Any) -> Mapping[str, Any]:
-    """Return the features that Hugging Face's library declares in a schema; empty without them."""
+def arrow_table(paths: Sequence[Path]) -> Any:
+    """Read whole files as one table; Arrow files are mapped into memory."""
+    arrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
+    tables = []
+    for path in paths:
+        with _readable(path):
+            mapped = path.suffix == ".arrow"
+            tables.append(
+                arrow.ipc.open_stream(arrow.memory_map(str(path))).read_all() if mapped else parquet.read_table(path)
+            )
+    with _readable(paths[0]):
+        return arrow.concat_tables(tables)
+
+
+IMAGE_KEYS = ("image", "img", "jpg", "png")
+"""Common names of columns of images."""
+
+
+@dataclass(frozen=True)
+class DescribedColumn:
+    """The type of a column."""
+
+    kind: Literal["image", "label", "text", "number", "other"]
+    names: tuple[str, ...] = ()
+    """Class names of a label."""
+    several: bool = False
+    """Whether a cell is a list."""
+
+
+def describe_columns(schema: Any) -> dict[str, DescribedColumn]:
+    """Describe the columns of a schema by the features that Hugging Face's library declares in it, else by their types.
+
+    Undeclared bytes, or a struct with bytes, are an image if the column is named so.
+    """
     try:
-        found = parse_json((schema.metadata or {}).get(b"huggingface", b"{}").decode())
-        features = found["info"]["features"]
+        features = parse_json((schema.metadata or {}).get(b"huggingface", b"{}").decode())["info"]["features"]
     except (ValueError, KeyError, TypeError):
-        return {}
-    return features if isinstance(features, dict) else {}
+        features = {}
+    return {field.name: _described(field, dict(features or {}).get(field.name)) for field in schema}
+
+
+def _described(field: Any, feature: Any) -> DescribedColumn:
+    inner = feature[0] if isinstance(feature, list) and feature else feature
+    inner = inner.get("feature", inner) if isinstance(inner, dict) else {}
+    listed = "list<" in str(field.type)
+    if inner.get("_type") == "ClassLabel":
+        return DescribedColumn("label", tuple(map(str, inner.get("names") or ())), listed)
+    text = str(field.type.value_type if listed else field.type)
+    embedded = field.name in IMAGE_KEYS and ("binary" in text or "bytes:" in text)
+    if not listed and (embedded or inner.get("_type") == "Image"):
+        return DescribedColumn("image")
+    if text.endswith("string"):
+        return DescribedColumn("text", (), listed)
+    return DescribedColumn("number" if text.lstrip("u").startswith("int") else "other", (), listed)

@@ -1,7 +1,5 @@
 """Class names and prompt templates: user files, files of the dataset, the prompt pack, ImageNet's classes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -35,9 +33,6 @@ def subset_indices(name: str) -> tuple[int, ...]:
     """Return the ImageNet class indices of a subset such as imagenet-a, ascending; without a name, all."""
     letter = SUBSETS.get(name, "")
     return tuple(i for i, subsets in enumerate(wnids().values()) if letter in subsets)
-
-
-# Lists of texts in files: one entry per line, or JSON by dataset name.
 
 
 _SPACE = " \t\r\u00a0\u3000"
@@ -83,17 +78,13 @@ def read_lines(path: Path, *, allow_blank: bool = False) -> tuple[str, ...]:
 def find_entry(file: str, keys: Sequence[str], *, fallback: str = "", offline: bool = False) -> tuple[Any, str]:
     """Read a user file and return its entry for a dataset, and the key of that entry.
 
-    Args:
-        file: A plain list, or JSON: a list, or a mapping from dataset name to its entry. The name of a file of the
-            prompt pack selects that file.
-        keys: Names to look up, in order.
-        fallback: The last name to look up.
-        offline: Do not download the prompt pack.
+    The file is a plain list, or JSON: a list, or a mapping from dataset name to its entry. The name of a file of the
+    prompt pack selects that file. ``keys`` are looked up in order, then ``fallback``.
     """
     path = Path(file)
     if path.is_file():
         content = read_json(path, UsageError) if path.suffix == ".json" else list(read_lines(path))
-    elif file in prompt_pack.DIGESTS:
+    elif file in prompt_pack.digests():
         content = prompt_pack.read_member(file, offline=offline)
     else:
         raise UsageError("There is no file {path}.", advice="Check the path after --custom_*_file.", path=path)
@@ -160,13 +151,9 @@ class ClassTexts:
 
 
 def read_class_texts(folder: Path | None, spec: DatasetSpec, names: tuple[str, ...] = ()) -> ClassTexts:
-    """Collect names and templates: from user files, the folder, the catalogue, then the reader.
+    """Collect names and templates: from user files, the folder (``classnames.de.txt``), the catalogue, the reader.
 
-    Args:
-        folder: May contain ``classnames.txt`` and ``zeroshot_classification_templates.txt``; for languages other than
-            English, ``classnames.de.txt`` and so on.
-        spec: Uses the options ``classname_file``, ``template_file``, ``allow_blank_classnames`` and ``prompts``.
-        names: Class names found by the reader (folder names), in English.
+    ``names`` are those that the reader found (folder names), in English.
     """
     prompts = spec.options.get("prompts") or {}
     classnames = _classnames(folder, spec, names, prompts)
@@ -190,12 +177,7 @@ def class_info(spec: DatasetSpec, kind: Kind, texts: ClassTexts, source: object)
 
 
 def check_order(where: str, names: tuple[str, ...], listed: tuple[str, ...]) -> None:
-    """Reject a list of class names whose order contradicts the names in the data, which are sorted.
-
-    Raises:
-        DataError: If a name is at the position of another class, ignoring spelling variants, or if the names in the
-            data are numbers whose text order (0, 1, 10, 2) is not numeric.
-    """
+    """Reject a list of class names whose order contradicts the names in the data, which are sorted."""
     numbers = [int(name) for name in names if name.isdecimal() and len(name) < 10]
     if listed != names and len(numbers) == len(names) and numbers != sorted(numbers):
         raise DataError(
@@ -230,7 +212,7 @@ def _classnames(
     offline = bool(spec.options.get("offline"))
     if own:
         entry, _ = find_entry(own, _keys(spec, prompts.get("classnames", "")), offline=offline)
-        given = as_names(entry, own, allow_blank=blank or own in prompt_pack.DIGESTS)
+        given = as_names(entry, own, allow_blank=blank or own in prompt_pack.digests())
         _check_permutation(folder, spec, given, tuple(prompts.get("own_classnames") or names))
         return given
     listed = list_for(folder, CLASSNAMES, spec.language, allow_blank=blank) if folder else ()

@@ -8,14 +8,15 @@ import secrets
 import shutil
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from eyechart.datasets.locations import source_of
 from eyechart.errors import DataError
 from eyechart.io.digests import file_digest
-from eyechart.io.files import TEMPORARY, cache_root, explained, file_path, make_folder
+from eyechart.io.files import TEMPORARY, cache_root, explained, file_path, make_folder, sync_folder
 from eyechart.io.images import MAX_BYTES, ImageRef
 from eyechart.io.safe_parse import is_file
 from eyechart.types import DatasetSpec
@@ -80,23 +81,39 @@ def from_pixels(image: Image.Image, source: str) -> ImageRef:
     return ImageRef(source, data=stream.getvalue(), made=True)
 
 
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Create a temporary folder that replaces the target when the block ends, and is removed if it fails."""
+    mark = f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}"
+    folder = target.parent / f"{mark}-{target.name}"
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+        if target.exists():
+            old = target.parent / f"{mark}-old-{target.name}"
+            target.rename(old)
+            folder.rename(target)
+            shutil.rmtree(old)
+        else:
+            folder.rename(target)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    sync_folder(target.parent)
+
+
 DAMAGED = (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError)
 
 
 def unpack(archive: Path) -> Path:
-    """Unpack an archive into the cache and return the folder.
-
-    Raises:
-        DataError: If the archive is damaged, or a member would leave the folder or is too large for an image.
-    """
+    """Unpack an archive into the cache and return the folder."""
     target = cache_root() / "unpacked" / file_digest(archive).hex()[:32]
     if target.is_dir():
         return target
     with explained("cache", target.parent):
-        aside = make_folder(target.parent, private=True) / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}"
-        aside.mkdir()
+        make_folder(target.parent, private=True)
     try:
-        with zipfile.ZipFile(archive) as opened:
+        with zipfile.ZipFile(archive) as opened, new_folder(target) as aside:
             for member in opened.infolist():
                 name = PurePosixPath(member.filename.replace("\\", "/"))
                 if name.is_absolute() or ".." in name.parts or member.file_size > MAX_BYTES:
@@ -108,12 +125,8 @@ def unpack(archive: Path) -> Path:
                 if not member.is_dir():
                     (aside / name).parent.mkdir(parents=True, exist_ok=True)
                     (aside / name).write_bytes(opened.read(member))
-        if not target.is_dir():
-            aside.rename(target)
     except DAMAGED as error:
         raise DataError(
             "Cannot unpack {archive} ({reason}).", advice="Download the archive again.", archive=archive, reason=error
         ) from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
     return target

@@ -1,7 +1,5 @@
 """Folders of images: one subfolder per class, and the layouts of ImageNet's family, ObjectNet, Birdsnap and VOC."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -37,6 +35,7 @@ from eyechart.errors import DataError, import_extra
 from eyechart.io.files import by_name, file_name, shown
 from eyechart.io.images import ImageRef, to_rgb
 from eyechart.io.safe_parse import read_text, split_lines
+from eyechart.languages import canonical
 from eyechart.messages import UserMessage
 from eyechart.types import Dataset, DatasetInfo, DatasetSpec, Notice, Sample, digest_json
 
@@ -139,14 +138,12 @@ def _is_image(path: Path) -> bool:
     return path.suffix.lower() in EXTENSIONS
 
 
-# ImageNet and its variants: one folder per class, named by WordNet id (or, for ImageNet-V2, by class number).
-#
-# Labels come from the folder's name, not from its position, so that a folder with a subset of classes has correct
-# labels. Classes and images are sorted, as in torchvision's ImageFolder.
-
-
 def open_imagenet(spec: DatasetSpec) -> RowDataset[Sample]:
-    """Read class folders: in the split's folder, another one that the catalogue names, or the root."""
+    """Read class folders: in the split's folder, another one that the catalogue names, or the root.
+
+    Labels come from a folder's name (a WordNet id or, for ImageNet-V2, a class number), not from its position, so that
+    a subset of classes has correct labels. Classes and images are sorted, as in torchvision's ImageFolder.
+    """
     settings = source_of(spec)
     candidates = settings.get("folders", ["{split}", "."] if spec.split == ONLY_SPLIT else ["{split}"])
     advice = UserMessage("Check {--split} and {--dataset_root}.")
@@ -172,14 +169,10 @@ def open_imagenet(spec: DatasetSpec) -> RowDataset[Sample]:
     return in_memory(with_unread(info, base), samples)
 
 
-# Babel-ImageNet: the ImageNet classes with a name in a given language, and machine-translated prompts.
-
-
 BASES: Mapping[str, Callable[[DatasetSpec], Dataset]] = {"imagenet": open_imagenet, "wds": open_webdataset}
 
 
 def _relabelled(sample: Sample, label_of: Mapping[int | None, int]) -> Sample | None:
-    """Keep the samples of some classes, with new class indices."""
     label = label_of.get(sample.label)
     return None if label is None else replace(sample, label=label)
 
@@ -199,8 +192,10 @@ def open_babel_imagenet(spec: DatasetSpec) -> MappedDataset:
     if spec.options.get("template_file"):
         own = read_class_texts(None, replace(spec, options={**spec.options, "prompts": {}, "classname_file": ""}))
         texts = replace(own, classnames=names)
-    elif templates := prompt_pack.babel_templates(spec.language, offline=offline):
-        texts = ClassTexts(names, templates)
+    elif translated := prompt_pack.read_member("nllb_dist13b_prompts.json", offline=offline).get(
+        canonical(spec.language).upper()
+    ):
+        texts = ClassTexts(names, tuple(text.replace("{}", "{c}") for text in translated))
     else:
         raise DataError(
             "{name} has class names but no prompts in {language!r}.",
@@ -221,15 +216,12 @@ def open_base(spec: DatasetSpec) -> Dataset:
     return BASES[spec.options["base"]](replace(spec, reader=spec.options["base"], language="en", options=options))
 
 
-# ImageNet-W: ImageNet with the watermark that models mistake for cardboard boxes.
-
-
 SIDE = 224
 """Image size before watermarking, since the watermark has a fixed size in pixels."""
 
 
 def open_imagenet_w(spec: DatasetSpec) -> MappedDataset:
-    """Draw the watermark of the package ``imagenet-w`` on ImageNet's images."""
+    """Draw the watermark of the package ``imagenet-w``, which models take for cardboard boxes, on ImageNet's images."""
     import_extra("imagenet_w", "imagenet-w")  # fail early, not in the middle of a run
     base = open_base(spec)
     info = class_info(spec, "classification", read_class_texts(None, spec), base.info.source)
@@ -308,9 +300,6 @@ def _lines(path: Path) -> list[str]:
     return [line for line in split_lines(read_text(path))[1:] if line.strip()]
 
 
-# Pascal VOC: one crop per bounding box with one label, or whole images with several labels.
-
-
 CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog",
     "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
@@ -341,7 +330,6 @@ def open_voc(spec: DatasetSpec) -> RowDataset[Sample]:
 
 
 def _objects(base: Path, name: str) -> Iterator[tuple[list[int], int]]:
-    """Yield the corners and the class of each object in an image."""
     path = base / "Annotations" / f"{name}.xml"
     try:
         tree = ET.parse(path)  # noqa: S314 - Expat limits entity expansion and loads nothing from outside

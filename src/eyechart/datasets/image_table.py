@@ -1,7 +1,5 @@
 """A CSV, TSV, JSON-lines or Parquet table with a column of image paths and one of labels or captions."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter
@@ -94,12 +92,7 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 
 def choose_columns(path: Path, columns: Collection[str], options: Mapping[str, Any]) -> TableColumns:
-    """Determine the meaning of columns: as the user specifies, else by common names.
-
-    Raises:
-        DataError: If there is no image column, or neither a label nor a caption column.
-        UsageError: If a specified column is missing, or both labels and captions exist and neither is selected.
-    """
+    """Determine the meaning of columns: as the user specifies, else by common names."""
     image, label, id_column, split = (
         next(iter(_specified(path, columns, options, option)), "")
         for option in ("image_column", "label_column", "id_column", "split_column")
@@ -171,7 +164,6 @@ def _specified(path: Path, columns: Collection[str], options: Mapping[str, Any],
 
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
-
 _LIST = re.compile(r"\s*\[\s*(['\"]).*\1\s*\]\s*", re.DOTALL)
 """A list literal in a cell."""
 
@@ -206,8 +198,7 @@ def _names_files(path: Path) -> bool:
 def open_metadata(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read a folder of images with metadata tables. The split of an image is the folder in which it is."""
     folder = Path(spec.root)
-    rows = read_metadata(folder, spec.options)
-    return _open_rows(spec, folder / METADATA[1], rows)
+    return _open_rows(spec, folder / METADATA[1], read_metadata(folder, spec.options))
 
 
 def read_metadata(folder: Path, options: Mapping[str, Any]) -> Rows:

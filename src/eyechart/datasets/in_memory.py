@@ -1,35 +1,23 @@
 """In-memory datasets passed by the caller: torch datasets, Hugging Face datasets, lists and mappings of splits."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
+from eyechart.datasets.arrow_files import IMAGE_KEYS, DescribedColumn, describe_columns
 from eyechart.datasets.image_table import CAPTION_COLUMNS, CAPTIONS, LABEL_COLUMNS, READ_AS, TableColumns
 from eyechart.datasets.in_memory_rows import FIELDS, ObjectDataset, ObjectRow, ObjectRows, make_dataset, read_lists
 from eyechart.errors import DataError, UsageError, unknown_name
 from eyechart.messages import UserMessage
 from eyechart.types import DatasetSpec, Kind
 
-IMAGE_KEYS, LABEL_KEYS, CAPTION_KEYS = (
-    ("image", "img", "jpg", "png"),
-    ("label", "target", "cls"),
-    ("captions", "caption", "text"),
-)
+LABEL_KEYS, CAPTION_KEYS = ("label", "target", "cls"), ("captions", "caption", "text")
 """Common keys of dict items."""
 
 
 def read_iterable(name: str, data: Any, columns: TableColumns, *, classnames: Sequence[str] = ()) -> ObjectRows:
-    """Detect the form of items from the first one.
-
-    Args:
-        name: Name of the dataset.
-        data: An object with ``__len__`` and ``__getitem__``, or one that can be iterated repeatedly.
-        columns: Keys of image, label or captions in dict items; by default the common ones.
-        classnames: Names of the classes; by default the dataset's ``classes``.
-    """
+    """Detect the form of items, which may be read repeatedly, from the first; ``classnames`` default to ``classes``."""
     if hasattr(data, "to_dict") and hasattr(data, "columns"):  # a pandas table, which iterates over columns
         data = data.to_dict("records")
     if not hasattr(data, "__len__") and iter(data) is iter(data):
@@ -106,68 +94,20 @@ def _classes(name: str, data: Any) -> tuple[str, ...]:
     return tuple(str(one[0] if isinstance(one, list | tuple) else one) for one in names)
 
 
-# Hugging Face datasets: their features identify the columns of images, labels and captions.
-
-
 PLAIN = (str, int, float, bool)
 """Types of further columns that become metadata."""
-
-
-@dataclass(frozen=True)
-class DescribedColumn:
-    """The type of a column, as a Hugging Face dataset or an Arrow schema declares it."""
-
-    kind: Literal["image", "label", "text", "number", "other"]
-    names: tuple[str, ...] = ()
-    """Class names of a label."""
-    several: bool = False
-    """Whether a cell is a list."""
-
-
 ReadRows = Callable[[str, Sequence[str] | None], Iterator[Mapping[str, Any]]]
 """Yields the rows with the given column of encoded images, or only some columns of them."""
 
 
-def read_hugging_face(name: str, data: Any, columns: TableColumns, read_as: str = "") -> ObjectRows:
-    """Read a Dataset or IterableDataset; images stay encoded, and no transform is applied."""
-    from datasets import Image
-
-    features: Mapping[str, Any] | None = data.features
-    if features is None:
-        raise DataError("{name} has no features that describe its columns.", advice="Set its features.", name=name)
-
-    def rows(image: str, only: Sequence[str] | None) -> Iterator[Mapping[str, Any]]:
-        raw = data.with_format(None).cast_column(image, Image(decode=False))
-        return iter(raw if only is None else raw.select_columns(list(only)))
-
-    described = {key: _described(kind) for key, kind in features.items()}
-    return read_columns(name, described, rows, columns, read_as)
-
-
-def _described(feature: Any) -> DescribedColumn:
-    inner = feature[0] if isinstance(feature, list) and feature else getattr(feature, "feature", feature)
-    inner = feature if isinstance(inner, dict) else inner
-    several, dtype = inner is not feature, getattr(inner, "dtype", "")
-    if type(inner).__name__ == "ClassLabel":
-        return DescribedColumn("label", tuple(inner.names or ()), several)
-    if type(feature).__name__ == "Image":
-        return DescribedColumn("image")
-    text, number = dtype == "string", str(dtype).startswith(("int", "uint"))
-    return DescribedColumn("text" if text else "number" if number else "other", (), several)
-
-
 def read_columns(
-    name: str, described: Mapping[str, DescribedColumn], rows: ReadRows, columns: TableColumns, read_as: str = ""
+    name: str, described: Mapping[str, DescribedColumn], rows: ReadRows, columns: TableColumns, read_as: str
 ) -> ObjectRows:
     """Select the columns of images, labels and captions, and read rows.
 
-    Args:
-        name: Name of the dataset.
-        described: The types of its columns.
-        rows: Reads the rows.
-        columns: Columns that the user specified. Defaults: the only image column; the only column of class labels, or
-            without one a column with a common name for labels, or the only text column, as captions.
-        read_as: What the task reads: class labels, or captions even if there are labels.
+    Columns that the user did not specify: the only image column; the only column of class labels, or without one a
+    column with a common name for labels, or the only text column, as captions. ``read_as`` is what the task reads:
+    class labels, or captions even if there are labels.
     """
     for column in sorted(columns.used):
         if column not in described:
@@ -194,7 +134,6 @@ def read_columns(
 
 
 def _texts(row: Mapping[str, Any], columns: Sequence[str]) -> Iterator[Any]:
-    """Yield the texts of some columns, one or several per column."""
     for column in columns:
         yield from row[column] if isinstance(row[column], list) else (row[column],)
 
@@ -202,7 +141,6 @@ def _texts(row: Mapping[str, Any], columns: Sequence[str]) -> Iterator[Any]:
 def _with_target(
     name: str, described: Mapping[str, DescribedColumn], columns: TableColumns, read_as: str
 ) -> TableColumns:
-    """Find the column of labels or captions if none is specified."""
     if columns.label or columns.captions:
         return columns
     labels = [key for key, column in described.items() if column.kind == "label"]
@@ -225,9 +163,6 @@ def _only(name: str, columns: Sequence[str], what: str, option: str) -> str:
         columns=", ".join(columns),
         option=option,
     )
-
-
-# The ``object`` reader: selects the split of an object and detects its kind of dataset.
 
 
 ACCEPTED = (
@@ -259,10 +194,18 @@ def open_object(spec: DatasetSpec) -> ObjectDataset:
 
 def read_rows(spec: DatasetSpec, data: Any, parts: DataParts) -> ObjectRows:
     """Detect the kind of a dataset and return its rows."""
-    name, options, columns = spec.name, spec.options, specified_columns(spec)
+    name, columns = spec.name, specified_columns(spec)
     library: Any = sys.modules.get("datasets")
     if library is not None and isinstance(data, library.Dataset | library.IterableDataset):
-        return read_hugging_face(name, data, columns, options.get(READ_AS, ""))
+        if data.features is None:
+            raise DataError("{name} has no features that describe its columns.", advice="Set its features.", name=name)
+
+        def rows(image: str, only: Sequence[str] | None) -> Iterator[Mapping[str, Any]]:
+            encoded = data.with_format(None).cast_column(image, library.Image(decode=False))  # and not transformed
+            return iter(encoded if only is None else encoded.select_columns(list(only)))
+
+        described = describe_columns(data.features.arrow_schema)
+        return read_columns(name, described, rows, columns, spec.options.get(READ_AS, ""))
     if isinstance(data, Mapping):
         if columns.used:
             named = ", ".join(sorted(columns.used))

@@ -27,11 +27,7 @@ MODES = ("1", "L", "LA", "I;16", "P", "RGB", "RGBA")
 
 
 def image_of(thing: Any, source: str) -> ImageRef:
-    """Create a reference to an image in any supported form; pixels become PNG, which is lossless.
-
-    Raises:
-        DataError: If it is not an image, or an array with an unknown value range; without the source.
-    """
+    """Create a reference to an image in any form; pixels become lossless PNG. Errors do not name the source."""
     if isinstance(thing, Image.Image):
         return _encoded(thing, source)
     if isinstance(thing, str | Path):
@@ -73,9 +69,6 @@ def _pixels(thing: Any) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array)
 
 
-# The common form of in-memory datasets: rows with an image and a target, re-iterated on every pass.
-
-
 @dataclass(frozen=True)
 class ObjectRow:
     """One row of the source."""
@@ -103,38 +96,37 @@ class ObjectRows:
 
 @dataclass(frozen=True)
 class ObjectDataset:
-    """A dataset read on every pass from files, or from the caller's object with an identity unique to this call."""
+    """A dataset read on every pass from files, or from the caller's object with an identity unique to this call.
+
+    Without a token it has no identity but the bytes of its images.
+    """
 
     info: DatasetInfo
     source: ObjectRows
-    token: str
+    token: str | None
 
-    def shards(self) -> Sequence[ObjectShard]:
-        """Return the only shard."""
-        return [ObjectShard(self.info.name, self)]
+    @property
+    def name(self) -> str:
+        """Its name as a shard."""
+        return self.info.name
 
-    def signature(self) -> str:
+    def shards(self) -> Sequence[ObjectDataset]:
+        """Return itself, the only shard."""
+        return [self]
+
+    def signature(self) -> str | None:
         """Digest the description and the identity of the rows."""
-        return digest_json([digest_info(self.info), self.token])
-
-
-@dataclass(frozen=True)
-class ObjectShard:
-    """All rows as samples."""
-
-    name: str
-    dataset: ObjectDataset
+        return None if self.token is None else digest_json([digest_info(self.info), self.token])
 
     def __iter__(self) -> Iterator[Sample]:
-        source, info = self.dataset.source, self.dataset.info
-        numbers = source.numbers
+        source, info, numbers = self.source, self.info, self.source.numbers
         if source.by_name and numbers is None:
             numbers = {text: number for number, text in enumerate(source.classnames)}
         for position, row in enumerate(source.rows()):
             where = f"{info.name}[{position}]"
             with located(where):
                 image = image_of(row.image, where)
-                target = _target(source.kind, row.target, numbers, len(info.classnames))
+                target = read_target(source.kind, row.target, numbers, len(info.classnames))
             yield Sample(row.id or str(position), image, meta=row.meta, **target)
 
 
@@ -143,12 +135,8 @@ def make_dataset(
 ) -> ObjectDataset:
     """Describe rows as a dataset, with prompts if they have classes.
 
-    Args:
-        spec: The dataset.
-        source: Its rows.
-        where: Where they come from, for the result.
-        token: Their identity.
-        folder: Folder that may contain class names and templates; without one they are English.
+    ``where`` they come from is stated in the result; ``token`` is their identity. ``folder`` may contain class names
+    and templates; without one they are English.
     """
     if source.kind in ("retrieval", "images"):
         return ObjectDataset(describe(spec, source.kind, where), source, token)
@@ -168,7 +156,8 @@ def make_dataset(
     return ObjectDataset(class_info(spec, source.kind, texts, where), source, token)
 
 
-def _target(kind: Kind, target: Any, numbers: Mapping[str, int] | None, n_classes: int) -> dict[str, Any]:
+def read_target(kind: Kind, target: Any, numbers: Mapping[str, int] | None, n_classes: int) -> dict[str, Any]:
+    """Return the fields of a sample that its target fills: label, labels or texts, checked; ``numbers`` are by name."""
     if kind == "images":
         return {}
     if kind == "retrieval":
@@ -213,9 +202,6 @@ def _label(label: Any, numbers: Mapping[str, int] | None) -> int:
     return value
 
 
-# Lists of images with labels or captions: ``{"images": [...], "labels": [...], "classnames": [...]}``.
-
-
 TARGETS = ("labels", "captions")
 FIELDS = frozenset({"images", *TARGETS})
 """Keys that distinguish lists from a mapping of splits."""
@@ -223,7 +209,7 @@ KNOWN = ("name", "images", *TARGETS, "classnames", "templates", "ids", "meta")
 
 
 def read_lists(name: str, data: Mapping[str, Any]) -> ObjectRows:
-    """Check that the lists match each other, and detect several labels per image and labels that are names."""
+    """Check that lists (``{"images": [...], "labels": [...]}``) match; detect several labels an image, and names."""
     for key in data:
         if key not in KNOWN:
             raise unknown_name("list of a dataset", str(key), KNOWN)
@@ -265,11 +251,7 @@ def read_lists(name: str, data: Mapping[str, Any]) -> ObjectRows:
 
 
 def texts_of(what: str, values: Any) -> tuple[str, ...]:
-    """Return one text or several as a tuple.
-
-    Raises:
-        UsageError: If they are unordered (a set) or a mapping.
-    """
+    """Return one text or several as a tuple."""
     if isinstance(values, Mapping | Set):
         advice = "Its order must be that of the labels."
         raise UsageError("{what} must be a list, not a {kind}.", advice=advice, what=what, kind=type(values).__name__)
@@ -277,11 +259,7 @@ def texts_of(what: str, values: Any) -> tuple[str, ...]:
 
 
 def check_no_matrix(labels: Any) -> None:
-    """Reject a one-hot matrix, which would be misread as class indices.
-
-    Raises:
-        UsageError: If labels are an array with more than one axis.
-    """
+    """Reject a one-hot matrix, which would be misread as class indices."""
     if getattr(labels, "ndim", 1) > 1:
         raise UsageError(
             "`labels` has the shape {shape}; expected one dimension.",

@@ -1,7 +1,5 @@
 """Datasets in the formats of other libraries: Hugging Face datasets, TensorFlow Datasets and torchvision."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -11,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from eyechart.datasets.arrow_files import arrow_rows, arrow_schema, declared_features
+from eyechart.datasets.arrow_files import arrow_rows, arrow_schema, describe_columns
 from eyechart.datasets.class_texts import class_info, read_class_texts
 from eyechart.datasets.image_finder import from_pixels
-from eyechart.datasets.image_table import READ_AS
-from eyechart.datasets.in_memory import IMAGE_KEYS, DescribedColumn, read_columns, specified_columns
+from eyechart.datasets.image_table import READ_AS, class_numbers
+from eyechart.datasets.in_memory import read_columns, specified_columns
 from eyechart.datasets.in_memory_rows import ObjectDataset, make_dataset
 from eyechart.datasets.locations import ONLY_SPLIT, files_by_split, no_such_split, source_split
 from eyechart.datasets.row_dataset import RowDataset, digest_samples, find_image
@@ -47,7 +45,7 @@ def open_hugging_face(spec: DatasetSpec) -> ObjectDataset:
         raise no_such_split(spec.name, spec.split, list(splits))
     files = splits[spec.split]
     folder = root if root.is_dir() else root.parent
-    described = describe_columns(files[0])
+    described = describe_columns(arrow_schema(files[0]))
     if {"question", "answer"} <= described.keys():
         raise DataError(
             "{path} is a table of questions.", advice="Convert it with `eyechart vlm convert`.", path=files[0]
@@ -59,45 +57,12 @@ def open_hugging_face(spec: DatasetSpec) -> ObjectDataset:
 
     source = read_columns(spec.name, described, rows, specified_columns(spec), spec.options.get(READ_AS, ""))
     dataset = make_dataset(spec, source, root, files_digest(files, folder), folder)
-    if source.kind != "retrieval" and not dataset.info.classnames:
-        raise DataError(
-            "{path} has numeric labels, but there are no class names.",
-            advice="Put classnames.txt next to the table, or use {--custom_classname_file}.",
-            path=files[0],
-        )
+    if source.kind != "retrieval":
+        class_numbers(files[0], (), (), dataset.info.classnames)
     return dataset
 
 
-def has_image_cells(path: Path) -> bool:
-    """Whether a Parquet file has a column of images, not only of their paths."""
-    return any(column.kind == "image" for column in describe_columns(path).values())
-
-
-def describe_columns(path: Path) -> dict[str, DescribedColumn]:
-    """Describe the columns of a file by the features that Hugging Face's library declares, else by their types."""
-    schema = arrow_schema(path)
-    features = declared_features(schema)
-    return {field.name: _described(field.name, field.type, features.get(field.name)) for field in schema}
-
-
-def _described(name: str, kind: Any, feature: Any) -> DescribedColumn:
-    """Describe a column. Undeclared bytes, or a struct with bytes, are an image if the column is named so."""
-    inner = feature[0] if isinstance(feature, list) and feature else feature
-    inner = inner.get("feature", inner) if isinstance(inner, dict) else {}
-    listed = "list<" in str(kind)
-    if inner.get("_type") == "ClassLabel":
-        return DescribedColumn("label", tuple(map(str, inner.get("names") or ())), listed)
-    text = str(kind.value_type if listed else kind)
-    embedded = name in IMAGE_KEYS and ("binary" in text or "bytes:" in text)
-    if not listed and (embedded or inner.get("_type") == "Image"):
-        return DescribedColumn("image")
-    if text.endswith("string"):
-        return DescribedColumn("text", (), listed)
-    return DescribedColumn("number" if text.lstrip("u").startswith("int") else "other", (), listed)
-
-
 def _located(image: Any, folder: Path) -> Any:
-    """Resolve the path of an image that is not embedded."""
     path = image if isinstance(image, str) else image.get("path") if isinstance(image, dict) else None
     if path is None or (isinstance(image, dict) and image.get("bytes")):
         return image
@@ -228,9 +193,6 @@ def _rows(library: Any, spec: DatasetSpec, builder: Any, split: str) -> Sequence
     config = library.ReadConfig(interleave_cycle_length=1)
     stream = builder.as_dataset(split=split, decoders=decoders, read_config=config, shuffle_files=False)
     return list(library.as_numpy(stream))
-
-
-# torchvision's dataset classes: the catalogue names the class and its arguments.
 
 
 def open_torchvision(spec: DatasetSpec) -> RowDataset[int]:

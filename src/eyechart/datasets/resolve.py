@@ -1,17 +1,16 @@
 """From a dataset name or path to the reader and the source it is read from."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from eyechart.datasets import annotation_files, selection
+from eyechart.datasets.arrow_files import arrow_schema, describe_columns
 from eyechart.datasets.catalogue import Catalogue, CatalogueEntry, Source, load_catalogue
 from eyechart.datasets.image_folder import class_folders, subfolders
 from eyechart.datasets.image_table import OPTIONS, metadata_files
-from eyechart.datasets.libraries import has_image_cells, hugging_face_splits
+from eyechart.datasets.libraries import hugging_face_splits
 from eyechart.datasets.locations import (
     COMMON_SPLITS,
     files_by_split,
@@ -38,17 +37,28 @@ HUBS = {
 SELF_LOADING = frozenset({"torchvision", "tfds"})
 """Readers whose library downloads the data itself."""
 SHOWN_LANGUAGES = 40
+USUAL_ROOTS = ("root", "data")
+"""Defaults of ``--dataset_root``, which need not exist."""
 
 
 def choose_source(spec: DatasetSpec, entry: CatalogueEntry, catalogue: Catalogue) -> DatasetSpec:
-    """Select the source of an entry.
-
-    Raises:
-        UsageError: If the language or the split does not exist.
-        DataError: If nothing is local and nothing can be downloaded; the error explains what to get and where to put
-            it.
-    """
-    own = _own_language(spec, entry)
+    """Select the source of an entry; without local or downloadable data, the error explains what to get."""
+    own = entry.own_language(spec.language)
+    if own is None and spec.options.get("classname_file") and spec.options.get("template_file"):
+        own = spec.language
+    if own is None:
+        codes = sorted(canonical(code) for code in entry.languages)
+        further = len(codes) - SHOWN_LANGUAGES
+        more = UserMessage(" and {n} more (see `eyechart info {name}`)", n=further, name=entry.name)
+        raise LanguageError(
+            "{name} is not available in {language!r} ({title}).",
+            advice="Available: {shown}{more}.",
+            name=entry.name,
+            language=spec.language,
+            title=name_of(spec.language),
+            shown=", ".join(codes[:SHOWN_LANGUAGES]),
+            more=more if further > 0 else "",
+        )
     common = prompt_options(entry) | {"entry": entry.name, "language": own, "splits": list(entry.splits)}
     reader, root = "wds", spec.root
     if is_url(root) or is_webdataset(Path(root)):
@@ -119,27 +129,6 @@ def _choose(spec: DatasetSpec, entry: CatalogueEntry, catalogue: Catalogue) -> t
     raise _nothing_there(spec, entry, catalogue)
 
 
-def _own_language(spec: DatasetSpec, entry: CatalogueEntry) -> str:
-    own = entry.own_language(spec.language)
-    if own is not None:
-        return own
-    if spec.options.get("classname_file") and spec.options.get("template_file"):
-        return spec.language
-    codes = sorted(canonical(code) for code in entry.languages)
-    shown = ", ".join(codes[:SHOWN_LANGUAGES])
-    further = len(codes) - SHOWN_LANGUAGES
-    more = UserMessage(" and {n} more (see `eyechart info {name}`)", n=further, name=entry.name) if further > 0 else ""
-    raise LanguageError(
-        "{name} is not available in {language!r} ({title}).",
-        advice="Available: {shown}{more}.",
-        name=entry.name,
-        language=spec.language,
-        title=name_of(spec.language),
-        shown=shown,
-        more=more,
-    )
-
-
 def _nothing_there(spec: DatasetSpec, entry: CatalogueEntry, catalogue: Catalogue) -> DataError:
     bases = [base for source in entry.sources if (base := catalogue.find(source.base))]
     manual = next((one.manual for one in (entry, *bases) if one.manual), None)
@@ -153,22 +142,8 @@ def _nothing_there(spec: DatasetSpec, entry: CatalogueEntry, catalogue: Catalogu
     return DataError(message, advice=UserMessage("See {homepage}.", homepage=entry.homepage))
 
 
-PREFIXES = {
-    "wds": "wds",
-    "folder": "folder",
-    "jsonl": "jsonl",
-    "csv": "table",
-    "table": "table",
-    "tfds": "tfds",
-    "selection": "selection",
-    "aro": "aro",
-    "imagecode": "imagecode",
-    "collection": "collection",
-    "pairs": "pairs",
-    "texts": "text_collection",
-    "mteb": "mteb",
-    "mmeb": "mmeb",
-}
+_NAMES = "wds folder jsonl csv table tfds selection aro imagecode collection pairs texts mteb mmeb"
+PREFIXES = {name: {"csv": "table", "texts": "text_collection"}.get(name, name) for name in _NAMES.split()}
 """Readers by prefix: for ``prefix/name`` with ``--dataset_root``, where the name only labels the result."""
 DEMO = ("demo/garments", "demo/scenes")
 CUSTOM = "custom"
@@ -208,15 +183,8 @@ def resolve_dataset(
 ) -> DatasetSpec:
     """Resolve a name: a question benchmark, a catalogue name, a prefixed name, demo or custom data, or a path.
 
-    Nothing is downloaded here.
-
-    Args:
-        name: As the user wrote it.
-        root: ``--dataset_root``, possibly with ``{dataset}`` and ``{dataset_cleaned}``.
-        split: The split to read.
-        language: Language of class names and captions, in any spelling.
-        limit: Read only this many samples.
-        options: Reader options; ``catalogue``, ``hub`` and ``offline`` are used here as well.
+    Nothing is downloaded here. ``root`` is ``--dataset_root``, possibly with ``{dataset}`` and ``{dataset_cleaned}``;
+    ``options`` are the reader's, of which ``catalogue``, ``hub`` and ``offline`` are used here as well.
     """
     if not name.strip():
         raise UsageError("The dataset name is empty.", advice="Use ./ for the working directory.")
@@ -230,6 +198,11 @@ def resolve_dataset(
     plain = plain_name(name)
     filled = root.replace("{dataset_cleaned}", plain.replace("/", "-")).replace("{dataset}", plain)
     found = _find(DatasetSpec(name, "", filled, split, language, limit, given), catalogue)
+    folder = Path(root.partition("{")[0] + "name").parent if "{" in root else Path(root)
+    # A plain name is downloaded to the cache if it is not in the folder; `wds/NAME` names a folder.
+    downloads = found.reader == "mteb" or (name.startswith("wds/") and is_url(found.root) and not is_url(root))
+    if downloads and root not in USUAL_ROOTS and not folder.expanduser().exists():
+        raise DataError("There is no folder {path}.", advice="Check {--dataset_root}.", path=folder)
     if columns and found.reader not in {"table", "metadata", "hugging_face"}:
         raise UsageError(
             "{name} is not a table, so {--{flag}} does not apply.",
@@ -275,8 +248,19 @@ def _find(spec: DatasetSpec, catalogue: Catalogue) -> DatasetSpec:
     name = spec.name
     if name in DEMO:
         return _place(spec, "wds", str(data_folder(name.removeprefix("demo/"))))
-    if name == CUSTOM:
-        return _custom(spec)
+    if name == CUSTOM:  # such as EvalScope's
+        root = Path(spec.root)
+        found = _detect(spec, root) if root.exists() else None
+        if found is None or (found.reader == "folder" and not any(map(class_folders, (root, *subfolders(root))))):
+            raise DataError(
+                "There is no {path}.",
+                advice="Custom data ({--dataset_root}) need {file} for retrieval; {first}, or one folder of images "
+                "per class, for classification.",
+                path=root / annotation_files.QUERIES_FILE,
+                file=annotation_files.QUERIES_FILE,
+                first=LABELS[0],
+            )
+        return found
     entry = catalogue.find(name)
     if entry:
         return choose_source(spec, entry, catalogue)
@@ -317,27 +301,17 @@ def _prefixed(spec: DatasetSpec, reader: str, rest: str, catalogue: Catalogue) -
     return _place(spec, "wds", root, **prompt_options(entry))
 
 
-def _custom(spec: DatasetSpec) -> DatasetSpec:
-    """Detect the format of the dataset named ``custom``, such as EvalScope's."""
-    root = Path(spec.root)
-    found = _detect(spec, root) if root.exists() else None
-    if found is None or (found.reader == "folder" and not any(map(class_folders, (root, *subfolders(root))))):
-        raise DataError(
-            "There is no {path}.",
-            advice="Custom data ({--dataset_root}) need {file} for retrieval; {first}, or one folder of images per "
-            "class, for classification.",
-            path=root / annotation_files.QUERIES_FILE,
-            file=annotation_files.QUERIES_FILE,
-            first=LABELS[0],
-        )
-    return found
-
-
 def _detect(spec: DatasetSpec, path: Path) -> DatasetSpec:
     if path.is_file():
-        return _place(spec, _file_reader(path), str(path))
+        suffix = path.suffix.lower()
+        if suffix not in TABLES:
+            tables = UserMessage("Tables have the suffix {tables}.", tables=", ".join(sorted(TABLES)))
+            raise DataError("{path} is not a dataset.", advice=OTHER_FILES.get(suffix) or tables, path=path)
+        described = describe_columns(arrow_schema(path)) if suffix == ".parquet" else {}
+        reader = "hugging_face" if any(column.kind == "image" for column in described.values()) else "table"
+        return _place(spec, "jsonl" if path.name == annotation_files.QUERIES_FILE else reader, str(path))
     found = _format_of(path)
-    if found is None and not (class_folders(path) or any(map(class_folders, _split_folders(path)))):
+    if found is None and not _has_classes(path):
         nested = {folder: own for folder in by_name(subfolders(path)) if (own := _format_of(folder)) is not None}
         if len(nested) > 1:
             raise DataError(
@@ -351,22 +325,6 @@ def _detect(spec: DatasetSpec, path: Path) -> DatasetSpec:
     return _place(spec, reader, str(root))
 
 
-def _file_reader(path: Path) -> str:
-    suffix = path.suffix.lower()
-    if path.name == annotation_files.QUERIES_FILE:
-        return "jsonl"
-    if suffix == ".parquet":
-        return "hugging_face" if has_image_cells(path) else "table"
-    if suffix in TABLES:
-        return "table"
-    raise DataError(
-        "{path} is not a dataset.",
-        advice=OTHER_FILES.get(suffix)
-        or UserMessage("Tables have the suffix {tables}.", tables=", ".join(sorted(TABLES))),
-        path=path,
-    )
-
-
 def _format_of(path: Path) -> tuple[str, Path] | None:
     """Return the reader of a folder and the path that it reads; None for class folders and unknown formats."""
     for name, reader in FILES.items():
@@ -376,16 +334,13 @@ def _format_of(path: Path) -> tuple[str, Path] | None:
             return reader, path / name if reader == "table" else path
     if is_webdataset(path) or metadata_files(path):
         return "wds" if is_webdataset(path) else "metadata", path
-    if (
-        class_folders(path)
-        or any(map(class_folders, _split_folders(path)))
-        or any(map(is_webdataset, subfolders(path)))
-    ):
+    if _has_classes(path) or any(map(is_webdataset, subfolders(path))):
         return None
     # img2dataset writes Parquet files without images next to its tar files.
     reader = "wds" if files_by_split(path, ".tar") else "hugging_face" if hugging_face_splits(path) else ""
     return (reader, path) if reader else None
 
 
-def _split_folders(path: Path) -> list[Path]:
-    return [folder for folder in subfolders(path) if folder.name in COMMON_SPLITS]
+def _has_classes(path: Path) -> bool:
+    splits = (folder for folder in subfolders(path) if folder.name in COMMON_SPLITS)
+    return bool(class_folders(path)) or any(map(class_folders, splits))

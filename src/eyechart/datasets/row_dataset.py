@@ -1,7 +1,5 @@
 """Datasets made of rows or of other datasets: shards, signatures by content, and collected problems."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json
@@ -70,9 +68,6 @@ def located(where: str) -> Iterator[None]:
         yield
     except EyechartError as error:
         raise type(error)("{where}: {reason}", advice=error.advice, where=where, reason=error.message) from error
-
-
-# Datasets backed by a list of rows: shared by the JSON-lines, table, folder and library readers.
 
 
 MAX_SHOWN = 20

@@ -1,12 +1,10 @@
 """Questions with a few candidates: our folder form, ARO, ImageCoDe, SugarCrepe, Winoground and WinoGAViL."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from eyechart.datasets.annotation_files import named_file
+from eyechart.datasets.annotation_files import captioned, named_file
 from eyechart.datasets.image_finder import ImageFinder, finder_of, unpack
 from eyechart.datasets.locations import check_only_split, existing, need_file, source_of, source_split
 from eyechart.datasets.row_dataset import Problems, RowDataset, describe, in_memory, read_csv
@@ -31,9 +29,6 @@ def question_samples(
     """Convert a question to samples: one per image, starting with its correct text.
 
     Texts that are correct for no image become wrong candidates of the first image with a correct text.
-
-    Raises:
-        DataError: If a pair is out of range, an image has two correct texts, or there is nothing to select.
     """
     own: dict[int, int] = {}
     for place, text in right:
@@ -82,7 +77,18 @@ def open_aro(spec: DatasetSpec) -> RowDataset[Sample]:
     Rows of Visual Genome specify a box, to which the image is cropped.
     """
     check_only_split(spec, "ARO's files have no splits.")
-    path = _json_file(spec)
+    path = root = Path(spec.root)
+    if not root.is_file():  # NAME.json for ``aro/NAME``, or the only one in the folder
+        path, found = root / f"{spec.name.rpartition('/')[2]}.json", sorted(root.glob("*.json"))
+        if not path.is_file() and len(found) != 1:
+            raise DataError(
+                "{root} contains {n} JSON files, none of them named {name}.",
+                advice="Pass the file itself.",
+                root=root,
+                n=len(found),
+                name=path.name,
+            )
+        path = path if path.is_file() else found[0]
     finder = ImageFinder(path.parent, IMAGES)
 
     def parse(number: int, row: Row) -> ParsedQuestion:
@@ -163,26 +169,6 @@ def _texts(value: Any) -> list[str]:
     return [text_of(text) for text in value]
 
 
-def _json_file(spec: DatasetSpec) -> Path:
-    """Find the annotation file: the root itself, ``NAME.json`` for ``aro/NAME``, or the only one in the folder."""
-    root = Path(spec.root)
-    if root.is_file():
-        return root
-    named = root / f"{spec.name.rpartition('/')[2]}.json"
-    if named.is_file():
-        return named
-    found = sorted(root.glob("*.json"))
-    if len(found) != 1:
-        raise DataError(
-            "{root} contains {n} JSON files, none of them named {name}.",
-            advice="Pass the file itself.",
-            root=root,
-            n=len(found),
-            name=named.name,
-        )
-    return found[0]
-
-
 def _json(path: Path, kind: type[T], advice: str) -> T:
     need_file(path, UserMessage("Check {--dataset_root} and {--split}."))
     return _checked(read_json(path), kind, path, advice)
@@ -192,9 +178,6 @@ def _checked(value: Any, kind: type[T], path: Path, advice: str) -> T:
     if not isinstance(value, kind):
         raise DataError("{path} does not have the format of its benchmark.", advice=advice, path=path)
     return value
-
-
-# Images with candidate captions: SugarCrepe, Winoground, WinoGAViL. The correct candidate always comes first.
 
 
 EXAMPLES = ["examples.jsonl", "data/examples.jsonl"]
@@ -208,23 +191,15 @@ _VOWELS = "aeiou"
 def open_sugar_crepe(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read one of the seven files: an image, its caption and a wrong one."""
     source_split(spec)
-    path, finder = _named(spec)
+    path = named_file(spec, [source_of(spec)["file"]], source_of(spec).get("url"))
     try:
         rows = [
-            (str(key), str(row["filename"]), (text_of(row["caption"]), text_of(row["negative_caption"])))
+            (str(key), str(row["filename"]), [text_of(row["caption"]), text_of(row["negative_caption"])])
             for key, row in read_json(path).items()
         ]
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError("{path} is not in SugarCrepe's format ({reason!r}).", path=path, reason=error) from error
-    samples = [Sample(key, finder.find(name), texts=texts) for key, name, texts in rows]
-    finder.raise_if_missing(path)
-    return in_memory(describe(spec, "selection", path), samples)
-
-
-def _named(spec: DatasetSpec) -> tuple[Path, ImageFinder]:
-    """Return the annotation file of a benchmark, and the finder for its images."""
-    settings = source_of(spec)
-    return named_file(spec, [settings["file"]], settings.get("url")), finder_of(spec)
+    return captioned(spec, path, rows, kind="selection")
 
 
 def open_winoground(spec: DatasetSpec) -> RowDataset[Sample]:
@@ -249,7 +224,8 @@ def open_winoground(spec: DatasetSpec) -> RowDataset[Sample]:
 
 def open_winogavil(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read a cue and its candidate images, several of which match it."""
-    path, finder = _named(spec)
+    finder, settings = finder_of(spec), source_of(spec)
+    path = named_file(spec, [settings["file"]], settings.get("url"))
 
     def parse(number: int, row: Row) -> ParsedQuestion:
         names = [str(name) for name in parse_json(row["candidates"])]

@@ -1,7 +1,5 @@
 """Tar shards of a webdataset, streamed from front to back, with a remembered index."""
 
-from __future__ import annotations
-
 import json
 import os
 import tarfile
@@ -70,9 +68,6 @@ def remember_members(path: Path, state: State, members: list[Member]) -> None:
 
 def _place(path: Path) -> Path:
     return cache_root() / SHARDS / f"{digest_bytes(os.fsencode(os.path.abspath(path))).hex()}.json"  # noqa: PTH100
-
-
-# Reads one shard of a webdataset: a tar file, streamed sequentially without unpacking to disk.
 
 
 IMAGE_EXTENSIONS = ("webp", "png", "jpg", "jpeg")
@@ -166,13 +161,7 @@ def iter_groups(path: Path) -> Iterator[tuple[str, Fields]]:
 def placed_groups(
     path: Path, stream: TarStream, leave_out: Collection[str] = ()
 ) -> Iterator[tuple[str, Fields, dict[str, tuple[int, int]]]]:
-    """Stream groups, with position and size of each member's content.
-
-    Args:
-        path: The file.
-        stream: The same file, opened.
-        leave_out: Extensions of members whose content is not read but left empty.
-    """
+    """Stream groups, with position and size of each member's content, unread for extensions in ``leave_out``."""
     key: str | None = None
     fields: Fields = {}
     places: dict[str, tuple[int, int]] = {}
@@ -219,15 +208,8 @@ def _members(stream: TarStream, path: Path) -> Iterator[tarfile.TarInfo]:
             end = archive.offset
     except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as error:
         raise _damaged("The shard {path} is damaged or truncated ({reason}).", path, reason=error) from error
-    _check_end(stream, end, path)
-
-
-def _check_end(stream: TarStream, end: int, path: Path) -> None:
-    """Reject an archive that does not end after its members, since samples would be lost silently.
-
-    An archive ends with two blocks of zeros, padded with zeros to a full record. Without them it is truncated; more of
-    them are overwritten members; and data after them may be another archive.
-    """
+    # An archive ends with two blocks of zeros, padded with zeros to a full record. Without them it is truncated; more
+    # of them are overwritten members; and data after them may be another archive: samples would be lost silently.
     longest = 2 * _BLOCK + -(end + 2 * _BLOCK) % _RECORD
     zeros = 0
     stream.seek(end)

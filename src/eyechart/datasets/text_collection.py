@@ -10,8 +10,6 @@ image-to-image and mixed galleries all use this format. Relevance is written in 
 BEIR and by EvalScope up to 1.7, JSON lines by later versions of EvalScope.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -74,9 +72,6 @@ def read_collection(
 
     Ids may be numbers or texts; a document's title precedes its text. With ``images``, an item may have an image in
     addition to its text or instead of it. If both ``qrels/{split}.tsv`` and ``qrels.jsonl`` exist, they must agree.
-
-    Raises:
-        DataError: If a file is missing, a line is bad, an id occurs twice, or relevance names an unknown query.
     """
     if not folder.is_dir():
         raise DataError("There is no folder {path}.", advice="Check {--dataset_root}.", path=folder)

@@ -1,7 +1,5 @@
 """Webdataset folders: in CLIP_benchmark's layout, on disk or remote, and tar files as other tools write them."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -87,7 +85,11 @@ def _vector(fields: Fields, advice: str) -> np.ndarray:
 def _with_captions(
     name: str, image: ImageRef, fields: Fields, *, language: str, plain: str, whole: bool = False
 ) -> Sample:
-    member = _caption_member(fields, language, plain)
+    # ``txt`` is in the plain language, ``de.txt`` German, under any code for it.
+    spelling = find_same(language, [field.removesuffix(".txt") for field in fields if field.endswith(".txt")])
+    member = spelling and f"{spelling}.txt"
+    if find_same(language, [plain]) and "txt" in fields:
+        member = "txt"
     if member is None:
         other = sorted(field for field in fields if field.endswith("txt"))
         wanted = "txt" if is_main(language) else f"{language}.txt"
@@ -119,14 +121,6 @@ def _exact_captions(data: bytes, member: str) -> tuple[str, ...]:
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise DataError("the .{member} member must be a list of texts.", member=member)
     return tuple(texts)
-
-
-def _caption_member(fields: Fields, language: str, plain: str) -> str | None:
-    """Find the captions in a language: ``txt`` is in the plain one, ``de.txt`` German, under any code for it."""
-    if find_same(language, [plain]) and "txt" in fields:
-        return "txt"
-    spelling = find_same(language, [field.removesuffix(".txt") for field in fields if field.endswith(".txt")])
-    return None if spelling is None else f"{spelling}.txt"
 
 
 # The webdataset folder of CLIP_benchmark, local or remote.
@@ -247,7 +241,6 @@ class WebDataset:
         return [path.relative_to(self.files.folder).as_posix() for path in found[:MAX_SHARDS]]
 
     def _tars(self) -> dict[str, list[Path]]:
-        """List the tar files of a local folder by split."""
         return {} if is_url(self.spec.root) else files_by_split(self.files.folder, ".tar")
 
     @cached_property
@@ -276,9 +269,7 @@ class WebDataset:
             return DataError(
                 "There is no dataset at {address}.", advice="Check the name and {--dataset_root}.", address=address
             )
-        splits = self.files.splits() or (
-            [] if is_url(self.spec.root) else list(files_by_split(self.files.folder, ".tar"))
-        )
+        splits = self.files.splits() or list(self._tars())
         return DataError(
             "{address} has no split {split!r}; available: {splits}."
             if splits

@@ -1,16 +1,11 @@
 """Export of any dataset to a webdataset folder, byte for byte in CLIP_benchmark's layout."""
 
-from __future__ import annotations
-
 import io
 import json
-import os
-import secrets
-import shutil
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from eyechart.datasets.class_texts import CLASSNAMES, TEMPLATES, parse_lines
+from eyechart.datasets.image_finder import new_folder
 from eyechart.datasets.webdataset import EXACT
 from eyechart.errors import DataError, UsageError, unknown_name
-from eyechart.io.files import TEMPORARY, sync_folder, write_atomic
+from eyechart.io.files import write_atomic
 from eyechart.io.images import ImageRef, Trait, image_traits, to_rgb
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.safe_parse import MAX_LINE, decode_text, read_text, split_lines
@@ -82,9 +78,6 @@ def check_format(image_format: str | None) -> None:
     """Reject a format that cannot be written."""
     if image_format is not None and image_format not in (ORIGINAL, *FORMATS):
         raise unknown_name("image format", image_format, (ORIGINAL, *FORMATS))
-
-
-# Writes the shards of a webdataset: tar files that are byte-identical for identical samples.
 
 
 class ShardWriter:
@@ -183,23 +176,11 @@ def export_webdataset(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> ExportSummary:
-    """Write one split.
+    """Write one split; other splits in the folder are kept.
 
-    Args:
-        datasets: The dataset to write; further ones are the same dataset in other languages, whose class names,
-            templates and captions are added.
-        output: The webdataset's folder; other splits in it are kept.
-        image_format: ``original`` keeps the bytes; ``webp`` (lossless), ``png`` and ``jpg`` re-encode. By default files
-            are kept and pixels without a file become webp.
-        max_count: Images per shard.
-        max_size: Bytes per shard.
-        limit: Write only the first samples.
-        overwrite: Replace an existing split.
-        progress: Where to report progress.
-
-    Raises:
-        UsageError: If the split exists, or the kind of data has no webdataset layout.
-        DataError: If existing lists belong to another dataset, or the languages do not match.
+    Datasets after the first are the same one in other languages, whose class names, templates and captions are added.
+    ``image_format``: ``original`` keeps the bytes; ``webp`` (lossless), ``png`` and ``jpg`` re-encode. By default files
+    are kept and pixels without a file become webp. ``max_count`` and ``max_size`` are images and bytes per shard.
     """
     main, shown = datasets[0], progress or NoProgress()
     info = main.info
@@ -220,7 +201,7 @@ def export_webdataset(
         if isinstance(dataset, Fetchable):
             dataset.fetch(shown)
     _write_lists(output, [dataset.info for dataset in datasets])
-    with _new_folder(target) as folder, shown.step(UserMessage("exporting {name}", name=info.name), None) as bar:
+    with new_folder(target) as folder, shown.step(UserMessage("exporting {name}", name=info.name), None) as bar:
         writer = ShardWriter(folder, info, max_count, max_size)
         with closing(writer), ThreadPoolExecutor(WORKERS) as pool:
             items = _translated(datasets, limit)
@@ -288,24 +269,3 @@ def _is_line(entry: str) -> bool:
         return parse_lines(decode_text(f"{entry}\n".encode(), Path())) == [entry]
     except (DataError, UnicodeEncodeError):
         return False
-
-
-@contextmanager
-def _new_folder(target: Path) -> Iterator[Path]:
-    """Create a temporary folder that replaces the target when the block ends, and is removed if it fails."""
-    mark = f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}"
-    folder = target.parent / f"{mark}-{target.name}"
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-        if target.exists():
-            old = target.parent / f"{mark}-old-{target.name}"
-            target.rename(old)
-            folder.rename(target)
-            shutil.rmtree(old)
-        else:
-            folder.rename(target)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    sync_folder(target.parent)

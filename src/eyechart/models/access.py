@@ -1,7 +1,5 @@
 """Access to models behind an API: address, key, limits and prices."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Models behind an OpenAI-compatible server: embeddings, chat and rerank."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -159,9 +157,6 @@ def _request_options(spec: ModelSpec) -> dict[str, Any]:
     return {**sent, "max_edge": options.get("max_edge", EMBEDDING_MAX_EDGE), "roles": dict(form.roles), **asked}
 
 
-# The ``api`` family: a chat model behind an OpenAI-compatible server.
-
-
 RECENT = 8
 """Encoded images kept for the next prompts: questions about the same image usually follow each other."""
 SYNONYMS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
@@ -236,7 +231,7 @@ class _ChatCall:
 
     def request(self, keep: Keep) -> api.Request[Answer]:
         kept = partial(keep, self.prompt.id)
-        return api.Request(self.prompt.id, "chat/completions", self.body, self.parse, kept, self.amend)
+        return api.Request(self.prompt.id, "chat/completions", self.body, self.parse, kept, self.amend, _timed)
 
     def body(self) -> Json:
         """Build the request body; runs in a thread just before sending."""
@@ -269,6 +264,10 @@ class _ChatCall:
         refused = ", ".join(f"{name} -> {other}" if other else name for name, other in self.refused.items())
         more = {"refused": refused} if refused else {}
         return replace(answer, origin={**answer.origin, **more, "time": timestamp()})
+
+
+def _timed(answer: Answer, seconds: float, retries: int) -> Answer:
+    return replace(answer, seconds=round(seconds, 4), retries=retries)
 
 
 def _downscaling(max_edge: int | None) -> tuple[str, ...]:

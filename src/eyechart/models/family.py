@@ -1,7 +1,5 @@
 """Model families: what one offers, how a model folder is recognised, and a local model's identity by content."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
@@ -72,17 +70,20 @@ def families_in(folder: Path, role: Role) -> list[str]:
     return sorted(found)
 
 
+def read_saved(folder: Path | None, name: str = CONFIG) -> dict[str, Any]:
+    """Read a JSON file of a model folder; empty if there is none."""
+    return read_json(folder / name) if folder is not None and (folder / name).is_file() else {}
+
+
 def is_internvl(folder: Path) -> bool:
     """Whether a folder is InternVL-14B-224px, whose name alone does not determine the variant."""
-    return (folder / CONFIG).is_file() and "qllama_config" in read_json(folder / CONFIG)
+    return "qllama_config" in read_saved(folder)
 
 
 def sees(folder: Path) -> bool:
     """Whether the model in a folder takes images, judging by its files."""
     seen = any((folder / file).is_file() for file in (*FOLDERS["encoder"]["onnx"], OPEN_CLIP))
-    if seen or _has_any(folder, PROCESSORS):
-        return True
-    return (folder / CONFIG).is_file() and "vision_config" in read_json(folder / CONFIG)
+    return seen or _has_any(folder, PROCESSORS) or "vision_config" in read_saved(folder)
 
 
 LATE, SPARSE, CROSS = "late-interaction model", "sparse encoder", "cross-encoder"
@@ -99,9 +100,8 @@ def other_kind(folder: Path) -> str:
 
     Empty if it does. sentence-transformers would load the other kinds as well, with mean pooling.
     """
-    saved = read_json(folder / SENTENCE) if (folder / SENTENCE).is_file() else {}
+    saved, config = read_saved(folder, SENTENCE), read_saved(folder)
     modules = (folder / MODULES).read_text(errors="replace") if (folder / MODULES).is_file() else ""
-    config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
     names = [str(name) for name in (*(config.get("architectures") or ()), config.get("model_type"))]
     if kind := _SAVED_AS.get(str(saved.get("model_type"))):
         return kind
@@ -127,7 +127,7 @@ def unsuitable(folder: Path, *, pooled: bool = False) -> str:
 
     ``pooled``: a library adds the pooling that a language model lacks.
     """
-    config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    config = read_saved(folder)
     kind = str(config.get("model_type"))
     if reason := next((reason for pattern, reason in _NO_VECTORS if re.fullmatch(pattern, kind)), ""):
         return reason
@@ -157,9 +157,6 @@ def _architectures(library: Path) -> frozenset[str]:
     return frozenset(path.stem for path in (library.parent / "model_configs").glob("*.json"))
 
 
-# Identity of a local model: the content of its files and the versions of the libraries that read them.
-
-
 OTHER_FORMATS = ("*.h5", "*.msgpack", "*.tflite", "*.ot", "*.mlmodel", "onnx/*", "openvino/*", "coreml/*")
 """Duplicates of the weights for other libraries."""
 
@@ -167,9 +164,7 @@ OTHER_FORMATS = ("*.h5", "*.msgpack", "*.tflite", "*.ot", "*.mlmodel", "onnx/*",
 def content_identity(places: Iterable[Path | None], *libraries: str) -> str | None:
     """Return a text that changes with the content of files and folders and with library versions.
 
-    Args:
-        places: Paths; None for one that is not on this machine, which makes the identity unknown.
-        libraries: Packages or modules whose transforms or tokenizers affect the vectors or answers.
+    A place of None is not on this machine, which makes the identity unknown.
     """
     known = list(places)
     if None in known:
@@ -208,9 +203,6 @@ def _version(package: str) -> str:
         return f"{package} {version(package)} {code}"
     except PackageNotFoundError:
         return f"{package} - {code}"
-
-
-# The interface of a model family: encoders, generators or rerankers.
 
 
 COMMON_OPTIONS = frozenset({"cache_dir", "revision", "hub", "trust_remote_code", "compile"})
@@ -296,16 +288,12 @@ INPUT_NAMES: Mapping[Input, str] = {
 
 
 def need_inputs(label: str, known: Sequence[Input], wanted: Sequence[Input]) -> None:
-    """Refuse an encoder that does not take the inputs that are wanted.
-
-    Raises:
-        ModelError: If one is missing.
-    """
+    """Refuse an encoder that does not take the inputs that are wanted."""
     missing = [INPUT_NAMES[name] for name in wanted if name not in known]
     if missing:
         raise ModelError(
             "{label} encodes {known}, not {missing}.",
-            advice="Use a model for {missing}, or a {--task} that needs only {known}.",
+            advice="Use a model for {missing}, or a benchmark or {--task} that needs only {known}.",
             label=label,
             known=join([INPUT_NAMES[name] for name in known], ", "),
             missing=join(missing, ", "),

@@ -1,35 +1,15 @@
 """Models on a hub: Hugging Face or ModelScope, at a pinned revision if one is given."""
 
-from __future__ import annotations
-
 import os
 import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from eyechart.errors import (
-    ModelError,
-    UsageError,
-    first_line,
-    is_unreachable,
-    missing_extra,
-    unknown_name,
-    unreachable,
-)
+from eyechart.errors import ModelError, UsageError, first_line, is_unreachable, missing_extra, unknown_name, unreachable
 from eyechart.io.files import cached_snapshot
 from eyechart.messages import UserMessage
-from eyechart.models.family import (
-    CROSS,
-    LATE,
-    OTHER_FORMATS,
-    SPARSE,
-    LocalFamily,
-    check_path,
-    content_identity,
-    other_kind,
-    unsuitable,
-)
+from eyechart.models import family
 from eyechart.types import ModelSpec
 
 HUGGINGFACE, MODELSCOPE = "huggingface", "modelscope"
@@ -43,12 +23,15 @@ def source_of(spec: ModelSpec) -> str:
     return spec.pretrained or spec.name
 
 
-class HubFamily(LocalFamily):
+class HubFamily(family.LocalFamily):
     """Base of families whose library loads a folder or a hub name."""
+
+    whole = False
+    """Whether a name includes the weights, so that ``pretrained`` is never a source."""
 
     def source(self, spec: ModelSpec) -> str:
         """Return the folder or hub id."""
-        return source_of(spec)
+        return spec.name if self.whole else source_of(spec)
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library, folder or hub, and separate weights that the family does not load."""
@@ -60,7 +43,7 @@ class HubFamily(LocalFamily):
                 tag=spec.pretrained,
                 name=spec.name,
             )
-        check_path(self.source(spec))
+        family.check_path(self.source(spec))
         if not Path(self.source(spec)).exists():
             check(spec)
 
@@ -74,8 +57,8 @@ class HubFamily(LocalFamily):
 
 
 _REASONS = {
-    SPARSE: UserMessage("it returns sparse vectors over a vocabulary"),
-    CROSS: UserMessage("it scores pairs of texts and returns no vectors (see {--reranker})"),
+    family.SPARSE: UserMessage("it returns sparse vectors over a vocabulary"),
+    family.CROSS: UserMessage("it scores pairs of texts and returns no vectors (see {--reranker})"),
 }
 
 
@@ -99,7 +82,7 @@ class DenseFamily(HubFamily):
         """Digest the local files and the versions of the libraries that read them."""
         if not self.multi_vector(spec):
             return super().identity(spec)
-        return content_identity(self.places(spec), "sentence-transformers", *self.read_by, *self.needs)
+        return family.content_identity(self.places(spec), "sentence-transformers", *self.read_by, *self.needs)
 
     def load(self, spec: ModelSpec) -> Any:
         """Load the model; the kind of one that was downloaded just now is known afterwards."""
@@ -117,31 +100,24 @@ class DenseFamily(HubFamily):
     def multi_vector(self, spec: ModelSpec) -> bool | None:
         """Whether a model gives several vectors per input; None if its files are not on this machine."""
         kind = self._kind(spec)
-        return None if kind is None else kind == LATE
+        return None if kind is None else kind == family.LATE
 
     def _kind(self, spec: ModelSpec) -> str | None:
         place = place_of(self.source(spec), spec)
-        return None if place is None else other_kind(place) if place.is_dir() else ""
+        return None if place is None else family.other_kind(place) if place.is_dir() else ""
 
     def _check_kind(self, spec: ModelSpec) -> None:
         place, kind = place_of(self.source(spec), spec), self._kind(spec)
-        reason = unsuitable(place, pooled=self.pools) if place is not None and kind == "" else ""
+        reason: str | None = _REASONS.get(str(kind))
+        if place is not None and kind == "":
+            reason = family.unsuitable(place, pooled=self.pools)
         if reason:
-            raise ModelError(
-                "{name} is not supported as an encoder: {reason}.",
-                advice="Use a model that returns one vector per image or text.",
-                name=spec.label,
-                reason=reason,
-            )
-        if kind and kind != LATE:
-            raise ModelError(
-                "{name} is a {kind}, which is not supported as an encoder: {reason}.",
-                advice="Use a model that returns dense vectors.",
-                name=spec.label,
-                kind=kind,
-                reason=_REASONS[kind],
-            )
-        if kind != LATE and kind is not None and spec.options.get("token_pooling"):
+            plain = "{name} is not supported as an encoder: {reason}."
+            text = "{name} is a {kind}, which is not supported as an encoder: {reason}." if kind else plain
+            other = "Use a model that returns one vector per image or text."
+            advice = "Use a model that returns dense vectors." if kind else other
+            raise ModelError(text, advice=advice, name=spec.label, kind=kind, reason=reason)
+        if kind != family.LATE and kind is not None and spec.options.get("token_pooling"):
             raise UsageError(
                 "{--model_option} token_pooling needs a model with several vectors per input, unlike {name}.",
                 advice="Omit it.",
@@ -213,7 +189,7 @@ def download(name: str, spec: ModelSpec) -> str:
         return name
     check(spec)
     where: dict[str, Any] = {"revision": revision_of(spec), "cache_dir": spec.options.get("cache_dir")}
-    where["ignore_patterns"] = list(OTHER_FORMATS)
+    where["ignore_patterns"] = list(family.OTHER_FORMATS)
     try:
         if name_of(spec) == MODELSCOPE:
             from modelscope_hub import HubApi

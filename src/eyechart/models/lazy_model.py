@@ -1,7 +1,5 @@
 """Models loaded only when something is missing from the store, and the cached cards of models loaded before."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import threading
@@ -12,10 +10,12 @@ from typing import Any
 
 from eyechart.errors import ModelError, UsageError
 from eyechart.io.files import cache_root, write_cached
+from eyechart.io.progress import NoProgress, Progress, announced
+from eyechart.messages import UserMessage
 from eyechart.models.family import Family, Remote
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
-FORM = 7
+FORM = 8
 """Format version; raised when fields are added or change their meaning."""
 MAX_BYTES = 1 << 20
 
@@ -56,9 +56,6 @@ def _path(spec: ModelSpec, identity: str) -> Path:
     return cache_root() / "cards" / f"{digest_json([spec.what, identity])}.json"
 
 
-# A model that is loaded only if a result is missing from the store.
-
-
 class LazyModel:
     """A model that reads its card from the cache and loads its weights only when needed.
 
@@ -73,6 +70,7 @@ class LazyModel:
         self._card: ModelCard | None = None
         self._loading = threading.Lock()
         self.load_seconds = 0.0
+        self.progress: Progress = NoProgress()
 
     @property
     def loaded(self) -> bool:
@@ -85,9 +83,10 @@ class LazyModel:
         return isinstance(self.family, Remote)
 
     @property
-    def device(self) -> str:
-        """Devices of the loaded model, or the requested device if it is not loaded."""
-        return ",".join(getattr(self._model, "devices", ())) or self.spec.device
+    def device(self) -> str | None:
+        """Devices of the loaded model, else the requested one; None if neither is known, as when all was cached."""
+        requested = None if self.remote or self.spec.device == "auto" else self.spec.device
+        return ",".join(getattr(self._model, "devices", ())) or requested
 
     @property
     def card(self) -> ModelCard:
@@ -126,9 +125,10 @@ class LazyModel:
         with self._loading:
             if self._model is None:
                 start = time.perf_counter()
-                before = self.family.identity(self.spec)
-                model = self.family.load(self.spec)
-                after = self.family.identity(self.spec)
+                with announced(self.progress, UserMessage("loading {name}", name=self.spec.label)):
+                    before = self.family.identity(self.spec)
+                    model = self.family.load(self.spec)
+                    after = self.family.identity(self.spec)
                 # If files changed during loading, the identity of the loaded model is unknown.
                 self.identity = after if before in (None, after) else None
                 self._card = model.card

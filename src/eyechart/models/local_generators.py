@@ -17,23 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.api.image_payloads import plain_image
-from eyechart.errors import DataError, ModelError, OutOfMemoryError, UsageError, first_line, unknown_name
+from eyechart.errors import DataError, ModelError, OutOfMemoryError, UsageError, first_line
 from eyechart.io.images import ImageRef, Trait, image_traits, traits_seen
 from eyechart.messages import UserMessage
 from eyechart.metrics.answers import split_thinking
 from eyechart.models import hub
 from eyechart.models.access import access_of
 from eyechart.models.encoders.open_clip import OpenClipEncoder, OpenClipFamily, architecture
+from eyechart.models.towers import torch_tools
 from eyechart.models.towers.checkpoints import load_errors, read_json, whole_weights
-from eyechart.models.towers.torch_tools import (
-    choose_device,
-    empty_cache,
-    forward_pass,
-    input_type,
-    model_facts,
-    structure_digest,
-    tokenizer_digest,
-)
 from eyechart.types import TRUNCATED, UNREAD, Answer, Message, ModelCard, ModelSpec, Notice, Part, Prompt, digest_json
 
 if TYPE_CHECKING:
@@ -137,16 +129,13 @@ class LocalGenerator(BatchedGenerator):
             self.requested = self.requested or self.batch_size
             self.batch_size = len(part) // 2
             gc.collect()
-            empty_cache()
+            torch_tools.empty_cache()
 
     def notices(self) -> list[Notice]:
         """Report a reduced batch size."""
         text = "Batches of {requested} did not fit into memory; the batch size was reduced to {size}."
         message = UserMessage(text, requested=self.requested, size=self.batch_size)
         return [Notice("smaller_batches", 1, message)] if self.requested else []
-
-
-# The ``transformers`` family of generators: image-text-to-text models, most with a chat template, on this machine.
 
 
 Chat = list[dict[str, Any]]
@@ -166,7 +155,7 @@ class TransformersGenerator(LocalGenerator):
         import transformers
 
         self.batch_size = access_of(spec).batch_size
-        self.device = choose_device(spec.device)
+        self.device = torch_tools.choose_device(spec.device)
         self.precision = spec.precision
         self.max_edge: int | None = spec.options.get("max_edge")
         self.settings = generation_settings(generation_parameters(spec))
@@ -175,7 +164,7 @@ class TransformersGenerator(LocalGenerator):
         with load_errors(f"transformers {spec.name}"), whole_weights(spec.name) as notes:
             self.processor = transformers.AutoProcessor.from_pretrained(source, **options)
             model = transformers.AutoModelForImageTextToText.from_pretrained(
-                source, dtype=input_type(spec.precision), **options
+                source, dtype=torch_tools.input_type(spec.precision), **options
             )
         template = getattr(self.processor, "chat_template", None)
         self.plain = model.config.model_type in PLAIN and not template
@@ -185,8 +174,8 @@ class TransformersGenerator(LocalGenerator):
         self.tokenizer = self.processor.tokenizer
         self.tokenizer.padding_side = "left"  # generated tokens must follow the prompt directly
         structure = [
-            structure_digest(self.model),
-            tokenizer_digest(self.tokenizer),
+            torch_tools.structure_digest(self.model),
+            torch_tools.tokenizer_digest(self.tokenizer),
             self.model.generation_config.to_json_string(ignore_metadata=True),
             self.processor.image_processor.to_json_string(),
             str(self.processor.chat_template),
@@ -198,7 +187,7 @@ class TransformersGenerator(LocalGenerator):
             precision=spec.precision,
             notes=tuple(notes),
             role="generator",
-            **model_facts(self.model),
+            **torch_tools.model_facts(self.model),
         )
 
     def prepare(self, prompt: Prompt) -> Chat:
@@ -230,9 +219,9 @@ class TransformersGenerator(LocalGenerator):
     def _answer_alike(self, inputs: list[Chat]) -> list[Answer]:
         import torch
 
-        with torch.inference_mode(), forward_pass(self.precision, self.device):
+        with torch.inference_mode(), torch_tools.forward_pass(self.precision, self.device):
             try:
-                fed = self._tokenize(inputs).to(self.device, dtype=input_type(self.precision))
+                fed = self._tokenize(inputs).to(self.device, dtype=torch_tools.input_type(self.precision))
                 rows = self.model.generate(**fed, **(self.settings | ONE))[:, fed["input_ids"].shape[1] :]
             except (TypeError, ValueError) as error:
                 raise ModelError(
@@ -241,8 +230,17 @@ class TransformersGenerator(LocalGenerator):
                     name=self.card.name,
                     reason=first_line(error),
                 ) from error
-        prompt_tokens = fed["attention_mask"].sum(dim=1).tolist()
-        return [self._decode(row, int(count)) for row, count in zip(rows.tolist(), prompt_tokens, strict=True)]
+        ends = self.model.generation_config.eos_token_id
+        ends = ends if isinstance(ends, list) else [ends, self.tokenizer.eos_token_id]
+        answers = []
+        for tokens, count in zip(rows.tolist(), fed["attention_mask"].sum(dim=1).tolist(), strict=True):
+            # Decode new tokens up to the end token; a truncated answer has none.
+            stop = next((i for i, token in enumerate(tokens) if token in ends), None)
+            text, thinking = split_thinking(self.tokenizer.decode(tokens[:stop], skip_special_tokens=True).strip())
+            usage = {"prompt_tokens": int(count), "completion_tokens": len(tokens) if stop is None else stop + 1}
+            reason = TRUNCATED if stop is None else "stop"
+            answers.append(Answer(text, thinking=thinking, finish_reason=reason, usage=usage))
+        return answers
 
     def _tokenize(self, chats: list[Chat]) -> Any:
         if self.plain:
@@ -260,23 +258,8 @@ class TransformersGenerator(LocalGenerator):
             chats, add_generation_prompt=True, tokenize=True, return_dict=True, **options
         )
 
-    def _decode(self, tokens: list[int], prompt_tokens: int) -> Answer:
-        """Decode new tokens up to the end token; a truncated answer has none."""
-        ends = self.model.generation_config.eos_token_id
-        ends = ends if isinstance(ends, list) else [ends, self.tokenizer.eos_token_id]
-        stop = next((i for i, token in enumerate(tokens) if token in ends), None)
-        text = self.tokenizer.decode(tokens[:stop], skip_special_tokens=True).strip()
-        answer, thinking = split_thinking(text)
-        return Answer(
-            text=answer,
-            thinking=thinking,
-            finish_reason=TRUNCATED if stop is None else "stop",
-            usage={"prompt_tokens": prompt_tokens, "completion_tokens": len(tokens) if stop is None else stop + 1},
-        )
-
 
 def _of(chat: Chat, kind: str) -> list[Any]:
-    """List the images or the texts of a conversation."""
     return [part[kind] for turn in chat for part in turn["content"] if part["type"] == kind]
 
 
@@ -286,11 +269,7 @@ class TransformersGeneratorFamily(hub.HubFamily):
     own_options = MappingProxyType({"settings": dict, "max_edge": int})
     needs, extra = ("transformers", "torch"), "transformers"
     read_by = ("transformers", "torchvision", "tokenizers")
-    model = TransformersGenerator
-
-    def source(self, spec: ModelSpec) -> str:
-        """Return the name: these models have no separate weights."""
-        return spec.name
+    model, whole = TransformersGenerator, True
 
     def parameters(self, spec: ModelSpec) -> dict[str, Any]:
         """Return the effective generation settings."""
@@ -326,22 +305,17 @@ def generation_settings(settings: dict[str, Any]) -> dict[str, Any]:
     return {"do_sample": sampled, **named}
 
 
-# The ``open_clip`` family of generators: CoCa, which captions images.
-
-
 LONGEST, SHORTEST = 30, 5
 """Length limits of a caption in tokens, start token included: open_clip's defaults."""
 START, END = 49406, 49407
 """Start and end tokens of CLIP's tokenizer, which all CoCa models of open_clip use."""
-DECODINGS = ("beam_search", "greedy")
+NOTE = "Captions are decoded greedily: open_clip's beam search needs transformers 4."
 
 
 class CocaGenerator(LocalGenerator):
     """A CoCa model that captions images; the texts of a prompt are ignored."""
 
     def __init__(self, spec: ModelSpec) -> None:
-        from open_clip import coca_model
-
         encoder_spec = replace(spec, options={k: v for k, v in spec.options.items() if k != "settings"})
         self.encoder = OpenClipEncoder(encoder_spec)
         self.encoder.precision_check = None  # there are no vectors to compare
@@ -355,18 +329,9 @@ class CocaGenerator(LocalGenerator):
             marks = tokenizer.sot_token_id, tokenizer.eot_token_id
         if marks != (START, END):
             raise ModelError("{label} does not use CLIP's tokenizer; its captions cannot be decoded.", label=spec.label)
-        # Whether open_clip found the classes its beam search needs, which transformers 5 removed.
-        able = bool(coca_model._has_transformers)
-        self.decoding = (spec.options.get("settings") or {}).get("decoding") or ("beam_search" if able else "greedy")
-        if self.decoding == "beam_search" and not able:
-            raise ModelError(
-                "open_clip's beam search does not work with the installed transformers.",
-                advice="Install transformers<5, or use greedy decoding.",
-            )
-        note = () if able else ("Captions are decoded greedily: open_clip's beam search needs transformers 4.",)
         card = self.encoder.card
-        transform = f"{card.transform} | {self.decoding} {SHORTEST}-{LONGEST}"
-        self.card = replace(card, transform=transform, notes=(*card.notes, *note), role="generator")
+        transform = f"{card.transform} | greedy {SHORTEST}-{LONGEST}"
+        self.card = replace(card, transform=transform, notes=(*card.notes, NOTE), role="generator")
 
     def prepare(self, prompt: Prompt) -> NDArray[np.float32]:
         """Prepare the first image."""
@@ -383,10 +348,9 @@ class CocaGenerator(LocalGenerator):
         import torch
 
         encoder, device = self.encoder, self.encoder.devices[0]
-        with torch.inference_mode(), forward_pass(encoder.precision, device, tf32=encoder.compute.tf32):
-            images = torch.from_numpy(np.stack(inputs)).to(device, input_type(encoder.precision))
-            model: Any = encoder.model
-            rows = model.generate(images) if self.decoding == "beam_search" else greedy(model, images)
+        with torch.inference_mode(), torch_tools.forward_pass(encoder.precision, device, tf32=encoder.compute.tf32):
+            images = torch.from_numpy(np.stack(inputs)).to(device, torch_tools.input_type(encoder.precision))
+            rows = greedy(encoder.model, images)
         answers = []
         for tokens in rows.cpu().tolist():
             kept = tokens[: tokens.index(END)] if END in tokens else tokens
@@ -396,10 +360,7 @@ class CocaGenerator(LocalGenerator):
 
 
 class CocaFamily(OpenClipFamily):
-    """CoCa models.
-
-    ``options["settings"]["decoding"]`` is beam_search (open_clip's, needs transformers 4) or greedy.
-    """
+    """CoCa models."""
 
     only_describes = True
     """These models caption images and ignore questions."""
@@ -412,9 +373,6 @@ class CocaFamily(OpenClipFamily):
         known = architecture(spec)
         if known is not None and "multimodal_cfg" not in known:
             raise _no_decoder(spec)
-        decoding = (spec.options.get("settings") or {}).get("decoding", "greedy")
-        if decoding not in DECODINGS:
-            raise unknown_name("decoding", str(decoding), DECODINGS)
 
 
 def greedy(model: Any, images: torch.Tensor) -> torch.Tensor:

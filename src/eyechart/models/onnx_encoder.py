@@ -19,15 +19,13 @@ from PIL import Image
 from eyechart.errors import ModelError, OutOfMemoryError, UsageError, first_line
 from eyechart.io.safe_parse import is_number
 from eyechart.messages import UserMessage
-from eyechart.models.encoders.transformers import CLASS_TOKEN, KINDS, TextSettings
+from eyechart.models.encoders.transformers import CLASS_TOKEN, KINDS, NO_LIMIT, TextSettings
 from eyechart.models.family import UNSTEADY_TEXTS, BaseEncoder, LocalFamily, need_inputs, probe_images, probe_vectors
 from eyechart.models.onnx_files import Parts, find_parts
 from eyechart.models.towers.checkpoints import load_tokenizer, read_json, tokenizing
 from eyechart.models.towers.preprocess import Preprocess
 from eyechart.types import Input, ModelCard, ModelSpec
 
-NO_LIMIT = 100_000
-"""A tokenizer without a real limit reports an absurdly large one."""
 READS_AT_END = ("clip", "clipseg")
 """Architectures with causal attention that pool at the end token: padding does not matter."""
 CANONICAL = ("SiglipTokenizer",)
@@ -173,8 +171,18 @@ class OnnxEncoder(BaseEncoder):
         parts = find_parts(spec)
         digest = parts.digest()
         self.label, self.image = spec.label, _Tower(parts.image, spec)
+        self.devices = ["cuda" if CUDA in self.image.session.get_providers() else "cpu"]
         if parts.text and parts.tokenizer:
-            self._read_with(parts, spec, _Tower(parts.text, spec), parts.tokenizer)
+            self.text, self.path = _Tower(parts.text, spec), parts.tokenizer
+            self.tokenizer = load_tokenizer(self.path)
+            # A graph may have a fixed sequence length, which every text must be padded to.
+            shape = self.text.inputs[0].shape
+            length = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
+            names = [node.name for node in self.text.inputs]
+            self.reading = read_texts(parts, spec.options, self.tokenizer, names, length)
+            self.tokenizer.no_padding()
+            with tokenizing(str(self.path)):
+                self.tokenizer.enable_truncation(self.reading.length)
         else:
             self.image.choose_pooling(str(parts.config.get("model_type", "")))
         config = read_json(parts.transform)
@@ -204,19 +212,8 @@ class OnnxEncoder(BaseEncoder):
             logit_bias=parts.card.get("logit_bias"),
             notes=notes,
             inputs=("image", "text") if self.text else ("image",),
+            weight_type=parts.weight_type,
         )
-
-    def _read_with(self, parts: Parts, spec: ModelSpec, tower: _Tower, tokenizer: Path) -> None:
-        """Set text tower, tokenizer and text settings."""
-        self.text, self.path, self.tokenizer = tower, tokenizer, load_tokenizer(tokenizer)
-        inputs = [node.name for node in tower.inputs]
-        # A graph may have a fixed sequence length, which every text must be padded to.
-        shape = tower.inputs[0].shape
-        length = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
-        self.reading = read_texts(parts, spec.options, self.tokenizer, inputs, length)
-        self.tokenizer.no_padding()
-        with tokenizing(str(self.path)):
-            self.tokenizer.enable_truncation(self.reading.length)
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Apply the model's transform."""
@@ -251,8 +248,16 @@ class _Tower:
 
         if os.environ.get("ORT_DISABLE_TELEMETRY") == "1":
             onnxruntime.disable_telemetry_events()  # the caller may have imported it before the variable was set
+        available, names = onnxruntime.get_available_providers(), ["CPUExecutionProvider"]
+        if spec.device.startswith("cuda") or (spec.device == "auto" and CUDA in available):
+            names.insert(0, CUDA)
+        if names[0] not in available:
+            raise ModelError(
+                "{first} is not available in onnxruntime.",
+                advice="Use {--device=cpu}, or install onnxruntime-gpu.",
+                first=names[0],
+            )
         # The CUDA provider computes in TF32 by default; the CPU provider has no such option.
-        names = providers(spec, onnxruntime.get_available_providers())
         chosen = [(name, {"use_tf32": "0"} if name == CUDA else {}) for name in names]
         try:
             self.session = onnxruntime.InferenceSession(str(path), providers=chosen)
@@ -341,17 +346,3 @@ class OnnxFamily(LocalFamily):
     def inputs(self, spec: ModelSpec) -> Sequence[Input]:
         """Return images only if there is no text tower."""
         return ("image", "text") if find_parts(spec).text else ("image",)
-
-
-def providers(spec: ModelSpec, available: list[str]) -> list[str]:
-    """Choose the execution provider: CUDA if requested or available, else the CPU."""
-    wanted = ["CPUExecutionProvider"]
-    if spec.device.startswith("cuda") or (spec.device == "auto" and CUDA in available):
-        wanted.insert(0, CUDA)
-    if wanted[0] not in available:
-        raise ModelError(
-            "{first} is not available in onnxruntime.",
-            advice="Use {--device=cpu}, or install onnxruntime-gpu.",
-            first=wanted[0],
-        )
-    return wanted

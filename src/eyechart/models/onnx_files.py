@@ -1,9 +1,9 @@
 """The files of an ONNX model: towers, tokenizer, image transform, and external data found in its protobuf."""
 
-from __future__ import annotations
-
+import math
 import mmap
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -34,19 +34,17 @@ EXTERNAL_DATA, LOCATION_KIND, EXTERNAL = 13, 14, 1
 VARINT, BYTES = 0, 2
 FIXED = {1: 8, 5: 4}
 """Sizes of fixed-width values by wire type."""
+DIMS, DATA_TYPE = 1, 2
+TYPES = {1: "fp32", 2: "int8", 3: "int8", 10: "fp16", 11: "fp64", 16: "bf16", 21: "int4", 22: "int4"} | dict.fromkeys(
+    range(17, 21), "fp8"
+)
+"""Types of weights by the numbers of onnx.proto; others hold indices and shapes."""
 
 
 def external_files(path: Path) -> list[Path]:
     """Return the external weight files of a model."""
-    try:
-        state = path.stat()
-        names = _names_in(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
-    except (OSError, ValueError, IndexError, RecursionError) as error:
-        raise ModelError(
-            "Cannot load the ONNX model {path}: the file is damaged or not an ONNX model.", path=path
-        ) from error
     found = []
-    for name in names:
+    for name in sorted({name for name, _, _ in tensors_of(path) if name is not None}):
         file = path.parent / name
         if not name or Path(name).is_absolute() or ".." in Path(name).parts:
             raise ModelError(
@@ -66,28 +64,44 @@ def external_files(path: Path) -> list[Path]:
     return found
 
 
+Tensor = tuple[str | None, int, int]
+"""External file, if any, type and number of elements."""
+
+
+def tensors_of(path: Path) -> Sequence[Tensor]:
+    """Return the tensors of a model."""
+    try:
+        state = path.stat()
+        return _tensors_in(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
+    except (OSError, ValueError, IndexError, RecursionError) as error:
+        raise ModelError(
+            "Cannot load the ONNX model {path}: the file is damaged or not an ONNX model.", path=path
+        ) from error
+
+
 @lru_cache(maxsize=64)
-def _names_in(path: Path, *state: int) -> list[str]:  # noqa: ARG001 - invalidates the cache
+def _tensors_in(path: Path, *state: int) -> Sequence[Tensor]:  # noqa: ARG001 - invalidates the cache
     """Walk the graph once per state of the file: planning, identity and loading all need the result."""
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return sorted(set(_locations(data, "model", (0, len(data)))))
+        return tuple(_tensors(data, "model", (0, len(data))))
 
 
-def _locations(data: Any, kind: str, span: Span) -> Iterator[str]:
-    """Yield the names of external files in a message."""
+def _tensors(data: Any, kind: str, span: Span) -> Iterator[Tensor]:
     if kind != "tensor":
         inside = INSIDE[kind]
         for number, value in _fields(data, span):
             if number in inside and isinstance(value, tuple):
-                yield from _locations(data, inside[number], value)
+                yield from _tensors(data, inside[number], value)
         return
     fields = list(_fields(data, span))
-    if (LOCATION_KIND, EXTERNAL) in fields:
-        for number, value in fields:
-            if number == EXTERNAL_DATA and isinstance(value, tuple):
-                entry = {key: data[part[0] : part[1]] for key, part in _fields(data, value) if isinstance(part, tuple)}
-                if entry.get(1) == b"location":
-                    yield entry.get(2, b"").decode()
+    location = None
+    for value in (value for number, value in fields if number == EXTERNAL_DATA and isinstance(value, tuple)):
+        entry = {key: data[part[0] : part[1]] for key, part in _fields(data, value) if isinstance(part, tuple)}
+        if entry.get(1) == b"location" and (LOCATION_KIND, EXTERNAL) in fields:
+            location = entry.get(2, b"").decode()
+    kinds = [value for number, value in fields if number == DATA_TYPE and isinstance(value, int)]
+    sizes = (value for number, value in fields if number == DIMS and isinstance(value, int))
+    yield location, kinds[-1] if kinds else 0, math.prod(sizes)
 
 
 def _fields(data: Any, span: Span) -> Iterator[tuple[int, int | Span]]:
@@ -123,9 +137,6 @@ def _varint(data: Any, place: int, end: int) -> tuple[int, int]:
     raise ValueError("a varint exceeds its message")
 
 
-# The files of an ONNX model: two towers and a tokenizer, or an image tower; the image transform, optional metadata.
-
-
 TRANSFORM = "preprocessor_config.json"
 CARD = "eyechart.json"
 SETTINGS = ("tokenizer_config.json", "special_tokens_map.json")
@@ -153,6 +164,15 @@ class Parts:
     """The towers, each with its external weight files."""
     files: tuple[Path, ...] = ()
     """All files that are read."""
+
+    @property
+    def weight_type(self) -> str:
+        """Type of most weights: ``int8`` for a quantised export."""
+        counts = Counter[str]()
+        for path in filter(None, (self.image, self.text)):
+            for _, kind, size in tensors_of(path):
+                counts[TYPES.get(kind, "")] += size if kind in TYPES else 0
+        return max(counts, key=counts.__getitem__, default="")
 
     def digest(self) -> str:
         """Digest weights and tokenizer."""

@@ -1,7 +1,5 @@
 """Registries of model families by name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from eyechart.models.family import Family

@@ -1,7 +1,5 @@
 """Rerankers: models that see a query and a document together; cross-encoders through sentence-transformers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -12,15 +10,8 @@ from eyechart.errors import ModelError
 from eyechart.io.images import decode_rgb
 from eyechart.models import hub
 from eyechart.models.access import access_of
+from eyechart.models.towers import torch_tools
 from eyechart.models.towers.checkpoints import load_errors, whole_weights
-from eyechart.models.towers.torch_tools import (
-    choose_device,
-    forward_pass,
-    input_type,
-    model_facts,
-    structure_digest,
-    tokenizer_digest,
-)
 from eyechart.types import ModelCard, ModelSpec, Part, digest_json
 
 KeepScores = Callable[[str, list[float]], None]
@@ -51,12 +42,8 @@ class Reranker(Protocol):
     def score(self, shortlists: Iterable[Shortlist], keep: KeepScores) -> Iterator[tuple[str, list[float]]]:
         """Yield the id of each shortlist with the scores of its documents, in any order of shortlists.
 
-        Raises:
-            EyechartError: If a shortlist cannot be scored; skipping it would bias the metric.
+        It raises an `EyechartError` if a shortlist cannot be scored; skipping it would bias the metric.
         """
-
-
-# Local rerankers: cross-encoders through sentence-transformers.
 
 
 BATCH = 32
@@ -69,14 +56,14 @@ class CrossEncoderReranker:
         import torch
         from sentence_transformers import CrossEncoder
 
-        self.device = choose_device(spec.device)
+        self.device = torch_tools.choose_device(spec.device)
         self.batch_size = access_of(spec).batch_size if spec.access else BATCH
         with load_errors(f"the reranker {spec.name}"), whole_weights(spec.name) as notes:
             self.model = CrossEncoder(
                 hub.source_for_library(spec.name, spec),
                 device=self.device,
                 max_length=spec.options.get("max_seq_length"),
-                model_kwargs={"dtype": input_type(spec.precision)},
+                model_kwargs={"dtype": torch_tools.input_type(spec.precision)},
                 **hub.loading(spec, cache="cache_folder"),
             )
         outputs = getattr(self.model, "num_labels", 1)
@@ -91,7 +78,10 @@ class CrossEncoderReranker:
         # Sigmoid keeps the order but saturates large scores.
         bounded = isinstance(own, torch.nn.Sigmoid)
         self.activation = torch.nn.Identity() if bounded else own
-        structure: list[Any] = [structure_digest(self.model), tokenizer_digest(self.model.tokenizer)]
+        structure: list[Any] = [
+            torch_tools.structure_digest(self.model),
+            torch_tools.tokenizer_digest(self.model.tokenizer),
+        ]
         sees = "image" in getattr(self.model, "modalities", ())  # of sentence-transformers 6
         if sees:
             processor, modules = self.model.processor, [module.get_config_dict() for module in self.model]
@@ -105,7 +95,7 @@ class CrossEncoderReranker:
             notes=tuple(notes),
             role="reranker",
             inputs=("image", "text", "image+text") if sees else ("text",),
-            **model_facts(self.model.model),
+            **torch_tools.model_facts(self.model.model),
         )
 
     def score(self, shortlists: Iterable[Shortlist], keep: KeepScores) -> Iterator[tuple[str, list[float]]]:
@@ -115,7 +105,7 @@ class CrossEncoderReranker:
             if not all(isinstance(item, str) for item in items):
                 items = [*map(_by_modality, items)]
             pairs = [(items[0], document) for document in items[1:]]
-            with forward_pass(self.card.precision, self.device):
+            with torch_tools.forward_pass(self.card.precision, self.device):
                 try:
                     scores = self.model.predict(
                         pairs, batch_size=self.batch_size, activation_fn=self.activation, show_progress_bar=False
@@ -141,8 +131,4 @@ class CrossEncoderFamily(hub.HubFamily):
 
     needs, extra = ("sentence_transformers",), "sentence-transformers"
     read_by = ("sentence-transformers", "transformers", "tokenizers")
-    model = CrossEncoderReranker
-
-    def source(self, spec: ModelSpec) -> str:
-        """Return the name: these models have no separate weights."""
-        return spec.name
+    model, whole = CrossEncoderReranker, True

@@ -1,10 +1,11 @@
 """From a model name to the family that loads it: known names, collections, encoders, generators and rerankers."""
 
-from __future__ import annotations
-
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,9 +15,7 @@ from eyechart.messages import UserMessage, join
 from eyechart.models.family import families_in, is_internvl, open_clip_names, sees
 from eyechart.models.registry import FAMILIES, OWN_GENERATORS
 from eyechart.plugins import PYTHON
-from eyechart.types import Role
-
-Row = tuple[str, str, str]
+from eyechart.types import IN_MEMORY, Role
 
 
 def has_open_clip() -> bool:
@@ -24,11 +23,10 @@ def has_open_clip() -> bool:
     return find_spec("open_clip") is not None
 
 
-def known_models() -> Iterator[Row]:
+def known_models() -> Iterator[tuple[str, str, str]]:
     """Yield name, family and a short description of each model; those of open_clip if it is installed."""
     yield from ((name, "onnx", "embedded: small, for trying things out") for name in MODELS)
     if not has_open_clip():
-        yield "ViT-B-32:openai", "open_clip", "and many more: pip install 'eyechart[open-clip]'"
         return
     from eyechart.models.encoders.open_clip import tags
 
@@ -41,48 +39,27 @@ def known_models() -> Iterator[Row]:
             yield name, "open_clip", UserMessage("architecture only: pass a checkpoint with {--pretrained}")
 
 
-COLLECTIONS: dict[str, tuple[tuple[str, str], ...]] = {
-    "openai": (
-        ("ViT-B-32", "openai"),
-        ("ViT-B-16", "openai"),
-        ("ViT-L-14", "openai"),
-        ("ViT-L-14-336", "openai"),
-    ),
-    "openclip_base": (
-        ("ViT-B-32-quickgelu", "laion400m_e32"),
-        ("ViT-B-32", "laion2b_e16"),
-        ("ViT-B-32", "laion2b_s34b_b79k"),
-        ("ViT-B-16", "laion400m_e32"),
-        ("ViT-B-16-plus-240", "laion400m_e32"),
-        ("ViT-L-14", "laion400m_e32"),
-        ("ViT-L-14", "laion2b_s32b_b82k"),
-        ("ViT-H-14", "laion2b_s32b_b79k"),
-        ("ViT-g-14", "laion2b_s12b_b42k"),
-    ),
-    "openclip_multilingual": (
-        ("xlm-roberta-base-ViT-B-32", "laion5b_s13b_b90k"),
-        ("xlm-roberta-large-ViT-H-14", "frozen_laion5b_s13b_b90k"),
-    ),
-}
-"""Architecture and tag, as CLIP_benchmark lists them."""
-
 EVERYTHING = ("openclip_all", "openclip_full")
 """Every model of the installed open_clip; the second name is used in CLIP_benchmark's documentation."""
 
 
+@cache
+def model_collections() -> dict[str, list[list[str]]]:
+    """Return the collections of models: pairs of architecture and tag."""
+    return tomllib.loads(files(__package__).joinpath("collections.toml").read_text(encoding="utf-8"))
+
+
 def collection_names() -> list[str]:
     """List the collections."""
-    return [*COLLECTIONS, *EVERYTHING]
+    return [*model_collections(), *EVERYTHING]
 
 
 def expand_collection(name: str) -> list[tuple[str, str]] | None:
     """Return the models of a collection, or None if there is no such collection."""
     if name in EVERYTHING:
         return list(import_extra("open_clip", "open-clip").list_pretrained())
-    return list(COLLECTIONS[name]) if name in COLLECTIONS else None
-
-
-# Find the family that loads a model by its name, for encoders, generators and rerankers.
+    members = model_collections().get(name)
+    return None if members is None else [(architecture, tag) for architecture, tag in members]
 
 
 EMBEDDED = "eyechart-tiny"
@@ -116,17 +93,9 @@ class ResolvedModel:
 def resolve_model(
     name: str, pretrained: str = "", *, family: str | None = None, role: Role = "encoder", address: str = ""
 ) -> ResolvedModel:
-    """Find the family of a model.
+    """Find the family of a model; refuse an unknown name, and one that several families could load.
 
-    Args:
-        name: Name as given by the user.
-        pretrained: Tag, checkpoint, folder or address as given by the user.
-        family: Family as given by the user; None means auto.
-        role: The role of the model.
-        address: Server address, if any.
-
-    Raises:
-        UsageError: If the name is unknown, or several families could load it.
+    ``pretrained`` is a tag, checkpoint, folder or address; ``family`` None means auto; ``address`` is the server's.
     """
     name, pretrained = split_tag(name, pretrained, family=family, address=address)
     for text in (name, family or ""):
@@ -138,7 +107,18 @@ def resolve_model(
     address = address or (pretrained if pretrained.startswith(("http://", "https://")) else "")
     found = next(_candidates(name, pretrained, role, address), None)
     if found is None:
-        raise _unknown(name, role)
+        plain = name.partition(":")[0] if role == "encoder" else name
+        if plain in MODELS and plain != name:
+            raise UsageError("{name} has no selectable weights.", advice="Use {name} without a colon.", name=plain)
+        advice = UserMessage(
+            "If a server has it, name the server with {--api_base=URL}. If a library can load it, select the library "
+            "with {--model_type}: {names}.",
+            names=", ".join(one for one in FAMILIES[role].names() if one != IN_MEMORY),
+        )
+        if not has_open_clip():
+            advice = join((advice, "For models of open_clip: pip install 'eyechart[open-clip]'"))
+        names = [*MODELS, *open_clip_names()] if role == "encoder" else OWN_GENERATORS.names()
+        raise unknown_name("model", plain, names, advice=advice)
     known = FAMILIES[role].names()
     if found not in known:
         raise UsageError(
@@ -165,15 +145,13 @@ def split_tag(name: str, pretrained: str = "", *, family: str | None = None, add
     """Split ``architecture:weights``, as in ``ViT-B-32:openai``; other names stay whole.
 
     Names of servers (``llava:7b``), paths, ``hf-hub:`` and ``python:`` also contain colons: only names that start with
-    an architecture, or belong to a family that has them, are split.
-
-    Raises:
-        UsageError: If weights are given twice.
+    an architecture, or belong to a family that has them, are split. Weights that are given twice are refused.
     """
     architecture, colon, tag = name.partition(":")
     if not colon:
         return name, pretrained
-    known = architecture.replace("/", "-") in open_clip_names() or architecture.startswith("internvl_")
+    config = architecture.endswith(".json") and Path(architecture).is_file()
+    known = config or architecture.replace("/", "-") in open_clip_names() or architecture.startswith("internvl_")
     tagged = known if family is None else family in WITH_TAGS
     whole = f"{architecture}:" in (*PREFIXES, PYTHON) or tag.startswith("//") or len(architecture) == 1
     if not tagged or whole or address or Path(name).exists():
@@ -272,17 +250,3 @@ def _families_of_file(name: str, role: Role, address: str) -> list[str]:
             list=", ".join(families),
         )
     return families
-
-
-def _unknown(name: str, role: Role) -> UsageError:
-    names = [*MODELS, *open_clip_names()] if role == "encoder" else OWN_GENERATORS.names()
-    advice = UserMessage(
-        "If a library can load it, select the library with {--model_type}: {names}.",
-        names=", ".join(FAMILIES[role].names()),
-    )
-    if not has_open_clip():
-        advice = join((advice, "For models of open_clip: pip install 'eyechart[open-clip]'"))
-    plain = name.partition(":")[0] if role == "encoder" else name
-    if plain in MODELS and plain != name:
-        return UsageError("{name} has no selectable weights.", advice="Use {name} without a colon.", name=plain)
-    return unknown_name("model", plain, names, advice=advice)

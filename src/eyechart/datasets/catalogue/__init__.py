@@ -24,10 +24,9 @@ from the earlier entry that it ``extends``, else from ``[defaults]``. ``{name}``
 each of them; ``collections`` are those that they belong to. `_complete` derives the rest.
 """
 
-from __future__ import annotations
-
 import os
 import tomllib
+from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -122,11 +121,7 @@ class CatalogueEntry:
 
 
 def make_entry(name: str, values: Any, where: str) -> CatalogueEntry:
-    """Convert a table of a catalogue file to an entry.
-
-    Raises:
-        UsageError: If a field is missing, unknown or of the wrong type; all problems at once.
-    """
+    """Convert a table of a catalogue file to an entry; an error lists all problems at once."""
     problems = list(_problems(values)) if isinstance(values, dict) else ["it must be a table"]
     if problems:
         raise UsageError(
@@ -158,18 +153,18 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-_FIELDS = {item.name: str(item.type) for item in fields(CatalogueEntry) if item.name != "name"}
-_SOURCE_FIELDS = {item.name: str(item.type) for item in fields(Source) if item.name != "settings"}
+_FIELDS: Mapping[str, Any] = {item.name: item.type for item in fields(CatalogueEntry) if item.name != "name"}
+_SOURCE_FIELDS: Mapping[str, Any] = {item.name: item.type for item in fields(Source) if item.name != "settings"}
 _REQUIRED = ("title", "kind", "languages", "splits", "sources", "licence", "citation", "metric")
-_TYPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "str": (lambda value: isinstance(value, str), "a text"),
-    "bool": (lambda value: isinstance(value, bool), "true or false"),
-    "int | None": (lambda value: type(value) is int and value > 0, "a positive number"),
-    "float | None": (is_number, "a number"),
-    "tuple[str, ...]": (_is_texts, "a list of texts"),
-    "Mapping[str, str]": (lambda value: isinstance(value, dict), "a table"),
-    "Mapping[str, int]": (lambda value: isinstance(value, dict), "a table"),
-    "Mapping[str, Any]": (lambda value: isinstance(value, dict), "a table"),
+_TYPES: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
+    str: (lambda value: isinstance(value, str), "a text"),
+    bool: (lambda value: isinstance(value, bool), "true or false"),
+    int | None: (lambda value: type(value) is int and value > 0, "a positive number"),
+    float | None: (is_number, "a number"),
+    tuple[str, ...]: (_is_texts, "a list of texts"),
+    **dict.fromkeys(
+        (Mapping[str, str], Mapping[str, int], Mapping[str, Any]), (lambda value: isinstance(value, dict), "a table")
+    ),
 }
 """Validity checks by field type; other types are checked separately."""
 _CHOICES = {"kind": get_args(Kind), "subset": tuple(SUBSETS)}
@@ -202,9 +197,9 @@ def _problems(values: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"sources: {problem}" for source in sources for problem in _wrong_types(source, _SOURCE_FIELDS))
 
 
-def _wrong_types(values: Mapping[str, Any], types: Mapping[str, str]) -> Iterator[str]:
+def _wrong_types(values: Mapping[str, Any], types: Mapping[str, Any]) -> Iterator[str]:
     for key, value in values.items():
-        fits, wanted = _TYPES.get(types.get(key, ""), (lambda _: True, ""))
+        fits, wanted = _TYPES.get(types.get(key), (lambda _: True, ""))
         if not fits(value):
             yield f"{key}: must be {wanted}"
 
@@ -226,14 +221,18 @@ class Catalogue:
     files: tuple[str, ...] = ()
 
     @property
+    def _content(self) -> _Content:
+        return _parse(self.files, tuple(map(_file_state, self.files)))
+
+    @property
     def entries(self) -> Mapping[str, CatalogueEntry]:
         """Datasets by name."""
-        return _parse(self.files).entries
+        return self._content.entries
 
     @property
     def collections(self) -> Mapping[str, tuple[str, ...]]:
         """Names of the members by collection."""
-        return _parse(self.files).collections
+        return self._content.collections
 
     def __contains__(self, name: str) -> bool:
         """True if the name is that of a dataset or collection; the built-in files are not parsed if they lack it."""
@@ -241,11 +240,11 @@ class Catalogue:
             return True
         if not self.files and name.lower().replace("vtab_", "vtab/") not in _built_in_text():
             return False
-        return name in self.collections or name.lower() in _parse(self.files).aliases
+        return name in self.collections or name.lower() in self._content.aliases
 
     def find(self, name: str) -> CatalogueEntry | None:
         """Return the entry for a name or alias; ``vtab_x`` is ``vtab/x``, case is ignored."""
-        known = _parse(self.files).aliases.get(name.lower()) if name in self else None
+        known = self._content.aliases.get(name.lower()) if name in self else None
         return self.entries[known] if known else None
 
     def collections_of(self, name: str) -> list[str]:
@@ -267,7 +266,7 @@ class Catalogue:
 
     def spellings(self) -> list[str]:
         """List every accepted spelling of a dataset: names, aliases and collections."""
-        return sorted({*_parse(self.files).aliases, *self.collections})
+        return sorted({*self._content.aliases, *self.collections})
 
 
 def user_files(files: Sequence[str] = ()) -> list[str]:
@@ -282,12 +281,21 @@ def load_catalogue(files: Sequence[str] = ()) -> Catalogue:
     """
     catalogue = Catalogue(tuple(dict.fromkeys(files)))
     if files:
-        _parse(catalogue.files)
+        catalogue.collections  # noqa: B018 - reports errors in the files
     return catalogue
 
 
+def _file_state(file: str) -> tuple[object, ...]:
+    """What changes when a file is edited, or when a relative path names another file."""
+    try:
+        state = Path(file).stat()
+    except OSError:
+        return ()
+    return Path(file).absolute(), state.st_size, state.st_mtime_ns, state.st_ino
+
+
 @cache
-def _parse(files: tuple[str, ...]) -> _Content:
+def _parse(files: tuple[str, ...], states: tuple[object, ...]) -> _Content:  # noqa: ARG001 - invalidates the cache
     if not files:
         return _built_in()
     base = Catalogue()
@@ -334,24 +342,15 @@ def _built_in_text() -> str:
     return "\n".join(file.read_text(encoding="utf-8") for file in (FACTS, *_built_in_files())).lower()
 
 
-class _BuiltInEntries(Mapping[str, CatalogueEntry]):
-    """The built-in entries, each converted on first use."""
-
-    def __init__(self, tables: Mapping[str, Any]) -> None:
-        self._tables = tables
-        self._entries: dict[str, CatalogueEntry] = {}
+class _BuiltInEntries(UserDict[str, Any]):
+    """The tables of the built-in entries, each converted on first use."""
 
     def __getitem__(self, name: str) -> CatalogueEntry:
-        if name not in self._entries:
-            values = _complete(name, self._tables[name]) | catalogue_facts(name)
-            self._entries[name] = make_entry(name, values, "built-in catalogue")
-        return self._entries[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tables)
-
-    def __len__(self) -> int:
-        return len(self._tables)
+        if not isinstance(self.data[name], CatalogueEntry):
+            values = _complete(name, self.data[name]) | catalogue_facts(name)
+            self.data[name] = make_entry(name, values, "built-in catalogue")
+        entry: CatalogueEntry = self.data[name]
+        return entry
 
 
 def _complete(name: str, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Files of benchmarks: the data root `$LMUData`, downloads, and images in table cells."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import os
@@ -10,13 +8,11 @@ import secrets
 from functools import cache
 from pathlib import Path
 
-from eyechart.datasets.remote.download import alone, client_for, download, read_head, request
+from eyechart.datasets.remote.download import alone, client_for, download, read_head
 from eyechart.errors import DataError
 from eyechart.io.digests import digest_bytes
-from eyechart.io.files import write_atomic
 from eyechart.io.images import MAX_BYTES, decode_image
 from eyechart.io.progress import NoProgress
-from eyechart.io.secrets import redact_url
 from eyechart.messages import UserMessage, join
 
 VARIABLE = "LMUData"
@@ -50,11 +46,7 @@ def image_folder(benchmark: str) -> Path:
 
 
 def inside(folder: Path, name: str, what: str) -> Path:
-    """Return the path of ``name`` below ``folder``.
-
-    Raises:
-        DataError: If it would be elsewhere: untrusted data must not read or write arbitrary paths.
-    """
+    """Return the path of ``name`` below ``folder``: untrusted data must not read or write arbitrary paths."""
     short = name.strip() and len(name) <= LONGEST and max(map(len, name.split("/"))) <= LONGEST_PART
     try:
         path = (folder / name).resolve() if short and "\0" not in name else None
@@ -84,9 +76,6 @@ def fetch(url: str, path: Path, md5: str = "") -> Path:
 
     The digest is verified on download only: an existing file may be a version the user chose, and its content is part
     of the cache key.
-
-    Raises:
-        DataError: If the download fails or the digest differs from the catalogue's.
     """
     if path.is_file():
         return path
@@ -101,22 +90,6 @@ def fetch(url: str, path: Path, md5: str = "") -> Path:
     except DataError as error:
         advice = join((error.advice, UserMessage("Alternatively, save the file as {path} yourself.", path=path)))
         raise DataError(error.message, advice=advice) from error
-    return path
-
-
-def fetch_image(url: str, path: Path) -> Path:
-    """Download an image to ``path`` unless the file exists, after decoding it once.
-
-    Raises:
-        DataError: If the download fails, is larger than an image may be, or is not an image.
-    """
-    if not path.is_file():
-        found = request(client_for(url), "GET", url)
-        if found is None:
-            raise DataError("There is no file at {address}.", address=redact_url(url))
-        decode_image(found[1], redact_url(url))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, found[1])
     return path
 
 

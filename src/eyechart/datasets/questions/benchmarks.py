@@ -3,9 +3,9 @@
 A new benchmark is an entry there; a new way of scoring is a function in `eyechart.scorers`. The keys of a family, which
 the table ``defaults`` of a file may set for all of its families:
 
-class       the dataset class of VLMEvalKit; sets the defaults for kind and prompt (`CLASS_FORMS`)
+class       the dataset class of VLMEvalKit; sets the defaults for kind and prompt (classes.toml)
 kind        the question type: MCQ, Y/N, VQA, Caption or MT
-prompt      the name of a shared prompt template (PROMPTS in question_dataset.py)
+prompt      the name of a shared prompt template (classes.toml)
 asking      a prompt template: text, option, join, options, images, unmarked, by, cases (`PromptTemplate`)
 rule        how answers are parsed: module:function, or { function = module:function, keyword arguments ... }
 aggregate   how the score table is computed, in the same form; rules.* and aggregates.* are in `eyechart.scorers`
@@ -31,8 +31,6 @@ datasets    the name, and the MD5 digest of {url}/{name}.tsv, or [digest, URL]; 
 ``joined.toml`` lists benchmarks that join others. ``refused.toml`` lists unsupported benchmarks of VLMEvalKit, with the
 reason.
 """
-
-from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -69,7 +67,7 @@ class ClassForm:
     kind: str
     """VLMEvalKit's question type: MCQ, Y/N, VQA, Caption or MT."""
     prompt: str
-    """A key of `eyechart.datasets.questions.question_dataset.PROMPTS`."""
+    """A name of `prompts`, or ``dialogue``."""
     rule: FunctionSpec = OPEN_RULE
     aggregate: FunctionSpec = ""
     """Empty: the rule's default aggregate."""
@@ -77,52 +75,23 @@ class ClassForm:
     """Prompt template that overrides ``prompt``."""
 
 
-MUIR = PromptTemplate(
-    "${question}\n[[${options}\nAnswer with the option's letter from the given choices directly.]]",
-    option="${letter}. ${option}",
-    join="\n",
-    images="in_place",
-)
-NATURAL = PromptTemplate(
-    "",
-    by="type",
-    cases={
-        "yes_no": "${question} Please answer Yes or No.",
-        "multiple_choice": "${question} Please output the letter corresponding to the correct option.",
-    },
-)
+@cache
+def _shared() -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath("classes.toml").read_text(encoding="utf-8"))
 
-CAPTION_RULE = {"function": "rules.texts:whole_text", "one": True}
-CAPTIONS = "aggregates.documents:captions"
-CLASS_FORMS: Mapping[str, ClassForm] = {
-    "ImageBaseDataset": ClassForm("VQA", "question"),
-    "ImageMCQDataset": ClassForm("MCQ", "choice", CHOICE_RULE),
-    "MMMUDataset": ClassForm("MCQ", "numbered_images", {"function": CHOICE_RULE, "close_open": True}),
-    "MUIRDataset": ClassForm("MCQ", "choice", CHOICE_RULE, asking=MUIR),
-    "HRBenchDataset": ClassForm("MCQ", "choice", CHOICE_RULE, "aggregates.choices:hrbench"),
-    "NaturalBenchDataset": ClassForm(
-        "MCQ", "question", "rules.yes_no:first_word", "aggregates.yes_no:naturalbench_groups", NATURAL
-    ),
-    "ImageYORNDataset": ClassForm("Y/N", "question", YES_NO_RULE),
-    "ImageVQADataset": ClassForm("VQA", "short_answer"),
-    "MTVQADataset": ClassForm("VQA", "own_language", "rules.texts:mtvqa", "aggregates.documents:mtvqa"),
-    "OCRBench": ClassForm("VQA", "question", "rules.texts:ocrbench", "aggregates.documents:ocrbench"),
-    "MathVista": ClassForm("VQA", "question", "rules.mathematics:mathvista", "aggregates.exercises:mathvista"),
-    "MathVision": ClassForm("VQA", "question", "rules.mathematics:mathvision", "aggregates.exercises:mathvision"),
-    "LLaVABench": ClassForm("VQA", "question", "rules.judged:compared"),
-    "MMVet": ClassForm("VQA", "question", "rules.judged:graded", "aggregates.verdicts:mmvet"),
-    "VCRDataset": ClassForm("VQA", "question", "rules.texts:whole_text", "aggregates.documents:vcr"),
-    "ImageCaptionDataset": ClassForm("Caption", "question", CAPTION_RULE, CAPTIONS),
-    "ImageMTDataset": ClassForm("MT", "dialogue", "rules.judged:dialogue"),
-    "MMDUDataset": ClassForm("MT", "dialogue", "rules.judged:dialogue"),
-    "CustomMCQDataset": ClassForm("MCQ", "choice", CHOICE_RULE),
-    "CustomTextMCQDataset": ClassForm("MCQ", "choice", CHOICE_RULE),
-    "CustomVQADataset": ClassForm("VQA", "question"),
-    "CustomCaptionDataset": ClassForm("Caption", "question", CAPTION_RULE, CAPTIONS),
-}
-"""VLMEvalKit's dataset classes, and those of user tables (``Custom...``)."""
-_NO_FORM = ClassForm("VQA", "question")
-"""For classes used by a single family, which specifies everything."""
+
+@cache
+def prompts() -> Mapping[str, PromptTemplate]:
+    """Return the shared prompt templates by name."""
+    return {name: PromptTemplate(**template) for name, template in _shared()["prompts"].items()}
+
+
+@cache
+def class_forms() -> Mapping[str, ClassForm]:
+    """Return the forms of VLMEvalKit's dataset classes, and of those of user tables (``Custom...``)."""
+    classes = _shared()["classes"]
+    asking = {name: PromptTemplate(**form["asking"]) if "asking" in form else None for name, form in classes.items()}
+    return {name: ClassForm(**form | {"asking": asking[name]}) for name, form in classes.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +162,7 @@ def is_listed(name: str) -> bool:
 
 @cache
 def _texts() -> list[str]:
-    folder = files("eyechart.datasets.questions").joinpath("benchmarks")
+    folder = files(__package__).joinpath("benchmarks")
     return [path.read_text(encoding="utf-8") for path in sorted(folder.iterdir(), key=str)]
 
 
@@ -210,7 +179,7 @@ def _catalogue() -> tuple[dict[str, QuestionBenchmark], dict[str, str]]:
             values = table.get("defaults", {}) | family
             dataset_class, datasets = values.pop("class"), values.pop("datasets")
             url, asking = values.pop("url", OPENCOMPASS), values.pop("asking", None)
-            form = CLASS_FORMS.get(dataset_class, _NO_FORM)
+            form = class_forms().get(dataset_class, class_forms()["ImageBaseDataset"])
             shared = {"kind": form.kind, "prompt": form.prompt, **values}
             template = PromptTemplate(**asking) if asking else form.asking
             for name, entry in datasets.items():

@@ -1,7 +1,5 @@
 """`eyechart vlm convert` and `circular`: tables of questions made from rows of other files, and circular sets."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re
@@ -40,15 +38,7 @@ _IMAGE = re.compile(r"image[ _-]?(\d{1,2})")
 
 
 def match_columns(columns: Sequence[str], given: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the source columns of each benchmark column; images may use several.
-
-    Args:
-        columns: Columns of the source.
-        given: Source columns by benchmark column, set by the user; an empty name leaves a column out.
-
-    Raises:
-        UsageError: If a name is unknown, or no column holds questions or answers.
-    """
+    """Return the source columns of each benchmark column (images: several); an empty name in ``given`` omits it."""
     ours = [*COMMON_NAMES, *LETTERS]
     for name, theirs in given.items():
         if name not in ours:
@@ -77,12 +67,8 @@ def match_columns(columns: Sequence[str], given: Mapping[str, str]) -> dict[str,
     return found
 
 
-# Reference answers of multiple choice: letters, option texts or positions, in one form for all rows.
-
 Options = Mapping[str, str]
 _LETTER = re.compile(r"\(?([A-Za-z])[).:]?")
-
-
 ANSWER_FORMS = ("letter", "text", "0", "1")
 """Supported answer forms: the option's letter, its text, or its position counted from 0 or from 1."""
 
@@ -102,15 +88,10 @@ def _chosen_letter(answer: str, options: Options, form: str) -> str | None:
 
 
 def answer_letters(rows: Sequence[tuple[int, str, Options]], form: str = "") -> list[str]:
-    """Return the letters of the correct options.
+    """Return the letters of the correct options, from number, answer and options of each row.
 
-    Args:
-        rows: Number, answer and options of each row.
-        form: A key of `ANSWER_FORMS`; empty to detect the form that fits all rows.
-
-    Raises:
-        DataError: If no form fits all rows.
-        UsageError: If several forms fit and select different options.
+    ``form`` is one of `ANSWER_FORMS`; empty to detect the one that fits all rows. Forms that select different options
+    are an error.
     """
     if form and form not in ANSWER_FORMS:
         raise unknown_name("answer form", form, ANSWER_FORMS)
@@ -137,8 +118,6 @@ def answer_letters(rows: Sequence[tuple[int, str, Options]], form: str = "") -> 
         )
     return next(iter(fitting.values()))
 
-
-# ``eyechart vlm convert``: from foreign rows to a TSV file with index, image, question, A, B, ..., answer.
 
 PLAIN = ("question", "hint", "category", "l2-category", "split", "answer")
 """Columns that are copied unchanged."""
@@ -171,12 +150,7 @@ class ConversionSummary:
 
 
 def convert(job: Conversion) -> ConversionSummary:
-    """Write the table; images are read one at a time.
-
-    Raises:
-        DataError: If rows cannot be converted; every bad row is listed.
-        UsageError: If the meaning of a column or an answer is ambiguous.
-    """
+    """Write the table; images are read one at a time, and every bad row is listed in one error."""
     if job.output.suffix != ".tsv":
         raise UsageError("The output must be a .tsv file, not {output}.", output=job.output)
     source = open_source(job.source, job.split)
@@ -311,9 +285,6 @@ def _cell(value: Any) -> str | None:
     return str(value).strip()
 
 
-# Circular evaluation sets: tables that repeat every question once per rotation of its options.
-
-
 @dataclass(frozen=True)
 class CircularCounts:
     """Counts of a circular set."""
@@ -325,11 +296,7 @@ class CircularCounts:
 
 
 def make_circular(source: Path, target: Path) -> CircularCounts:
-    """Write the circular set of a table; rotations share one copy of each image.
-
-    Raises:
-        DataError: If the table has no questions with options, or its index cannot be continued.
-    """
+    """Write the circular set of a table; rotations share one copy of each image."""
     table = read_tsv(need_file(source))
     for column in ("index", "answer", "A", "B"):
         if column not in table:

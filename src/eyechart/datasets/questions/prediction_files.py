@@ -1,14 +1,11 @@
 """Files of predictions and scores: JSON lines, spreadsheets and other tables, by suffix."""
 
-from __future__ import annotations
-
 import io
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from datetime import date, datetime, time, timedelta
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,7 +17,7 @@ from eyechart.datasets.questions.table_files import read_header, read_tsv, write
 from eyechart.datasets.row_dataset import json_objects, read_csv
 from eyechart.errors import DataError, MissingExtraError, import_extra
 from eyechart.io.files import write_atomic
-from eyechart.io.safe_parse import parse_json, read_text, to_json
+from eyechart.io.safe_parse import to_json
 from eyechart.io.text_tables import is_formula, unguarded
 from eyechart.messages import UserMessage
 from eyechart.metrics.cell_values import LETTERS, as_text
@@ -42,10 +39,7 @@ _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 
 
 def write_xlsx(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
-    """Write a sheet; return the truncated cells, as ``row 3, prediction``.
-
-    Texts are stored as texts: one that starts with ``=`` is not a formula.
-    """
+    """Write a sheet; return the truncated cells, as ``row 3, prediction``. Text after ``=`` is not a formula."""
     openpyxl = import_extra("openpyxl", "xlsx")
     from openpyxl.cell import WriteOnlyCell
 
@@ -152,21 +146,6 @@ def _unescaped(value: Any) -> Any:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value) if isinstance(value, str) else value
 
 
-# Reads and writes tables by file suffix: VLMEvalKit's ``load`` and ``dump``.
-
-
-def load(path: str | Path) -> Any:
-    """Read a file: JSON as is, a table as a pandas data frame if pandas is installed, else as a `RowTable`.
-
-    Unlike VLMEvalKit, the texts NA, None and nan stay texts, and nothing is unpickled.
-    """
-    file = Path(path)
-    if file.suffix == ".json":
-        return parse_json(read_text(file))
-    table = load_table(file)
-    return table.to_pandas() if find_spec("pandas") else table
-
-
 def load_table(path: Path) -> RowTable:
     """Read a table in any supported format."""
     if path.suffix not in _FORMATS:
@@ -214,15 +193,13 @@ _FORMATS: dict[str, tuple[Callable[[Path], RowTable], Callable[[Path, RowTable],
 """Reader and writer of each suffix."""
 
 
-# Prediction files next to a result: lossless JSON lines, and a spreadsheet in VLMEvalKit's form.
-
 SUFFIXES = (".jsonl", ".xlsx", ".tsv")
 """Formats of prediction files in order of preference; a spreadsheet may be VLMEvalKit's."""
 PREDICTION = "prediction"
 _LAST = (PREDICTION, "thinking")
 _ASKED = ("question", *LETTERS)
 """The columns that identify the question of a prediction."""
-_NOT_EXPORTED = frozenset({"prompt", "images", "finish_reason", "finish_reasons", "usage"})
+_NOT_EXPORTED = frozenset({"images", "finish_reason", "transcript"})
 
 
 def prediction_file(output: Path, repeat: int, suffix: str) -> Path:
@@ -267,11 +244,7 @@ def write_predictions(
 
 
 def read_agreeing(table: QuestionTable, files: Sequence[Path]) -> list[dict[str, Any]]:
-    """Read the first of several prediction files.
-
-    Raises:
-        DataError: If another file differs: which of them is current is unknown.
-    """
+    """Read the first of several prediction files; if another differs, which of them is current is unknown."""
     first, *others = [(file, read_predictions(table, file)) for file in files]
     for file, rows in others:
         said = {as_text(row["index"]): as_text(row[PREDICTION]) for row in rows}
@@ -290,11 +263,7 @@ def read_agreeing(table: QuestionTable, files: Sequence[Path]) -> list[dict[str,
 
 
 def read_predictions(table: QuestionTable, file: Path) -> list[dict[str, Any]]:
-    """Read predictions and join them with the benchmark's columns, which a spreadsheet may have truncated or lost.
-
-    Raises:
-        DataError: If a prediction matches no row, occurs twice, or answers a different question than the current row.
-    """
+    """Read predictions and join them with the benchmark's columns, which a spreadsheet may have truncated or lost."""
     found = load_table(file)
     for column in ("index", PREDICTION):
         if column not in found:

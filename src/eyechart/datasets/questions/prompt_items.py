@@ -1,7 +1,5 @@
 """Converts prompts in VLMEvalKit's form, ``{"type", "value"}`` items, to messages for generators."""
 
-from __future__ import annotations
-
 import hashlib
 import mimetypes
 import os
@@ -11,12 +9,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from eyechart.datasets.questions.benchmark_files import fetch_image, lmu_data_root, write_image
-from eyechart.datasets.remote.download import is_internal
+from eyechart.datasets.questions.benchmark_files import lmu_data_root, write_image
+from eyechart.datasets.remote.download import client_for, is_internal, request
 from eyechart.datasets.row_dataset import located
 from eyechart.errors import DataError, UsageError
-from eyechart.io.images import ImageRef
+from eyechart.io.files import write_atomic
+from eyechart.io.images import ImageRef, decode_image
 from eyechart.io.safe_parse import MAX_TEXT, is_file
+from eyechart.io.secrets import redact_url
 from eyechart.types import Message, MessageRole, Part
 
 Item = dict[str, str]
@@ -41,17 +41,21 @@ def parse_file(text: str, *, fetches: bool = False) -> tuple[str, str]:
         if not fetches or _media(f"x{suffix}") != "image":
             return "url", text
         name = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
-        return "image", str(fetch_image(text, lmu_data_root() / "files" / f"{name}{suffix}"))
+        path = lmu_data_root() / "files" / f"{name}{suffix}"
+        if not path.is_file():
+            response = request(client_for(text), "GET", text)
+            if response is None:
+                raise DataError("There is no file at {address}.", address=redact_url(text))
+            decode_image(response[1], redact_url(text))  # must be an image before it is kept
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(path, response[1])
+        return "image", str(path)
     named = 0 < len(text) <= 1024 and not {"\n", "\0"} & set(text) and is_file(Path(text))
     return (_media(text) if named else None) or "text", text
 
 
 def image_in_data(value: str) -> str:
-    """Return the file of an image that data give by path, data URL or, if `URLS` allows it, public URL.
-
-    Raises:
-        DataError: If the URL is not fetched: it is not allowed, not an image, or inside the local network.
-    """
+    """Return the file of an image that data give by path, data URL or, if `URLS` allows it, public URL."""
     if not value.startswith((*WEB, "data:")):
         return value
     if value.startswith(WEB) and os.environ.get(URLS) == "1" and is_internal(urlsplit(value).hostname or ""):
@@ -74,11 +78,7 @@ def _media(path: str) -> str | None:
 
 
 def to_messages(prompt: Any, where: str) -> tuple[Message, ...]:
-    """Convert a prompt (a text, one turn or a conversation) to messages.
-
-    Raises:
-        DataError: If it has another form.
-    """
+    """Convert a prompt (a text, one turn or a conversation) to messages."""
     if isinstance(prompt, str):
         prompt = [{"type": "text", "value": prompt}]
     with located(where):

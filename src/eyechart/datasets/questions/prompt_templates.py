@@ -5,8 +5,6 @@
 ``]]`` is dropped if one of its cells is empty, or replaced by the part after ``||`` if it has one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -100,7 +98,6 @@ def numbered(text: str, images: Sequence[Item]) -> list[Any]:
 
 
 def _image_at(place: int, images: Sequence[Item], mark: str) -> Item:
-    """Return the image that a mark refers to."""
     if not 0 <= place < len(images):
         raise DataError("the text refers to {mark}, but there are {n} images.", mark=mark, n=len(images))
     return images[place]
@@ -186,9 +183,6 @@ PLACES: dict[str, Callable[[str, Sequence[Item]], list[Any]]] = {
     place.__name__: place for place in (first, numbered, in_place, woven, shown, tagged, parted, here, pages, marked)
 }
 """Image placements by name."""
-
-
-# Prompt values split and joined from cells.
 
 
 def by_turns(row: Row) -> Mapping[str, object]:
@@ -286,13 +280,7 @@ def _kinds(answer_type: str, several: bool, chinese: bool) -> str:
     return f"The problem has multiple answers, with the answers in order being {', '.join(names)}. "
 
 
-VIEWS: dict[str, Callable[[Row], Mapping[str, object]]] = {
-    "by_turns": by_turns,
-    "by_index": by_index,
-    "long_document": long_document,
-    "tagged": with_additional,
-    "thinking": thinking,
-    "asked": asked,
-    "olympiad": olympiad,
-}
+VIEWS: Mapping[str, Callable[[Row], Mapping[str, object]]] = {
+    view.__name__: view for view in (by_turns, by_index, long_document, thinking, asked, olympiad)
+} | {"tagged": with_additional}
 """Views by the name in ``parameters.view``."""

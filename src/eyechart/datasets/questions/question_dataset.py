@@ -1,15 +1,13 @@
 """A benchmark of questions as a dataset: one sample per row, and the prompt of each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from eyechart.datasets.questions.benchmarks import PART, QuestionBenchmark, known_benchmarks
+from eyechart.datasets.questions.benchmarks import PART, QuestionBenchmark, known_benchmarks, prompts
 from eyechart.datasets.questions.prompt_items import Item, to_messages
-from eyechart.datasets.questions.prompt_templates import VIEWS, PromptTemplate, here, text_item
+from eyechart.datasets.questions.prompt_templates import VIEWS, here, text_item
 from eyechart.datasets.questions.question_table import QuestionTable
 from eyechart.datasets.questions.row_table import Record, RowTable
 from eyechart.datasets.row_dataset import RowShard, located
@@ -22,23 +20,7 @@ CAPTION_QUESTION = (
     "Please describe this image in general. Directly provide the description, "
     'do not include prefix like "This image depicts". '
 )
-CHOICE = (
-    "[[Hint: ${hint}\n]]Question: ${question}\n"
-    "[[Options:\n${options}Please select the correct answer from the options above. \n]]"
-)
 DIALOGUE = "dialogue"
-
-PROMPTS: dict[str, PromptTemplate] = {
-    "question": PromptTemplate(),
-    "choice": PromptTemplate(CHOICE),
-    "numbered_images": PromptTemplate(CHOICE, images="numbered"),
-    "yes_or_no": PromptTemplate("${question}\nPlease answer yes or no."),
-    "short_answer": PromptTemplate("${question}\nAnswer the question using a single word or phrase."),
-    "own_language": PromptTemplate(
-        "${question}\nAnswer the question using a word or phrase in the language of the question."
-    ),
-}
-"""Prompt templates by name."""
 
 
 def build_prompt(benchmark: QuestionBenchmark, row: Row, images: Sequence[Item], where: str) -> list[Any]:
@@ -48,7 +30,7 @@ def build_prompt(benchmark: QuestionBenchmark, row: Row, images: Sequence[Item],
     with located(where):
         if benchmark.prompt == DIALOGUE:
             return turns(row, images)
-        asking = benchmark.asking or PROMPTS[benchmark.prompt]
+        asking = benchmark.asking or prompts()[benchmark.prompt]
         if "view" in benchmark.parameters:
             row = {**row, **VIEWS[benchmark.parameters["view"]](row)}
         return asking.items(row, images)
@@ -110,11 +92,7 @@ class QuestionDataset:
         return self.table.write_images(row)
 
     def prompt(self, row: Record) -> tuple[Message, ...]:
-        """Build the messages of a row.
-
-        Raises:
-            DataError: If the row has no usable prompt: a broken image, or a path outside its folder.
-        """
+        """Build the messages of a row."""
         return to_messages(self.build_prompt(row), self.table.where(row))
 
     def shards(self) -> Sequence[RowShard[Record]]:

@@ -16,12 +16,12 @@ from eyechart.datasets.questions.benchmark_files import answers_path, fetch, ins
 from eyechart.datasets.questions.benchmarks import (
     CHOICE_RULE,
     CIRCULAR,
-    CLASS_FORMS,
     IGNORE_CASE,
     OPEN_RULE,
     OWN_EVALUATE,
     YES_NO_RULE,
     QuestionBenchmark,
+    class_forms,
     is_listed,
     known_benchmarks,
     refused_benchmarks,
@@ -94,9 +94,6 @@ def with_options(name: str, table: RowTable) -> RowTable:
     """Add the columns A, B, ... to a user table that has its options under other names, or as a list.
 
     Columns a, b, ... are options only if the answers name them.
-
-    Raises:
-        DataError: If two columns hold the same option, or answers name none of the options.
     """
     if {"A", "B"} <= set(table.columns):
         return table
@@ -145,7 +142,7 @@ def unused_columns(table: RowTable) -> list[Notice]:
 
 def benchmark_of(name: str, dataset_class: str, table: RowTable) -> QuestionBenchmark:
     """Derive prompt and scoring of a table that is not in the catalogue."""
-    form = CLASS_FORMS[dataset_class]
+    form = class_forms()[dataset_class]
     made = QuestionBenchmark(
         name, dataset_class, form.rule, "optional", form.prompt, form.kind, aggregate=form.aggregate
     )
@@ -165,11 +162,7 @@ def benchmark_of(name: str, dataset_class: str, table: RowTable) -> QuestionBenc
 
 
 def with_metric(benchmark: QuestionBenchmark, metric: str) -> QuestionBenchmark:
-    """Return the benchmark with the metric that the user selected, if any.
-
-    Raises:
-        UsageError: If the metric is unknown, or the benchmark has its own scorer.
-    """
+    """Return the benchmark with the metric that the user selected, if any."""
     if not metric:
         return benchmark
     if benchmark.dataset_class != OPEN_CLASS:
@@ -200,11 +193,7 @@ def by_scorer(function: F) -> F:
 
 
 def open_class(made_by: Any, spec: DatasetSpec) -> ClassDataset:
-    """Instantiate a dataset class under the name of its benchmark.
-
-    Raises:
-        UsageError: If the class lacks part of the interface described above.
-    """
+    """Instantiate a dataset class under the name of its benchmark."""
     name = getattr(made_by, "__name__", spec.name)
     own = list(vars(made_by).get("DATASET_URL", ())) if isinstance(made_by, type) else []
     with _explained(name):
@@ -297,9 +286,6 @@ def find_questions(name: str) -> tuple[str, str] | None:
     """Return name and path of a question benchmark; None if it is something else.
 
     Of a table, only the header is read. The path is empty if the name identifies the benchmark.
-
-    Raises:
-        UsageError: If it is an unsupported benchmark of VLMEvalKit, with the reason.
     """
     if is_benchmark(name):
         return name, ""
@@ -322,13 +308,7 @@ def refuse_unscored(name: str) -> None:
 
 
 def open_questions(spec: DatasetSpec) -> QuestionDataset:
-    """Open a benchmark, downloading it if necessary.
-
-    Raises:
-        LanguageError: If the requested language is not the table's.
-        UsageError: If a split is requested: tables have none.
-        DataError: If the file cannot be downloaded, or is not a benchmark.
-    """
+    """Open a benchmark, downloading it if necessary."""
     if canonical(spec.language) != "en":
         raise LanguageError(
             "{name} is available in its original language only, not in {language!r}.",
@@ -344,7 +324,8 @@ def open_questions(spec: DatasetSpec) -> QuestionDataset:
         source = lmu_data_root() if known.parts else paths[known.name]
         if not known.answers:  # published without answers, which may be in the file by now
             found = read_known(known, paths)
-            known = replace(known, answers=has_answers(known, found))
+            complete = all(as_text(row.get(known.reference or "answer")) for row in found.rows)
+            known = replace(known, answers=complete)
             return QuestionDataset(_info(spec, source, known), lambda: found)
         return QuestionDataset(_info(spec, source, known), partial(read_known, known, paths))
     if not spec.root or spec.root.startswith(PYTHON):
@@ -405,11 +386,6 @@ def add_answers(table: QuestionTable) -> None:
         value = found.get("ground_truth") if isinstance(found, Mapping) else found
         answers.append(row.get("answer") if value is None or row.get("answer") else str(value))
     table.data["answer"] = answers
-
-
-def has_answers(known: QuestionBenchmark, table: QuestionTable) -> bool:
-    """Whether every row has a reference answer."""
-    return all(as_text(row.get(known.reference or "answer")) for row in table.rows)
 
 
 def other_file(known: QuestionBenchmark, path: Path) -> list[Notice]:

@@ -1,7 +1,5 @@
 """The validated rows of a benchmark, and the images they contain or refer to."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -39,7 +37,21 @@ class QuestionTable:
         self.exported: Mapping[str, str] = {}
         """How VLMEvalKit's prediction files differ from the table (`eyechart.datasets.questions.benchmarks`)."""
         self.meta_only = "image" not in table
-        self.data = self._numbered(self._with_images(table) if skip_noimg and not self.meta_only else table)
+        if skip_noimg and not self.meta_only:
+            kept = [row for row in table.rows if row.has("image")]
+            lost = len(table) - len(kept)
+            if lost and not kept:
+                raise DataError(
+                    "{name}: none of the {lost} rows has an image.",
+                    advice="For questions without images, omit the column 'image'.",
+                    name=name,
+                    lost=lost,
+                )
+            if lost:
+                text = UserMessage("{n} rows have no image and are skipped.", n=lost)
+                self.notices.append(Notice("rows_without_image", lost, text))
+            table = RowTable(kept, table.columns)
+        self.data = self._numbered(table)
         self._positions = {as_text(row["index"]): i for i, row in enumerate(self.data.rows)}
 
     @property
@@ -61,11 +73,7 @@ class QuestionTable:
         return f"{self.name}: row {as_text(row.get('index'))!r}"
 
     def write_images(self, row: Record) -> list[str]:
-        """Return the image paths of a row, after writing the images that it contains.
-
-        Raises:
-            DataError: If a cell is not an image, or a path leaves the folder.
-        """
+        """Return the image paths of a row, after writing the images that it contains."""
         if not row.has("image"):
             named = text_list(row.get("image_path"))
             return [image_in_data(name) if name.startswith(WEB) else self._named_image(name) for name in named]
@@ -149,21 +157,6 @@ class QuestionTable:
                 paths=" and ".join(map(str, found)),
             )
         return str(found[0]) if found else name
-
-    def _with_images(self, table: RowTable) -> RowTable:
-        kept = [row for row in table.rows if row.has("image")]
-        lost = len(table) - len(kept)
-        if lost and not kept:
-            raise DataError(
-                "{name}: none of the {lost} rows has an image.",
-                advice="For questions without images, omit the column 'image'.",
-                name=self.name,
-                lost=lost,
-            )
-        if lost:
-            text = UserMessage("{n} rows have no image and are skipped.", n=lost)
-            self.notices.append(Notice("rows_without_image", lost, text))
-        return RowTable(kept, table.columns)
 
     def _numbered(self, table: RowTable) -> RowTable:
         """Check the index; it becomes integers only if every value is one (``007`` is text)."""

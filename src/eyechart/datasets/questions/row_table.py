@@ -1,9 +1,8 @@
 """Rows and tables with the parts of pandas' interface that benchmark recipes use, without pandas."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections import UserDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,46 +19,26 @@ class StoredCell:
     read: Callable[[], str]
 
 
-class Record(MutableMapping[str, Cell]):
+class Record(UserDict[str, Cell]):
     """One row: ``row["question"]``, ``row.get("hint")``, ``"A" in row``. A missing cell is None, all others are text.
 
     Cells may be given as `StoredCell`.
     """
 
-    __slots__ = ("_cells",)
-
     def __init__(self, cells: Mapping[str, Cell]) -> None:
-        self._cells = dict(cells)
+        self.data = dict(cells)
 
     def __getitem__(self, column: str) -> Cell:
-        value = self._cells[column]
+        value = self.data[column]
         return value.read() if isinstance(value, StoredCell) else value
-
-    def __setitem__(self, column: str, value: Cell) -> None:
-        self._cells[column] = value
-
-    def __delitem__(self, column: str) -> None:
-        del self._cells[column]
-
-    def __contains__(self, column: object) -> bool:
-        return column in self._cells
 
     def get(self, column: str, default: Cell = None) -> Cell:
         """Return a cell, or a default; faster than the inherited method, which raises and catches a KeyError."""
-        return self[column] if column in self._cells else default
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._cells)
-
-    def __len__(self) -> int:
-        return len(self._cells)
-
-    def __repr__(self) -> str:
-        return f"Record({self._cells!r})"
+        return self[column] if column in self.data else default
 
     def cell(self, column: str) -> Cell:
         """Return a cell unread: a `StoredCell` if it is large; None if it is missing."""
-        return self._cells.get(column)
+        return self.data.get(column)
 
     def has(self, column: str) -> bool:
         """True if a cell is not missing; it is not read."""
@@ -75,7 +54,7 @@ class Record(MutableMapping[str, Cell]):
 
     def without(self, *columns: str) -> dict[str, Cell]:
         """Return all cells except some, such as images, which are not read."""
-        return {key: self[key] for key in self._cells if key not in columns}
+        return {key: self[key] for key in self.data if key not in columns}
 
 
 class RowTable:

@@ -1,9 +1,6 @@
 """Files of rows: TSV of any size, streamed, and JSON, CSV or Hugging Face datasets on disk."""
 
-from __future__ import annotations
-
 import io
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from eyechart.datasets.arrow_files import arrow_table, describe_columns
+from eyechart.datasets.libraries import hugging_face_splits
 from eyechart.datasets.questions.row_table import Cell, Record, RowTable, StoredCell
-from eyechart.datasets.row_dataset import json_objects, read_csv, read_object
-from eyechart.errors import DataError, UsageError, import_extra, unknown_name
+from eyechart.datasets.row_dataset import json_objects, read_csv
+from eyechart.errors import DataError, UsageError, unknown_name
 from eyechart.io.files import atomic_file
-from eyechart.io.safe_parse import parse_json, read_text
+from eyechart.io.safe_parse import read_json
 
 KEEP = 4096
 """Cells of at most this many bytes are kept in memory."""
@@ -37,11 +36,7 @@ class TsvRecord:
 
 
 def read_tsv(path: Path) -> RowTable:
-    """Read a table; memory grows with the texts, not with the images.
-
-    Raises:
-        DataError: If the file cannot be read, is not UTF-8, or a record does not match the header.
-    """
+    """Read a table; memory grows with the texts, not with the images."""
     try:
         with path.open("rb") as stream:
             found = pieces(stream, path)
@@ -97,7 +92,6 @@ def _record(piece: TsvRecord, path: Path, columns: Sequence[str], state: os.stat
 
 
 def _stored(path: Path, state: os.stat_result, offset: int, length: int, place: int) -> str:
-    """Read one cell of one record from the file."""
     with path.open("rb") as stream:
         now = path.stat()
         if (now.st_size, now.st_mtime_ns) != (state.st_size, state.st_mtime_ns):
@@ -193,8 +187,6 @@ def _quote(cell: Cell) -> str:
     return '"' + text.replace('"', '""') + '"' if special else text
 
 
-# Readers of source rows: files, folders with one such file, and the formats of Hugging Face datasets.
-
 Row = Mapping[str, Any]
 
 
@@ -208,12 +200,7 @@ class RowSource:
 
 
 def open_source(path: Path, split: str = "") -> RowSource:
-    """Open a file of rows, or a folder.
-
-    Raises:
-        DataError: If nothing is there, or its format is unknown.
-        UsageError: If it has several splits or tables and none is selected.
-    """
+    """Open a file of rows, or a folder."""
     if path.is_dir():
         return _open_folder(path, split)
     if not path.is_file():
@@ -232,18 +219,16 @@ def open_source(path: Path, split: str = "") -> RowSource:
 
 
 def _open_folder(path: Path, split: str) -> RowSource:
-    if (path / "dataset_dict.json").is_file():
-        splits = read_object(path / "dataset_dict.json").get("splits", [])
-        return _open_folder(path / _chosen(split, [str(name) for name in splits], path), "")
-    if (path / "state.json").is_file():
-        files = [str(part["filename"]) for part in read_object(path / "state.json").get("_data_files", [])]
-        features = read_object(path / "dataset_info.json").get("features", {}) if files else {}
-        return _arrow_source(path, [path / Path(name).name for name in files], features or {})
-    found = sorted([*path.glob("*.parquet"), *path.glob("data/*.parquet")])
-    if found:
-        names = [file.name.split("-")[0].removesuffix(".parquet") for file in found]
-        chosen = _chosen(split, list(dict.fromkeys(names)), path)
-        return _arrow_source(path, [file for file in found if file.name.split("-")[0].split(".")[0] == chosen], None)
+    splits = hugging_face_splits(path)
+    if splits:
+        if split and split not in splits:
+            raise unknown_name("split", split, splits)
+        if not split and len(splits) != 1:
+            names = ", ".join(splits)
+            raise UsageError(
+                "{path} has several splits: {splits}.", advice="Select one: {--split=NAME}", path=path, splits=names
+            )
+        return _arrow_source(path, splits[split or next(iter(splits))])
     if split:
         raise UsageError("{path} has no splits.", advice="Omit {--split}.", path=path)
     tables = sorted(file for file in path.iterdir() if file.suffix.lower() in READERS)
@@ -258,30 +243,9 @@ def _open_folder(path: Path, split: str) -> RowSource:
     return open_source(tables[0])
 
 
-def _chosen(split: str, splits: Sequence[str], path: Path) -> str:
-    if split and split not in splits:
-        raise unknown_name("split", split, splits)
-    if not split and len(splits) != 1:
-        raise UsageError(
-            "{path} has several splits: {splits}.",
-            advice="Select one: {--split=NAME}",
-            path=path,
-            splits=", ".join(splits),
-        )
-    return split or splits[0]
-
-
 def _read_json(path: Path) -> list[Row]:
     """Read a list of objects, or an object with exactly one list of objects."""
-    try:
-        found = parse_json(read_text(path))
-    except ValueError as error:
-        raise DataError(
-            "{path} is not valid JSON ({reason}).",
-            advice="If it has one object per line, name it .jsonl.",
-            path=path,
-            reason=error,
-        ) from error
+    found = read_json(path, advice="If it has one object per line, name it .jsonl.")
     parts = found.values() if isinstance(found, dict) else [found]
     lists = [part for part in parts if isinstance(part, list) and part and all(isinstance(row, dict) for row in part)]
     if len(lists) != 1:
@@ -298,20 +262,17 @@ READERS: dict[str, Callable[[Path], Sequence[Row]]] = {
     ".jsonl": lambda path: [row for _, row in json_objects(path)],
     ".csv": lambda path: [row for _, row in read_csv(path)[1]],
     ".tsv": lambda path: [row for _, row in read_csv(path, "\t")[1]],
-    ".parquet": lambda path: _arrow_source(path.parent, [path], None).rows,
+    ".parquet": lambda path: _arrow_source(path.parent, [path]).rows,
 }
 
 
 class ArrowRows(Sequence[Row]):
-    """Rows of an Arrow table, read on access so that images stay in the file."""
+    """Rows of an Arrow table, read on access so that images stay in the file; labels are read as their names."""
 
-    def __init__(self, table: Any, features: Mapping[str, Any]) -> None:
+    def __init__(self, table: Any) -> None:
         self.table = table
-        self.labels = {
-            name: feature["names"]
-            for name, feature in features.items()
-            if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
-        }
+        described = describe_columns(table.schema)
+        self.labels = {name: column.names for name, column in described.items() if column.kind == "label"}
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -324,29 +285,8 @@ class ArrowRows(Sequence[Row]):
         return row
 
 
-def _arrow_source(folder: Path, files: Sequence[Path], features: Mapping[str, Any] | None) -> RowSource:
-    arrow = import_extra("pyarrow", "parquet")
-    parquet = import_extra("pyarrow.parquet", "parquet")
-    if not files:
-        raise DataError("{folder} lists no data files.", folder=folder)
-
-    def read(file: Path) -> Any:
-        if file.suffix == ".arrow":
-            return arrow.ipc.open_stream(arrow.memory_map(str(file))).read_all()
-        return parquet.read_table(file)
-
-    try:
-        table = arrow.concat_tables(map(read, files))
-    except (OSError, arrow.ArrowException) as error:
-        raise DataError(
-            "Cannot read {folder} as a dataset ({reason}).", folder=folder, reason=str(error).splitlines()[0]
-        ) from error
+def _arrow_source(folder: Path, files: Sequence[Path]) -> RowSource:
+    table = arrow_table(files)
     if not table.num_rows:
         raise DataError("{path} has no rows.", path=folder)
-    if features is None:
-        try:  # the column types that Hugging Face datasets stores in Parquet metadata
-            about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-            features = about.get("info", {}).get("features", {})
-        except ValueError:
-            features = {}
-    return RowSource(folder, table.column_names, ArrowRows(table, features if isinstance(features, dict) else {}))
+    return RowSource(folder, table.column_names, ArrowRows(table))

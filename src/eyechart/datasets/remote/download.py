@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import hashlib
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
@@ -77,9 +78,6 @@ def changed(address: str, what: str) -> DataError:
     )
 
 
-# Detects internal hosts: this machine and its network, however their addresses are written.
-
-
 _NAMES = ("localhost", "localdomain", "local", "internal", "lan", "home.arpa")
 """Top-level names that public DNS servers do not resolve."""
 _UNICAST = ip_network("2000::/3")
@@ -145,7 +143,7 @@ class ResponseHead:
     version: str
     """Its ETag or date, which changes with the content."""
     validator: str = ""
-    """The same if it is a strong validator: equal values mean equal bytes."""
+    """The same if it is a strong validator (a strong ETag, or an old date): equal values mean equal bytes."""
 
 
 class _BrokenError(Exception):
@@ -180,31 +178,21 @@ def read_head(client: httpx2.Client, url: str) -> ResponseHead | None:
         return None
     response, _ = answer
     length = response.headers.get("content-length")
-    return ResponseHead(int(length) if length else None, _version(response), _validator(response))
+    tag, modified = response.headers.get("etag", ""), response.headers.get("last-modified", "")
+    validator = "" if tag.startswith("W/") else str(tag)
+    if not tag:
+        with suppress(TypeError, ValueError):  # no date, or an invalid one
+            age = parsedate_to_datetime(response.headers.get("date", "")) - parsedate_to_datetime(modified)
+            validator = str(modified) if age >= SETTLED else ""
+    return ResponseHead(int(length) if length else None, _version(response), validator)
 
 
 def _version(response: httpx2.Response) -> str:
     return str(response.headers.get("etag") or response.headers.get("last-modified") or "")
 
 
-def _validator(response: httpx2.Response) -> str:
-    """Return a strong ETag, or a modification date old enough to be reliable; else an empty text."""
-    tag, modified = response.headers.get("etag", ""), response.headers.get("last-modified", "")
-    if tag:
-        return "" if tag.startswith("W/") else str(tag)
-    try:
-        age = parsedate_to_datetime(response.headers.get("date", "")) - parsedate_to_datetime(modified)
-    except (TypeError, ValueError):  # no date, or an invalid one
-        return ""
-    return str(modified) if age >= SETTLED else ""
-
-
 def request(client: httpx2.Client, method: str, url: str) -> tuple[httpx2.Response, bytes] | None:
-    """Send a request with retries and read its response, which must be small; None for 404.
-
-    Raises:
-        DataError: If the server cannot be reached, refuses access or keeps failing.
-    """
+    """Send a request with retries and read its response, which must be small; None for 404."""
     import httpx2
 
     for failures in range(1, QUICK.tries + 1):
@@ -253,11 +241,7 @@ def refuse_inward(response: httpx2.Response) -> None:
 def download(
     client: httpx2.Client, url: str, target: Path, head: ResponseHead, progress: Progress, *, md5: str = ""
 ) -> None:
-    """Download a file, resuming an earlier attempt if it is known to be the same file.
-
-    Raises:
-        DataError: If the server keeps failing, or the content differs from the announced size or MD5 digest.
-    """
+    """Download a file, resuming an earlier attempt if it is known to be the same file."""
     make_folder(target.parent)
     mark = hashlib.blake2b(f"{url}\0{head.version}\0{head.size}".encode(), digest_size=6).hexdigest()
     part = target.with_name(f"{target.name}.{mark}.part")
@@ -360,11 +344,6 @@ def _size(path: Path) -> int:
 def alone(target: Path) -> Iterator[None]:
     """Let one process at a time download a file; the others wait, and should then check whether it exists."""
     make_folder(target.parent)
-    try:
-        import fcntl
-    except ImportError:  # Windows: two processes may both download; the last one to finish wins
-        yield
-        return
     # The lock file stays: removing it could remove one that another process has just locked.
     with open_plain(target.with_name(f".{target.name}.lock"), "a") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)

@@ -1,7 +1,5 @@
 """Mirrors of remote files in the cache, and dataset repositories of hubs, downloaded by their client libraries."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -59,27 +57,11 @@ class MirroredFiles(Files):
             write_atomic(self._note_path(name), json.dumps(asdict(note)).encode())
 
     def note_fetched(self, name: str, version: str) -> None:
-        """Record that the mirrored file is this version of the remote one."""
-        path = self.folder / name
-        self.write_note(name, DownloadNote(path.stat().st_size, version, file_digest(path).hex()))
-
-    def is_intact(self, name: str) -> bool:
-        """True if the mirrored file is unchanged since its download."""
-        note, path = self.note(name), self.folder / name
-        same_size = path.is_file() and path.stat().st_size == note.size
-        return bool(note.digest) and same_size and file_digest(path).hex() == note.digest
-
-    def check_tar(self, name: str) -> None:
-        """Delete a shard that is already truncated on the server.
-
-        Raises:
-            DataError: If it is.
-        """
-        if not name.endswith(".tar"):
-            return
+        """Record that the mirrored file is this version of the remote one; a shard truncated there is deleted."""
         path = self.folder / name
         try:
-            check_whole(path)
+            if name.endswith(".tar"):
+                check_whole(path)
         except DataError as error:
             path.unlink()
             raise DataError(
@@ -88,6 +70,13 @@ class MirroredFiles(Files):
                 address=self.address,
                 name=name,
             ) from error
+        self.write_note(name, DownloadNote(path.stat().st_size, version, file_digest(path).hex()))
+
+    def is_intact(self, name: str) -> bool:
+        """True if the mirrored file is unchanged since its download."""
+        note, path = self.note(name), self.folder / name
+        same_size = path.is_file() and path.stat().st_size == note.size
+        return bool(note.digest) and same_size and file_digest(path).hex() == note.digest
 
     def _note_path(self, name: str) -> Path:
         return self.folder / NOTES / f"{name.replace('/', '--')}.json"
@@ -177,7 +166,6 @@ class HubFiles(MirroredFiles, ABC):
             if found != remote.sha256:
                 path.unlink()
                 raise changed(self.address, UserMessage("the SHA-256 of {name} differs from the listed one", name=name))
-        self.check_tar(name)
         self.note_fetched(name, remote.version)
         return path
 

@@ -1,7 +1,5 @@
 """Remote folders of files: plain HTTP, and which kind of source an address is."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -88,7 +86,6 @@ class HttpFiles(MirroredFiles):
         with alone(path):
             if not self._is_here(name, head):
                 download(client_for(self.root), self._url(name), path, head, progress)
-                self.check_tar(name)
                 self.note_fetched(name, head.version)
                 self._new.add(name)
         return path
@@ -172,11 +169,7 @@ def open_files(root: str, options: Mapping[str, Any]) -> Files:
 
 
 def fetch_url(url: str, options: Mapping[str, Any]) -> Path:
-    """Download a single small file by its URL, through the cache.
-
-    Raises:
-        DataError: If there is no such file, no network, or it is not cached while offline.
-    """
+    """Download a single small file by its URL, through the cache."""
     parts = urlsplit(url)
     path = PurePosixPath(parts.path)
     folder = open_http(

@@ -68,12 +68,10 @@ class JaClipEncoder(TorchEncoder):
         rows = self.tokenizer(list(texts), add_special_tokens=False, truncation=False)["input_ids"]
         return [len(row) for row in rows]
 
-    def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
-        """Run the image tower."""
+    def _image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         return model.get_image_features(pixels)
 
-    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
-        """Run the text tower."""
+    def _text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         return model.get_text_features(**inputs)
 
 

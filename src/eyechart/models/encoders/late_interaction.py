@@ -5,8 +5,6 @@ transformers loads its ``...ForRetrieval`` classes (ColPali, ColQwen2, ColModern
 processed differently, so the role is part of an input; a text without a role is a query, an image a document.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,18 +17,10 @@ from PIL import Image
 from eyechart.errors import ModelError, UsageError
 from eyechart.metrics.vectors import MultiVectors, float_array
 from eyechart.models import hub
-from eyechart.models.family import CONFIG, MODULES, UNSTEADY_TEXTS, BaseEncoder, probe_vectors
-from eyechart.models.towers.checkpoints import POOLER, load_errors, read_json, whole_weights
+from eyechart.models.family import MODULES, UNSTEADY_TEXTS, BaseEncoder, probe_vectors, read_saved
+from eyechart.models.towers import torch_tools
+from eyechart.models.towers.checkpoints import POOLER, load_errors, whole_weights
 from eyechart.models.towers.torch_encoder import BATCH_TOLERANCE, COARSE_TOLERANCE, PROBE_TEXTS
-from eyechart.models.towers.torch_tools import (
-    cast,
-    choose_device,
-    forward_pass,
-    model_facts,
-    precision_notes,
-    structure_digest,
-    tokenizer_digest,
-)
 from eyechart.types import Input, ModelCard, ModelSpec, digest_json
 
 OPTIONS = frozenset(
@@ -55,16 +45,15 @@ class LateInteractionEncoder(BaseEncoder):
                 label=spec.label,
             )
         self.spec = spec
-        self.device = choose_device(spec.device)
+        self.device = torch_tools.choose_device(spec.device)
         self.devices = [self.device]
         place = Path(hub.place_of(hub.source_of(spec), spec) or "")
-        config = read_json(place / CONFIG) if (place / CONFIG).is_file() else {}
-        saved_as = str((config.get("architectures") or [""])[0])
+        saved_as = str((read_saved(place).get("architectures") or [""])[0])
         native = saved_as.endswith(NATIVE) and not (place / MODULES).is_file()
         self.library: Any = (_TransformersModel if native else _SentenceTransformersModel)(spec, saved_as)
         model = self.library.model
-        facts, structure = model_facts(model), structure_digest(model)
-        self.library.model = cast(model, spec.precision).eval().to(self.device)
+        facts, structure = torch_tools.model_facts(model), torch_tools.structure_digest(model)
+        self.library.model = torch_tools.cast(model, spec.precision).eval().to(self.device)
         self.pooling: Any = None
         if spec.options.get("token_pooling"):
             from sentence_transformers.multi_vector_encoder.modules import HierarchicalTokenPooling
@@ -75,9 +64,9 @@ class LateInteractionEncoder(BaseEncoder):
         tolerance = BATCH_TOLERANCE if spec.precision == "fp32" else COARSE_TOLERANCE
         together, steady = probe_vectors(self.encode_texts, PROBE_TEXTS[:2], tolerance)
         tokens = self.library.preprocess(list(PROBE_TEXTS), "query")["input_ids"].tolist()
-        reading = digest_json([tokens, tokenizer_digest(self.library.tokenizer)])
+        reading = digest_json([tokens, torch_tools.tokenizer_digest(self.library.tokenizer)])
         pooled = f"token pooling {self.pooling.get_config_dict()}" if self.pooling is not None else ""
-        notes = [*self.library.notes, *precision_notes(spec.precision, self.device)]
+        notes = [*self.library.notes, *torch_tools.precision_notes(spec.precision, self.device)]
         self.card = ModelCard(
             family=spec.family,
             name=spec.label,
@@ -112,7 +101,7 @@ class LateInteractionEncoder(BaseEncoder):
 
         if not inputs:
             return MultiVectors.of([], self.card.embedding_dim or 0)
-        with torch.inference_mode(), forward_pass(self.spec.precision, self.device, tf32=False):
+        with torch.inference_mode(), torch_tools.forward_pass(self.spec.precision, self.device, tf32=False):
             found = self.library.encode(inputs, role)
             if self.pooling is not None:
                 found = self.pooling.pool(found, task=role)
@@ -129,6 +118,24 @@ class LateInteractionEncoder(BaseEncoder):
         return [len(row) > limit for row in tokens["input_ids"]]
 
 
+def module_options(spec: ModelSpec) -> dict[str, dict[str, Any]]:
+    """Return the user's arguments of sentence-transformers' modules; weights are loaded in float32 by default."""
+    options = dict(spec.options.get("model_kwargs") or {})
+    dtype = options.pop("torch_dtype", None) or options.get("dtype")
+    options["dtype"] = "float32" if dtype in (None, "auto") else dtype  # auto means float32 here
+    return {"model_kwargs": options, "config_kwargs": dict(spec.options.get("config_kwargs") or {})}
+
+
+def describe_modules(model: Any) -> str:
+    """Describe the modules of a sentence-transformers model and the settings of their image processors."""
+    parts = []
+    for module in model:
+        settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()
+        processor = getattr(getattr(module, "processor", None), "image_processor", None)
+        parts.append(f"{type(module).__name__} {settings} {processor.to_dict() if processor is not None else ''}")
+    return " > ".join(parts)
+
+
 class _SentenceTransformersModel:
     """A ``MultiVectorEncoder``."""
 
@@ -136,13 +143,10 @@ class _SentenceTransformersModel:
         from sentence_transformers import MultiVectorEncoder
 
         source = hub.source_of(spec)
-        options = dict(spec.options.get("model_kwargs") or {})
-        options["dtype"] = options.pop("torch_dtype", None) or options.get("dtype") or "float32"
-        config = dict(spec.options.get("config_kwargs") or {})
-        where = hub.loading(spec, cache="cache_folder")
         with load_errors(f"sentence-transformers {source}"), whole_weights(source, unused=POOLER) as notes:
             name = hub.source_for_library(source, spec)
-            self.model = MultiVectorEncoder(name, device="cpu", model_kwargs=options, config_kwargs=config, **where)
+            where = hub.loading(spec, cache="cache_folder")
+            self.model = MultiVectorEncoder(name, device="cpu", **module_options(spec), **where)
         place = Path(hub.place_of(source, spec) or source) / MODULES
         listed = json.loads(place.read_bytes()) if place.is_file() else []
         stanford = saved_as == "HF_ColBERT"
@@ -158,24 +162,16 @@ class _SentenceTransformersModel:
         self.tokenizer, self.similarity = self.model.tokenizer, str(self.model.similarity_fn_name)
         self.prompts = {role: str(text) for role, text in (self.model.prompts or {}).items() if text}
         self.inputs: tuple[Input, ...] = ("image", "text") if "image" in self.model.modalities else ("text",)
-        parts = []
-        for module in self.model:
-            settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()
-            processor = getattr(getattr(module, "processor", None), "image_processor", None)
-            parts.append(f"{type(module).__name__} {settings} {processor.to_dict() if processor is not None else ''}")
-        self.settings = f"{' > '.join(parts)} | {self.prompts} {self.model.default_prompt_name}"
+        self.settings = f"{describe_modules(self.model)} | {self.prompts} {self.model.default_prompt_name}"
 
     def preprocess(self, inputs: list[Any], role: str) -> Any:
-        """Convert inputs to tensors."""
         return self.model.preprocess(inputs, prompt=self.prompts.get(role), task=role)
 
     def encode(self, inputs: list[Any], role: str) -> Any:
-        """Return the vectors of each input."""
         encode = self.model.encode_query if role == "query" else self.model.encode_document
         return encode(inputs, batch_size=len(inputs), show_progress_bar=False)
 
     def limit(self, role: str) -> int | None:
-        """Return the maximum number of tokens."""
         expansion = getattr(self.model[0], "query_expansion", None) or {}
         width = expansion.get("length") if role == "query" and expansion.get("strategy") == "fixed" else None
         limits = getattr(self.model[0], f"{role}_length", None), self.model.max_seq_length, width
@@ -210,18 +206,15 @@ class _TransformersModel:
         self.settings = json.dumps(self.processor.to_dict(), sort_keys=True, default=str)
 
     def preprocess(self, inputs: list[Any], role: str) -> Any:  # noqa: ARG002 - texts are queries, images documents
-        """Convert texts or images to tensors with the prompts of the processor."""
         if isinstance(inputs[0], str):
             return self.processor.process_queries(text=inputs, return_tensors="pt")
         return self.processor.process_images(images=inputs, return_tensors="pt")
 
     def encode(self, inputs: list[Any], role: str) -> Any:
-        """Return the vectors of each input."""
         tensors = self.preprocess(inputs, role).to(self.model.device, self.model.dtype)
         vectors = self.model(**tensors).embeddings
         return [item[mask] for item, mask in zip(vectors, tensors["attention_mask"].bool(), strict=True)]
 
     def limit(self, role: str) -> int | None:  # noqa: ARG002 - the same for all
-        """Return the maximum number of tokens."""
         length = getattr(self.tokenizer, "model_max_length", None)
         return int(length) if length and length < NO_LIMIT else None

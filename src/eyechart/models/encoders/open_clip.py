@@ -31,7 +31,7 @@ from eyechart.languages import find_same
 from eyechart.messages import UserMessage
 from eyechart.models import hub, speedups
 from eyechart.models.family import OPEN_CLIP, LocalFamily, check_path, open_clip_names
-from eyechart.models.speedups.open_clip_towers import TowerSpeedups, encode_stripped, speed_up
+from eyechart.models.speedups.open_clip_towers import encode_stripped, speed_up
 from eyechart.models.speedups.transforms import DECODERS, FAST_NOTE, FastImages, PixelTable
 from eyechart.models.towers.checkpoints import load_errors, read_json
 from eyechart.models.towers.precision import DEVICE_OPTIONS
@@ -63,6 +63,7 @@ class OpenClipEncoder(TorchEncoder):
     """An open_clip model in evaluation mode."""
 
     family = "open_clip"
+    text_speedups: Sequence[str] = ()
 
     def __init__(self, spec: ModelSpec) -> None:
         cache = spec.options.get("cache_dir")
@@ -80,8 +81,9 @@ class OpenClipEncoder(TorchEncoder):
         super().__init__(spec, model)
         # oneDNN weights are only supported for float32 on a CPU.
         onednn = self.device == "cpu" and self.precision == "fp32" and not self.compute.text
-        self.applied = speed_up(self.model, self.tokenizer, onednn=onednn) if speedups.enabled() else TowerSpeedups()
-        self.speedups, self.strips_padding = self.applied.image, "strip_padding" in self.applied.text
+        if speedups.enabled():
+            self.speedups, self.text_speedups = speed_up(self.model, self.tokenizer, onednn=onednn)
+        self.strips_padding = "strip_padding" in self.text_speedups
         size = getattr(self.model.visual, "image_size", None)
         context = getattr(self.tokenizer, "context_length", None)
         # Cleaning, activation, heads, pooling etc. are not weights but determine the vectors.
@@ -121,12 +123,10 @@ class OpenClipEncoder(TorchEncoder):
         """Count tokens, including the start and end tokens."""
         return [count_tokens(self.tokenizer, text) for text in texts]
 
-    def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
-        """Run the image tower."""
+    def _image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         return model.encode_image(pixels)
 
-    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
-        """Run the text tower."""
+    def _text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         encode = encode_stripped if self.strips_padding else type(model).encode_text
         return encode(model, inputs["tokens"])
 
@@ -199,7 +199,16 @@ def load_parts(spec: ModelSpec) -> tuple[Any, Any, Any, list[str]]:
     """Load an open_clip model with its evaluation transform, tokenizer and notes."""
     import open_clip
 
-    name = _library_name(spec)
+    # open_clip's name of the model: pinned and ModelScope names become folders, files are registered.
+    name = plain_name(spec.name)
+    if spec.name.startswith(HUB):
+        pinned = spec.options.get("revision") or hub.name_of(spec) != hub.HUGGINGFACE
+        name = f"{FOLDER}{hub.download(spec.name.removeprefix(HUB), spec)}" if pinned else spec.name
+    elif (file := own_place(spec)) is not None:
+        name = file.stem if folder_of(spec.name) is None else f"{FOLDER}{file}"
+        # open_clip names architectures by file stem: a file of another folder may have taken this name.
+        if name == file.stem and open_clip.get_model_config(name) != read_json(file):
+            open_clip.add_model_config(file)
     saved = name.startswith((HUB, FOLDER))  # with its activation and preprocessing
     trained = saved or bool(spec.pretrained)
     cache = spec.options.get("cache_dir")
@@ -230,24 +239,6 @@ def load_parts(spec: ModelSpec) -> tuple[Any, Any, Any, list[str]]:
     return model, transform, tokenizer, notes
 
 
-def _library_name(spec: ModelSpec) -> str:
-    """Return open_clip's name of the model: pinned and ModelScope names become folders, files are registered."""
-    import open_clip
-
-    if spec.name.startswith(HUB):
-        plain = not spec.options.get("revision") and hub.name_of(spec) == hub.HUGGINGFACE
-        return spec.name if plain else f"{FOLDER}{hub.download(spec.name.removeprefix(HUB), spec)}"
-    file = own_place(spec)
-    if file is None:
-        return plain_name(spec.name)
-    if folder_of(spec.name) is not None:
-        return f"{FOLDER}{file}"
-    # open_clip names architectures by file stem: a file of another folder may have taken this name.
-    if open_clip.get_model_config(file.stem) != read_json(file):
-        open_clip.add_model_config(file)
-    return file.stem
-
-
 def _quick_gelu(name: str, spec: ModelSpec) -> tuple[bool, list[str]]:
     """Choose the activation, with a note where open_clip's default is wrong or uncertain.
 
@@ -259,22 +250,17 @@ def _quick_gelu(name: str, spec: ModelSpec) -> tuple[bool, list[str]]:
     if config is None or config.get("quick_gelu") or not spec.pretrained:
         return False, []
     if open_clip.get_pretrained_cfg(name, spec.pretrained).get("quick_gelu"):
-        note = UserMessage(
+        text = (
             "{pretrained} was trained with QuickGELU, but {name} is defined with GELU: "
-            "QuickGELU is used, as in {name}{quick}.",
-            pretrained=spec.pretrained,
-            name=name,
-            quick=QUICK,
+            "QuickGELU is used, as in {name}{quick}."
         )
-        return True, [note]
+        return True, [UserMessage(text, pretrained=spec.pretrained, name=name, quick=QUICK)]
     if Path(spec.pretrained).exists() and f"{name}{QUICK}" in open_clip.list_models():
-        note = UserMessage(
+        text = (
             "{name} uses GELU. If this checkpoint was trained with QuickGELU, as "
-            "OpenAI's were, the scores are too low: use {--model={name}{quick}}.",
-            name=name,
-            quick=QUICK,
+            "OpenAI's were, the scores are too low: use {--model={name}{quick}}."
         )
-        return False, [note]
+        return False, [UserMessage(text, name=name, quick=QUICK)]
     return False, []
 
 
@@ -310,16 +296,12 @@ def _preprocessing_notes(name: str, spec: ModelSpec, used: dict[str, Any]) -> li
     keys = ("mean", "std", "interpolation", "resize_mode")
     if not tagged or any(all(list(used[key]) == list(tag[key]) for key in keys if tag.get(key)) for tag in tagged):
         return []
-    note = UserMessage(
+    text = (
         "Images are normalised with mean {mean} and std {std}, unlike for any tag of {name}. "
         "If this checkpoint was trained like those, the scores are wrong: pass its "
-        "folder, with {open_clip}.",
-        mean=used["mean"],
-        std=used["std"],
-        name=name,
-        open_clip=OPEN_CLIP,
+        "folder, with {open_clip}."
     )
-    return [note]
+    return [UserMessage(text, mean=used["mean"], std=used["std"], name=name, open_clip=OPEN_CLIP)]
 
 
 # The files of a model, located without importing the library, which takes seconds.

@@ -15,12 +15,12 @@ from PIL import Image
 from eyechart.errors import ModelError, UsageError, unknown_name
 from eyechart.messages import UserMessage
 from eyechart.models import hub
-from eyechart.models.encoders.late_interaction import LateInteractionEncoder
+from eyechart.models.encoders.late_interaction import LateInteractionEncoder, describe_modules, module_options
 from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT
-from eyechart.models.family import MODULES, SENTENCE
+from eyechart.models.family import MODULES, SENTENCE, read_saved
 from eyechart.models.family import sees as folder_sees
 from eyechart.models.hub import source_of
-from eyechart.models.towers.checkpoints import POOLER, load_errors, read_json, whole_weights
+from eyechart.models.towers.checkpoints import POOLER, load_errors, whole_weights
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.sentencepieces import disagreements
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder, Vectors
@@ -43,7 +43,7 @@ DOCUMENT = ("document", "passage")
 
 def own_prompts(spec: ModelSpec) -> dict[str, str]:
     """Return the prompts saved with a model by role, if its files are on this machine."""
-    saved = _saved(hub.place_of(source_of(spec), spec)).get("prompts") or {}
+    saved = read_saved(hub.place_of(source_of(spec), spec), SENTENCE).get("prompts") or {}
     prompts = {str(role): text for role, text in saved.items() if isinstance(text, str)}
     document = next((prompts[name] for name in DOCUMENT if prompts.get(name)), "")
     return prompts | {"document": document} if document else prompts
@@ -81,29 +81,24 @@ def load_pipeline(spec: ModelSpec, source: str) -> tuple[Any, list[str]]:
             source=source,
             modalities=", ".join(map(str, model.modalities)),
         )
-    _limit_pixels(spec, model)
+    limits = {edge: spec.options[name] for name, edge in PIXEL_LIMITS.items() if name in spec.options}
+    if limits:
+        processor: Any = getattr(getattr(model[0], "processor", None), "image_processor", None)
+        size = dict(getattr(processor, "size", None) or {})
+        if not all(size.get(edge) for edge in PIXEL_LIMITS.values()):
+            raise UsageError(
+                "{label} has no limits of the number of pixels.",
+                advice="Omit {names}.",
+                label=spec.label,
+                names=", ".join(PIXEL_LIMITS),
+            )
+        processor.size = {**size, **limits}
     if wanted or (model.max_seq_length is None and inputs_of(model) == ("text",)):
         config = getattr(model.transformers_model, "config", None)
         positions = getattr(config, "max_position_embeddings", None)
         length = int(wanted or DEFAULT_LENGTH)
         model.max_seq_length = min(length, positions) if positions else length
     return model, notes + _part_notes(spec, source, model)
-
-
-def _limit_pixels(spec: ModelSpec, model: Any) -> None:
-    """Set the smallest and largest area of images."""
-    wanted = {edge: spec.options[name] for name, edge in PIXEL_LIMITS.items() if name in spec.options}
-    processor: Any = getattr(getattr(model[0], "processor", None), "image_processor", None)
-    size = dict(getattr(processor, "size", None) or {})
-    if wanted and not all(size.get(edge) for edge in PIXEL_LIMITS.values()):
-        raise UsageError(
-            "{label} has no limits of the number of pixels.",
-            advice="Omit {names}.",
-            label=spec.label,
-            names=", ".join(PIXEL_LIMITS),
-        )
-    if wanted:
-        processor.size = {**size, **wanted}
 
 
 def _part_notes(spec: ModelSpec, source: str, model: Any) -> list[str]:
@@ -129,33 +124,23 @@ def _load(spec: ModelSpec, source: str) -> Any:
     """Load the modules as saved, or the transformer with another pooling; prompts and similarity are kept."""
     from sentence_transformers import SentenceTransformer
 
-    options = dict(spec.options.get("model_kwargs") or {})
-    dtype = options.pop("torch_dtype", None) or options.get("dtype")
-    options["dtype"] = "float32" if dtype in (None, "auto") else dtype  # auto means float32 here
-    config = dict(spec.options.get("config_kwargs") or {})
+    options = module_options(spec)
     pooling = spec.options.get("pooling_mode")
     if not pooling:
         where = hub.loading(spec, cache="cache_folder")
         name = hub.source_for_library(source, spec)
-        return SentenceTransformer(name, device="cpu", model_kwargs=options, config_kwargs=config, **where)
+        return SentenceTransformer(name, device="cpu", **options, **where)
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     trust = {"trust_remote_code": bool(spec.options.get("trust_remote_code"))}
     folder = hub.download(source, spec)
-    transformer = Transformer(
-        folder, processor_kwargs=trust, model_kwargs=options | trust, config_kwargs=config | trust
-    )
-    saved = _saved(Path(folder))
+    transformer = Transformer(folder, processor_kwargs=trust, **{key: own | trust for key, own in options.items()})
+    saved = read_saved(Path(folder), SENTENCE)
     return SentenceTransformer(
         modules=[transformer, Pooling(transformer.get_embedding_dimension(), str(pooling))],
         device="cpu",
         **{name: saved.get(name) for name in ("prompts", "default_prompt_name", "similarity_fn_name")},
     )
-
-
-def _saved(folder: Path | None) -> dict[str, Any]:
-    path = folder / SENTENCE if folder is not None else None
-    return read_json(path) if path is not None and path.is_file() else {}
 
 
 class SentenceTransformersEncoder(TorchEncoder):
@@ -186,14 +171,9 @@ class SentenceTransformersEncoder(TorchEncoder):
                     similarity=model.similarity_fn_name,
                 )
             )
-        parts = []
-        for module in model:
-            settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()
-            processor = getattr(getattr(module, "processor", None), "image_processor", None)
-            parts.append(f"{type(module).__name__} {settings} {processor.to_dict() if processor is not None else ''}")
         length = model.max_seq_length
         self.card = self.make_card(
-            transform=f"{' > '.join(parts)} | prompt {self.prefix!r} | {length} | {model.truncate_dim}",
+            transform=f"{describe_modules(model)} | prompt {self.prefix!r} | {length} | {model.truncate_dim}",
             context_length=length if length and length < NO_LIMIT else None,
             similarity=model.similarity_fn_name,
             prompts=own_prompts(spec),
@@ -252,11 +232,10 @@ class SentenceTransformersEncoder(TorchEncoder):
         counts: list[int] = whole["attention_mask"].sum(dim=1).tolist()
         return counts
 
-    def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
-        """Run all modules on images."""
-        return self.text_features(model, {"pixel_values": pixels, "modality": "image"})
+    def _image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
+        return self._text_features(model, {"pixel_values": pixels, "modality": "image"})
 
-    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
+    def _text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run all modules on preprocessed inputs, and cut the vectors to the length that the model was saved with."""
         vectors: torch.Tensor = model(dict(inputs))["sentence_embedding"]
         return vectors[:, : self.pipeline.truncate_dim]

@@ -13,6 +13,7 @@ from PIL import Image
 
 from eyechart.errors import unknown_name
 from eyechart.models.family import LocalFamily, check_path
+from eyechart.models.speedups.transforms import PixelTable
 from eyechart.models.towers.checkpoints import load_errors, missing_weights, read_state, unused_notes
 from eyechart.models.towers.precision import DEVICE_OPTIONS
 from eyechart.models.towers.torch_encoder import TorchEncoder
@@ -24,22 +25,6 @@ if TYPE_CHECKING:
 PREFIX = "timm:"
 
 
-class TimmImages:
-    """The evaluation transform of a timm model."""
-
-    levels = None
-
-    def __init__(self, config: dict[str, Any]) -> None:
-        from timm.data import create_transform
-
-        self.transform = create_transform(**config, is_training=False)
-
-    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
-        """Resize, crop and normalise."""
-        pixels: NDArray[np.float32] = self.transform(image.convert("RGB")).numpy()
-        return pixels
-
-
 class TimmEncoder(TorchEncoder):
     """A backbone without its classifier; a vector is its pooled feature before the classifier."""
 
@@ -48,7 +33,7 @@ class TimmEncoder(TorchEncoder):
 
     def __init__(self, spec: ModelSpec) -> None:
         import timm
-        from timm.data import resolve_model_data_config
+        from timm.data import create_transform, resolve_model_data_config
 
         name, file = spec.name.removeprefix(PREFIX), Path(spec.pretrained)
         notes: list[str] = []
@@ -62,7 +47,7 @@ class TimmEncoder(TorchEncoder):
                     raise missing_weights(file, name, missing)
                 notes = unused_notes(spare)
         config = resolve_model_data_config(model)
-        self.pixels = TimmImages(config)
+        self.pixels = PixelTable(create_transform(**config, is_training=False))
         super().__init__(spec, model)
         self.card = self.make_card(
             transform=f"{config} | pooled features",
@@ -71,8 +56,11 @@ class TimmEncoder(TorchEncoder):
             notes=notes,
         )
 
-    def image_features(self, model: Any, pixels: Any) -> torch.Tensor:
-        """Run the backbone and its pooling."""
+    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
+        """Convert to RGB, then resize, crop and normalise."""
+        return super().prepare_image(image.convert("RGB"))
+
+    def _image_features(self, model: Any, pixels: Any) -> torch.Tensor:
         return model(pixels)
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,22 +55,6 @@ class TextSettings:
 def features(output: Any) -> Any:
     """Return the projected vectors: transformers 5 wraps them in an output object, earlier versions do not."""
     return getattr(output, "pooler_output", output)
-
-
-def _plain_image(model: Any, inputs: Mapping[str, Any]) -> Any:
-    return features(model.get_image_features(**inputs))
-
-
-def _plain_text(model: Any, inputs: Mapping[str, Any]) -> Any:
-    return features(model.get_text_features(**inputs))
-
-
-def _blip_image(model: Any, inputs: Mapping[str, Any]) -> Any:
-    return _unit(model.vision_proj(model.vision_model(**inputs).last_hidden_state[:, 0]))
-
-
-def _blip_text(model: Any, inputs: Mapping[str, Any]) -> Any:
-    return _unit(model.text_proj(model.text_encoder(**inputs).last_hidden_state[:, 0]))
 
 
 def _blip2_image(model: Any, inputs: Mapping[str, Any]) -> Any:
@@ -126,8 +110,15 @@ def _pooled_image(model: Any, inputs: Mapping[str, Any]) -> Any:
     return states.mean(dim=1) if states.dim() == 3 else states.mean(dim=(2, 3))
 
 
+PLAIN_HEADS: tuple[Tower, Tower] = (
+    lambda model, inputs: features(model.get_image_features(**inputs)),
+    lambda model, inputs: features(model.get_text_features(**inputs)),
+)
 HEADS: dict[str, tuple[Tower, Tower]] = {
-    "BlipForImageTextRetrieval": (_blip_image, _blip_text),
+    "BlipForImageTextRetrieval": (
+        lambda model, inputs: _unit(model.vision_proj(model.vision_model(**inputs).last_hidden_state[:, 0])),
+        lambda model, inputs: _unit(model.text_proj(model.text_encoder(**inputs).last_hidden_state[:, 0])),
+    ),
     "Blip2ForImageTextRetrieval": (_blip2_image, _blip2_text),
 }
 """Image and text towers of classes that are loaded by name: AutoModel loads others, without these projections."""
@@ -181,15 +172,6 @@ class ProcessorImages:
         return pixels
 
 
-class ImageProcessor:
-    """The processor of a model without texts."""
-
-    tokenizer = None
-
-    def __init__(self, image_processor: Any) -> None:
-        self.image_processor = image_processor
-
-
 class TransformersEncoder(TorchEncoder):
     """A transformers encoder in evaluation mode; ``pair`` is model, processor and notes, if loaded already."""
 
@@ -198,11 +180,24 @@ class TransformersEncoder(TorchEncoder):
     def __init__(self, spec: ModelSpec, pair: tuple[Any, Any, list[str]] | None = None) -> None:
         model, self.processor, unused = pair or load_pair(spec)
         kind = KINDS.get(model.config.model_type, TextSettings())
-        self.image_head, self.text_head = HEADS.get(type(model).__name__, (_plain_image, _plain_text))
-        self.reads, self.context, notes = self.processor.tokenizer is not None, None, []
+        self.image_head, self.text_head = HEADS.get(type(model).__name__, PLAIN_HEADS)
+        self.reads, self.context = self.processor.tokenizer is not None, None
+        notes: list[str] = []
         reading: Any = pooling_of(model)
         if self.reads:
-            notes = self._read_with(spec, model, kind)
+            self.tokenizer, notes = exact_tokenizer(
+                self.processor.tokenizer, spec.options.get("cache_dir"), hub.revision_of(spec)
+            )
+            self.padding = kind.padding
+            self.context = context_length(model.config, self.tokenizer, kind, spec.options.get("context_length"))
+            keeps_case = self.tokenizer("A")["input_ids"] != self.tokenizer("a")["input_ids"]
+            self.lower = kind.lower and keeps_case
+            # Input names of the text tower; None if it accepts any.
+            self.accepted: frozenset[str] | None = frozenset({"input_ids", "attention_mask"})
+            if type(model).__name__ not in HEADS:
+                parameters = inspect.signature(model.get_text_features).parameters
+                takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+                self.accepted = None if takes_any else frozenset(parameters)
             reading = {"padding": self.padding, "length": self.context, "lower": self.lower}
         else:
             self.image_head = _pooled_image
@@ -216,23 +211,6 @@ class TransformersEncoder(TorchEncoder):
             context_length=self.context,
             notes=[*unused, *notes, *([kind.note] if kind.note else [])],
         )
-
-    def _read_with(self, spec: ModelSpec, model: Any, kind: TextSettings) -> list[str]:
-        """Set the tokenizer and its settings; return notes."""
-        self.tokenizer, notes = exact_tokenizer(
-            self.processor.tokenizer, spec.options.get("cache_dir"), hub.revision_of(spec)
-        )
-        self.padding = kind.padding
-        self.context = context_length(model.config, self.tokenizer, kind, spec.options.get("context_length"))
-        keeps_case = self.tokenizer("A")["input_ids"] != self.tokenizer("a")["input_ids"]
-        self.lower = kind.lower and keeps_case
-        # Input names of the text tower; None if it accepts any.
-        self.accepted: frozenset[str] | None = frozenset({"input_ids", "attention_mask"})
-        if type(model).__name__ not in HEADS:
-            parameters = inspect.signature(model.get_text_features).parameters
-            takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-            self.accepted = None if takes_any else frozenset(parameters)
-        return notes
 
     def image_inputs(self, pixels: torch.Tensor) -> Inputs:
         """Build the inputs of the image tower: plain pixels, or patches with their mask and shape.
@@ -248,12 +226,10 @@ class TransformersEncoder(TorchEncoder):
         mask = (places[None] < shapes.prod(dim=1)[:, None]).long()
         return {"pixel_values": pixels[:, :-1], "pixel_attention_mask": mask, PATCHES: shapes}
 
-    def image_features(self, model: Any, pixels: Inputs) -> torch.Tensor:
-        """Run the image tower and its projection."""
+    def _image_features(self, model: Any, pixels: Inputs) -> torch.Tensor:
         return self.image_head(model, pixels)
 
-    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
-        """Run the text tower and its projection."""
+    def _text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         return self.text_head(model, inputs)
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
@@ -325,7 +301,7 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
             ) from error
         raise (broken_file(Path(source)) or load_error(f"transformers {source}", error)) from error
     if alone:
-        processor = ImageProcessor(processor)
+        processor = SimpleNamespace(image_processor=processor, tokenizer=None)
     else:
         check_pair(source, model, processor)
     files = (Path(source, name) for name in ("preprocessor_config.json", "processor_config.json"))

@@ -250,9 +250,6 @@ def _check_finite(weight: torch.Tensor, what: str) -> None:
         )
 
 
-# Load an InternVL network from either checkpoint format, and list the files this reads.
-
-
 HEADS = ("vision_heads", "text_heads", "pool_heads")
 """Options for values that a ``.pth`` file does not contain."""
 

@@ -21,15 +21,7 @@ from eyechart.io.images import to_rgb
 from eyechart.messages import UserMessage
 from eyechart.models import hub, speedups
 from eyechart.models.family import LocalFamily
-from eyechart.models.internvl.checkpoint import (
-    CONTEXT,
-    HEADS,
-    LlamaPieces,
-    find_vocabulary,
-    llama_config,
-    load_network,
-    weight_files,
-)
+from eyechart.models.internvl import checkpoint
 from eyechart.models.internvl.sizes import CONFIG
 from eyechart.models.speedups.transforms import PixelTable
 from eyechart.models.towers.precision import DEVICE_OPTIONS
@@ -67,12 +59,30 @@ class InternVLEncoder(TorchEncoder):
         self.letter = "G" if "_g_" in spec.name else "C"
         crops = "classification" in spec.name
         place = Path(hub.download(spec.pretrained, spec) if spec.name.endswith("_hf") else spec.pretrained)
-        vocabulary = find_vocabulary(spec, place)
-        self.tokenizer = LlamaPieces(vocabulary)
-        network, notes = load_network(spec, place, vocabulary)
+        vocabulary = checkpoint.find_vocabulary(spec, place)
+        self.tokenizer = checkpoint.LlamaPieces(vocabulary)
+        network, notes = checkpoint.load_network(spec, place, vocabulary)
         sizes = network.sizes
         if self.letter == "G" and not sizes.queries:
             raise ModelError("{place} has no query tokens, which InternVL-G needs.", place=place)
+        pieces = len(self.tokenizer)
+        if pieces > sizes.words:
+            raise ModelError(
+                "{vocabulary} has {n} pieces, but the model has embeddings for {words} only.",
+                advice="The tokenizer belongs to another model: pass the right one with "
+                "{--model_option=tokenizer=PATH}.",
+                vocabulary=vocabulary,
+                n=pieces,
+                words=sizes.words,
+            )
+        if pieces < sizes.words:
+            note = UserMessage(
+                "The tokenizer has {n} pieces, but the model has embeddings for {words}: check that they belong "
+                "together.",
+                n=pieces,
+                words=sizes.words,
+            )
+            notes.append(note)
         size = sizes.image_size
         # Classification resizes the shorter side and crops, retrieval squashes.
         bicubic = transforms.InterpolationMode.BICUBIC
@@ -84,10 +94,10 @@ class InternVLEncoder(TorchEncoder):
         super().__init__(spec, network)
         self.card = self.make_card(
             transform=f"InternVL-{self.letter} {digest_json(asdict(sizes))} | {describe(self.transform)} | "
-            f"{self.prefix!r} {CONTEXT}",
+            f"{self.prefix!r} {checkpoint.CONTEXT}",
             image_size=size,
-            context_length=CONTEXT,
-            notes=[*notes, *_vocabulary_notes(self.tokenizer, sizes.words, vocabulary)],
+            context_length=checkpoint.CONTEXT,
+            notes=notes,
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
@@ -104,42 +114,19 @@ class InternVLEncoder(TorchEncoder):
         """Count tokens before truncation, start and end tokens included."""
         return [len(self.tokenizer.encode(text)) for text in self.written(texts)]
 
-    def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
-        """Compute the image vector of the variant."""
+    def _image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         return model.image_g(pixels) if self.letter == "G" else model.image_c(pixels)
 
-    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
-        """Run the text tower, which C and G share."""
+    def _text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         return model.encode_text(inputs["ids"])
 
 
-def _vocabulary_notes(tokenizer: LlamaPieces, words: int, vocabulary: Path) -> list[str]:
-    """Compare the vocabulary with the embedding rows of the text tower."""
-    if len(tokenizer) > words:
-        raise ModelError(
-            "{vocabulary} has {n} pieces, but the model has embeddings for {words} only.",
-            advice="The tokenizer belongs to another model: pass the right one with {--model_option=tokenizer=PATH}.",
-            vocabulary=vocabulary,
-            n=len(tokenizer),
-            words=words,
-        )
-    if len(tokenizer) == words:
-        return []
-    return [
-        UserMessage(
-            "The tokenizer has {n} pieces, but the model has embeddings for {words}: check that they belong together.",
-            n=len(tokenizer),
-            words=words,
-        )
-    ]
-
-
 class InternVLFamily(LocalFamily):
-    """Loads both checkpoint formats."""
+    """Loads InternVL-C and InternVL-G, in both checkpoint formats."""
 
     auto_precision = "half"
     """The authors' choice on GPUs: float32 takes 50 GB."""
-    own_options = MappingProxyType({"tokenizer": str, **dict.fromkeys(HEADS, int), **DEVICE_OPTIONS})
+    own_options = MappingProxyType({"tokenizer": str, **dict.fromkeys(checkpoint.HEADS, int), **DEVICE_OPTIONS})
     needs, extra = ("torch", "torchvision", "sentencepiece"), "transformers"
     read_by = ("torchvision", "sentencepiece")
     model = InternVLEncoder
@@ -151,39 +138,37 @@ class InternVLFamily(LocalFamily):
             raise unknown_name("InternVL model", spec.name, NAMES)
         if not spec.pretrained:
             raise UsageError("{name} needs a checkpoint.", advice=GIVE, name=spec.name)
-        (_check_folder if spec.name.endswith("_hf") else _check_file)(spec)
+        path = Path(spec.pretrained)
+        if spec.name.endswith("_hf"):
+            _check_folder(spec, path)
+        elif path.is_dir():
+            raise UsageError(
+                "{name} takes a .pth file, but {path} is a folder.",
+                advice="Use {--model={name}_hf}.",
+                name=spec.name,
+                path=path,
+            )
+        elif not path.is_file():
+            raise ModelError("Checkpoint not found: {path}.", advice="Check the path in {--pretrained}.", path=path)
+        else:
+            checkpoint.find_vocabulary(spec, path)
 
     def places(self, spec: ModelSpec) -> Iterable[Path | None]:
         """Return every file that loading reads."""
         here = Path(spec.pretrained)
         if here.exists():
-            vocabulary = find_vocabulary(spec, here)
+            vocabulary = checkpoint.find_vocabulary(spec, here)
             if here.is_dir():
-                return [here / CONFIG, *weight_files(here), vocabulary]
-            config = llama_config(here, vocabulary)
+                return [here / CONFIG, *checkpoint.weight_files(here), vocabulary]
+            config = checkpoint.llama_config(here, vocabulary)
             return [here, vocabulary, *([config] if config else [])]
         # A snapshot in a hub's cache may still be incomplete.
         given = spec.options.get("tokenizer")
         return [hub.cached_place(spec.pretrained, spec), *([Path(given)] if given else [])]
 
 
-def _check_file(spec: ModelSpec) -> None:
-    path = Path(spec.pretrained)
-    if path.is_dir():
-        raise UsageError(
-            "{name} takes a .pth file, but {path} is a folder.",
-            advice="Use {--model={name}_hf}.",
-            name=spec.name,
-            path=path,
-        )
-    if not path.is_file():
-        raise ModelError("Checkpoint not found: {path}.", advice="Check the path in {--pretrained}.", path=path)
-    find_vocabulary(spec, path)
-
-
-def _check_folder(spec: ModelSpec) -> None:
-    path = Path(spec.pretrained)
-    given = set(HEADS) & set(spec.options)
+def _check_folder(spec: ModelSpec, path: Path) -> None:
+    given = set(checkpoint.HEADS) & set(spec.options)
     if given:
         raise UsageError(
             "{given}: only for .pth files. A folder has them in {config}.",
@@ -204,8 +189,8 @@ def _check_folder(spec: ModelSpec) -> None:
             raise ModelError(
                 "{path} does not contain {config}.", advice="Download the whole folder.", path=path, config=CONFIG
             )
-        weight_files(path)
-        find_vocabulary(spec, path)
+        checkpoint.weight_files(path)
+        checkpoint.find_vocabulary(spec, path)
     elif spec.pretrained.startswith((".", "/", "~")) or spec.pretrained.count("/") != 1 or path.parent.is_dir():
         raise ModelError(
             "Folder not found: {path}.",

@@ -1,6 +1,6 @@
 """Building blocks of InternVL's towers, with torch's attention, which selects the fastest kernel of the device."""
 
-from __future__ import annotations
+from typing import Any
 
 import torch
 from torch import nn
@@ -32,12 +32,18 @@ class RmsNorm(nn.RMSNorm):  # type: ignore[misc]  # torch is optional, so untype
 
 
 class VisionLayer(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
-    """Pre-norm transformer block with a learned scale on each branch."""
+    """Pre-norm transformer block with a learned scale on each branch.
+
+    Queries and keys of the attention are normalised over all heads at once.
+    """
 
     def __init__(self, tower: Tower, qkv_bias: bool, qk_norm: bool) -> None:
         super().__init__()
+        self.heads = tower.heads
         self.norm1, self.norm2 = RmsNorm(tower.width, tower.eps), RmsNorm(tower.width, tower.eps)
-        self.attn = VisionAttention(tower, qkv_bias, qk_norm)
+        norms = {name: RmsNorm(tower.width, tower.eps) if qk_norm else nn.Identity() for name in ("q_norm", "k_norm")}
+        qkv = nn.Linear(tower.width, 3 * tower.width, bias=qkv_bias)
+        self.attn = nn.ModuleDict({"qkv": qkv, **norms, "proj": nn.Linear(tower.width, tower.width)})
         self.mlp = nn.ModuleDict(
             {"fc1": nn.Linear(tower.width, tower.hidden), "fc2": nn.Linear(tower.hidden, tower.width)}
         )
@@ -46,24 +52,10 @@ class VisionLayer(nn.Module):  # type: ignore[misc]  # torch is optional, so unt
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Apply attention, then the MLP."""
-        tokens = tokens + _scaled(self.attn(self.norm1(tokens)), self.ls1)
+        query, key, value = self.attn["qkv"](self.norm1(tokens)).chunk(3, dim=-1)
+        seen = _attend(self.attn["q_norm"](query), self.attn["k_norm"](key), value, self.heads)
+        tokens = tokens + _scaled(self.attn["proj"](seen), self.ls1)
         return tokens + _scaled(self.mlp["fc2"](self.act(self.mlp["fc1"](self.norm2(tokens)))), self.ls2)
-
-
-class VisionAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
-    """Attention whose queries and keys are normalised over all heads at once."""
-
-    def __init__(self, tower: Tower, qkv_bias: bool, qk_norm: bool) -> None:
-        super().__init__()
-        self.heads = tower.heads
-        self.qkv = nn.Linear(tower.width, 3 * tower.width, bias=qkv_bias)
-        self.q_norm, self.k_norm = (RmsNorm(tower.width, tower.eps) if qk_norm else nn.Identity() for _ in range(2))
-        self.proj = nn.Linear(tower.width, tower.width)
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Attend to all tokens."""
-        query, key, value = self.qkv(tokens).chunk(3, dim=-1)
-        return self.proj(_attend(self.q_norm(query), self.k_norm(key), value, self.heads))
 
 
 class TextLayer(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
@@ -72,8 +64,11 @@ class TextLayer(nn.Module):  # type: ignore[misc]  # torch is optional, so untyp
     def __init__(self, tower: Tower, vision_width: int) -> None:
         super().__init__()
         self.self_attn = TextAttention(tower)
-        self.cross_attn = ImageAttention(tower, vision_width) if vision_width else None
-        self.mlp = GatedMlp(tower)
+        self.cross_attn = TextAttention(tower, vision_width) if vision_width else None
+        sides = {"gate_proj": (tower.width, tower.hidden), "up_proj": (tower.width, tower.hidden)}
+        sides["down_proj"] = tower.hidden, tower.width
+        self.mlp = nn.ModuleDict({name: nn.Linear(*side, bias=False) for name, side in sides.items()})
+        self.act = activation(tower.activation)
         self.input_layernorm = RmsNorm(tower.width, tower.eps)
         self.post_attention_layernorm = RmsNorm(tower.width, tower.eps)
 
@@ -85,59 +80,32 @@ class TextLayer(nn.Module):  # type: ignore[misc]  # torch is optional, so untyp
         seen: torch.Tensor | None,
         crossed: int,
     ) -> torch.Tensor:
-        """Apply self-attention, cross-attention for the first ``crossed`` positions, and the MLP."""
-        states = states + self.self_attn(self.input_layernorm(states), angles, mask)
+        """Apply self-attention, cross-attention for the first ``crossed`` positions, and the gated MLP."""
+        states = states + self.self_attn(self.input_layernorm(states), angles=angles, mask=mask)
         if self.cross_attn is not None and crossed:
             first, others = states[:, :crossed], states[:, crossed:]
             states = torch.cat([first + self.cross_attn(first, seen), others], dim=1)
-        return states + self.mlp(self.post_attention_layernorm(states))
+        normed = self.post_attention_layernorm(states)
+        gated = self.act(self.mlp["gate_proj"](normed)) * self.mlp["up_proj"](normed)
+        return states + self.mlp["down_proj"](gated)
 
 
 class TextAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
-    """LLaMA's attention with rotary positions."""
+    """LLaMA's attention with rotary positions; or, with norms of its own, that of query tokens to the vision states."""
 
-    def __init__(self, tower: Tower) -> None:
+    def __init__(self, tower: Tower, vision_width: int = 0) -> None:
         super().__init__()
-        self.heads = tower.heads
-        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (
-            nn.Linear(tower.width, tower.width, bias=False) for _ in range(4)
-        )
-
-    def forward(self, states: torch.Tensor, angles: Angles, mask: torch.Tensor | None) -> torch.Tensor:
-        """Attend to the positions allowed by the mask."""
-        parts = self.q_proj(states), self.k_proj(states), self.v_proj(states)
-        return self.o_proj(_attend(*parts, self.heads, angles, mask))
-
-
-class ImageAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
-    """Cross-attention of query tokens to the vision states: separate norms, no positions, no mask."""
-
-    def __init__(self, tower: Tower, vision_width: int) -> None:
-        super().__init__()
-        self.heads = tower.heads
+        self.heads, keys = tower.heads, vision_width or tower.width
         self.q_proj, self.o_proj = (nn.Linear(tower.width, tower.width, bias=False) for _ in range(2))
-        self.k_proj, self.v_proj = (nn.Linear(vision_width, tower.width, bias=False) for _ in range(2))
-        self.norm1, self.norm2 = RmsNorm(tower.width, tower.eps), RmsNorm(vision_width, tower.eps)
+        self.k_proj, self.v_proj = (nn.Linear(keys, tower.width, bias=False) for _ in range(2))
+        if vision_width:
+            self.norm1, self.norm2 = RmsNorm(tower.width, tower.eps), RmsNorm(vision_width, tower.eps)
 
-    def forward(self, states: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-        """Attend to the image."""
-        image = self.norm2(seen)
-        query = self.q_proj(self.norm1(states))
-        return self.o_proj(_attend(query, self.k_proj(image), self.v_proj(image), self.heads))
-
-
-class GatedMlp(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
-    """LLaMA's gated MLP."""
-
-    def __init__(self, tower: Tower) -> None:
-        super().__init__()
-        self.gate_proj, self.up_proj = (nn.Linear(tower.width, tower.hidden, bias=False) for _ in range(2))
-        self.down_proj = nn.Linear(tower.hidden, tower.width, bias=False)
-        self.act = activation(tower.activation)
-
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """Apply the MLP."""
-        return self.down_proj(self.act(self.gate_proj(states)) * self.up_proj(states))
+    def forward(self, states: torch.Tensor, seen: torch.Tensor | None = None, **turned: Any) -> torch.Tensor:
+        """Attend to ``seen``, or to the states themselves; ``turned`` are angles and mask of `_attend`."""
+        keys = states if seen is None else self.norm2(seen)
+        query = self.q_proj(states if seen is None else self.norm1(states))
+        return self.o_proj(_attend(query, self.k_proj(keys), self.v_proj(keys), self.heads, **turned))
 
 
 class AttentionPool(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped

@@ -86,9 +86,6 @@ def checked(sizes: Sizes, source: Path) -> Sizes:
     return sizes
 
 
-# Read the sizes of an InternVL network from ``config.json`` or from the tensors of a ``.pth`` file.
-
-
 CONFIG = "config.json"
 VISION: dict[str, Any] = {
     "hidden_size": 3200, "num_attention_heads": 25, "num_hidden_layers": 48, "intermediate_size": 12800,
@@ -137,6 +134,10 @@ def sizes_of_config(config: Mapping[str, Any], source: Path) -> Sizes:
                 config=llama[key],
                 value=value,
             )
+    return _sizes(vision, text, whole)
+
+
+def _sizes(vision: Mapping[str, Any], text: Mapping[str, Any], whole: Mapping[str, Any]) -> Sizes:
     return Sizes(
         vision=Tower(*(vision[key] for key in (*TOWER, "layer_norm_eps"))),
         image_size=whole["force_image_size"] or vision["image_size"],
@@ -176,36 +177,18 @@ def sizes_of_state(state: Mapping[str, torch.Tensor], llama: Mapping[str, Any], 
     fits = llama.get("hidden_size") == text_width
     text = _values(llama if fits else {}, TEXT, f"{source}, {CONFIG} of its tokenizer")
     text_heads = text["num_attention_heads"] if fits else text_width // HEAD_WIDTH
-    return Sizes(
-        vision=Tower(
-            width=width,
-            heads=heads.get("vision_heads", width // HEAD_WIDTH),
-            layers=_count(state, "blocks."),
-            hidden=hidden,
-            activation=VISION["hidden_act"],
-            eps=VISION["layer_norm_eps"],
-        ),
-        image_size=patch * math.isqrt(positions - 1),
-        patch=patch,
-        channels=channels,
-        qkv_bias="blocks.0.attn.qkv.bias" in state,
-        qk_norm="blocks.0.attn.q_norm.weight" in state,
-        text=Tower(
-            width=text_width,
-            heads=heads.get("text_heads", text_heads),
-            layers=_count(state, "transformer.layers."),
-            hidden=text_hidden,
-            activation=text["hidden_act"],
-            eps=text["rms_norm_eps"],
-        ),
-        words=words,
-        embedding=embedding,
-        pool_heads=heads.get("pool_heads", WHOLE["attn_pool_num_heads"]),
-        lora=tuple(
-            part
-            for part, name in (("vision_model.", "blocks."), ("qllama.", "transformer."))
-            if any(key.startswith(name) and ".lora_" in key for key in state)
-        ),
+    vision_tower = (width, heads.get("vision_heads", width // HEAD_WIDTH), _count(state, "blocks."), hidden)
+    text_tower = (text_width, heads.get("text_heads", text_heads), _count(state, "transformer.layers."), text_hidden)
+    image = {"image_size": patch * math.isqrt(positions - 1), "patch_size": patch, "num_channels": channels}
+    image |= {"qkv_bias": "blocks.0.attn.qkv.bias" in state, "qk_normalization": "blocks.0.attn.q_norm.weight" in state}
+    whole = {"clip_embed_dim": embedding, "num_query_token": 0, "cross_attention_frequency": 0}
+    whole["attn_pool_num_heads"] = heads.get("pool_heads", WHOLE["attn_pool_num_heads"])
+    for key, prefix in zip(LORA_PARTS, ("blocks.", "transformer."), strict=True):
+        whole[key] = any(name.startswith(prefix) and ".lora_" in name for name in state)
+    return _sizes(
+        VISION | dict(zip(TOWER, vision_tower, strict=False)) | image,
+        text | dict(zip(TOWER, text_tower, strict=False)) | {"vocab_size": words},
+        WHOLE | whole,
     )
 
 

@@ -1,7 +1,5 @@
 """Families of user models: Python objects and `python:` factories as encoders or generators."""
 
-from __future__ import annotations
-
 import inspect
 import io
 import os
@@ -22,16 +20,8 @@ from eyechart.metrics.answers import split_thinking
 from eyechart.metrics.choices import CHAT_FAILED, FAILED
 from eyechart.models.encoders.transformers import TransformersEncoder, check_pair
 from eyechart.models.family import place_digest
+from eyechart.models.objects import model_parts
 from eyechart.models.objects.fingerprint import code_and_args_digest, state_digest
-from eyechart.models.objects.model_parts import (
-    ModelParts,
-    check_parts,
-    is_module,
-    is_sentence_transformer,
-    is_transformers,
-    parts_of,
-    takes_lists,
-)
 from eyechart.models.objects.object_encoders import PRECISIONS, ListEncoder, ModuleEncoder, SentenceLists
 from eyechart.models.registry import OWN_GENERATORS
 from eyechart.plugins import PYTHON, declared_identity, see_working_folder, split_user_name, user_object
@@ -47,7 +37,7 @@ class ObjectFamily:
 
     def check(self, spec: ModelSpec) -> None:
         """Raise for an object that is not a model or lacks a part; nothing is computed."""
-        check_parts(parts_of(_object(spec)))
+        model_parts.check_parts(model_parts.parts_of(_object(spec)))
 
     def identity(self, spec: ModelSpec) -> None:  # noqa: ARG002 - its weights may have changed since the last call
         """Return None: an in-memory object has no identity that outlives the call."""
@@ -55,7 +45,7 @@ class ObjectFamily:
 
     def load(self, spec: ModelSpec) -> Encoder:
         """Wrap the object; it stays on its device and in its precision."""
-        return wrap(spec, parts_of(_object(spec)))
+        return wrap(spec, model_parts.parts_of(_object(spec)))
 
 
 class PythonFamily:
@@ -94,9 +84,9 @@ class PythonFamily:
             )
         made = factory(**accepted(factory, spec))
         try:
-            in_order = isinstance(made, tuple) and len(made) == 3 and is_module(made[0])
-            parts = ModelParts(*made) if in_order else parts_of(made)
-            check_parts(parts)
+            in_order = isinstance(made, tuple) and len(made) == 3 and model_parts.is_module(made[0])
+            parts = model_parts.ModelParts(*made) if in_order else model_parts.parts_of(made)
+            model_parts.check_parts(parts)
         except ModelError as error:
             raise ModelError("{name}: {reason}", advice=error.advice, name=spec.name, reason=error.message) from error
         everything = (parts.model, parts.preprocess, parts.tokenizer, parts.processor)
@@ -122,17 +112,17 @@ def accepted(factory: Callable[..., Any], spec: ModelSpec) -> dict[str, Any]:
     return chosen | {name: value for name, value in ours.items() if name in parameters}
 
 
-def wrap(spec: ModelSpec, parts: ModelParts, code: str = "") -> Encoder:
+def wrap(spec: ModelSpec, parts: model_parts.ModelParts, code: str = "") -> Encoder:
     """Wrap a model object in the first adapter that fits.
 
     ``code`` is a digest of the code, arguments and state behind the object. It is empty for an in-memory object, which
     keeps its device and precision.
     """
-    if takes_lists(parts):
+    if model_parts.takes_lists(parts):
         return ListEncoder(spec, parts.model, code)
-    if is_sentence_transformer(parts.model):
+    if model_parts.is_sentence_transformer(parts.model):
         return ListEncoder(spec, SentenceLists(parts.model), code)
-    if is_transformers(parts.model):
+    if model_parts.is_transformers(parts.model):
         return _from_transformers(spec, parts, code)
     return ModuleEncoder(spec, parts, code)
 
@@ -145,25 +135,8 @@ def _object(spec: ModelSpec) -> Any:
     return spec.given.thing
 
 
-def _from_transformers(spec: ModelSpec, parts: ModelParts, code: str) -> TransformersEncoder:
-    """Use a transformers model like one loaded by name; a missing processor is loaded from the model's folder."""
-    model = parts.model
-    processor = _whole_processor(parts)
-    check_pair(type(model).__name__, model, processor)
-    if not code:
-        weights = (weight for weight in model.parameters() if weight.is_floating_point())
-        types = {str(weight.dtype).removeprefix("torch.") for weight in weights}
-        # A model of mixed dtypes is left unchanged and receives float32.
-        precision = PRECISIONS.get(types.pop(), "fp32") if len(types) == 1 else "fp32"
-        spec = replace(spec, device=str(model.device), precision=precision)
-    encoder = TransformersEncoder(spec, (model, processor, []))
-    digest = digest_json([encoder.card.weights_digest, code]) if code else encoder.card.weights_digest
-    encoder.card = replace(encoder.card, family=spec.family, weights_digest=digest)
-    return encoder
-
-
-def _whole_processor(parts: ModelParts) -> Any:
-    """Combine the parts passed by the user with the processor passed by the user, or saved with the model."""
+def _from_transformers(spec: ModelSpec, parts: model_parts.ModelParts, code: str) -> TransformersEncoder:
+    """Use a transformers model like one loaded by name, with the processor of the caller, or saved with the model."""
     model, name = parts.model, type(parts.model).__name__
     own = {"image_processor": parts.preprocess, "tokenizer": parts.tokenizer}
     if parts.preprocess is not None and not hasattr(parts.preprocess, "to_dict"):
@@ -193,10 +166,20 @@ def _whole_processor(parts: ModelParts) -> Any:
                 place=place,
                 reason=first_line(error),
             ) from error
-    return SimpleNamespace(**{name: getattr(whole, name, None) if part is None else part for name, part in own.items()})
-
-
-# The ``python`` family of generators: any class with ``generate(message, dataset)``, by module path or by name.
+    processor = SimpleNamespace(
+        **{key: getattr(whole, key, None) if part is None else part for key, part in own.items()}
+    )
+    check_pair(name, model, processor)
+    if not code:
+        weights = (weight for weight in model.parameters() if weight.is_floating_point())
+        types = {str(weight.dtype).removeprefix("torch.") for weight in weights}
+        # A model of mixed dtypes is left unchanged and receives float32.
+        precision = PRECISIONS.get(types.pop(), "fp32") if len(types) == 1 else "fp32"
+        spec = replace(spec, device=str(model.device), precision=precision)
+    encoder = TransformersEncoder(spec, (model, processor, []))
+    digest = digest_json([encoder.card.weights_digest, code]) if code else encoder.card.weights_digest
+    encoder.card = replace(encoder.card, family=spec.family, weights_digest=digest)
+    return encoder
 
 
 _OURS = ("dataset", "settings", "factory")
@@ -213,13 +196,6 @@ def _file_digests(spec: ModelSpec) -> list[str]:
     """Digest the files and folders that options name, such as weights."""
     values = (value for _, value in sorted(spec.options.items()) if isinstance(value, str | Path) and value)
     return [place_digest(Path(value)) for value in values if os.path.exists(value)]  # noqa: PTH110 - Path.exists raises for long texts
-
-
-def _data(made: Any) -> list[Any]:
-    """Return the values in the module of a class, which may come from files or environment variables."""
-    module = inspect.getmodule(made)
-    items = sorted(vars(module).items()) if module else []
-    return [value for name, value in items if not name.startswith("__") and isinstance(value, _DATA)]
 
 
 class PythonGenerator:
@@ -241,11 +217,14 @@ class PythonGenerator:
                 type=type(error).__name__,
                 reason=error,
             ) from error
+        # Values in the module of the class may come from files or environment variables.
+        items = sorted(vars(module).items()) if (module := inspect.getmodule(made)) else []
+        data = [value for name, value in items if not name.startswith("__") and isinstance(value, _DATA)]
         self.card = ModelCard(
             family="python",
             name=spec.name,
             weights_digest=digest_json(
-                [spec.name, code_digest(made), state_digest(made, self.model, _data(made)), _file_digests(spec)]
+                [spec.name, code_digest(made), state_digest(made, self.model, data), _file_digests(spec)]
             ),
             transform=digest_json(dict(spec.options)),
             precision="unknown",

@@ -1,7 +1,5 @@
 """Fingerprint of a model made by user code: its code, arguments and state, and its outputs for a few probes."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import inspect
@@ -9,7 +7,7 @@ import logging
 import pickle
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -20,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.io.digests import code_digest, is_user_code
+from eyechart.io.digests import code_digest, digest_bytes, is_user_code
 from eyechart.messages import UserMessage
 from eyechart.models.family import UNSTEADY_TEXTS, place_digest, probe_vectors
 from eyechart.models.towers.torch_tools import tensor_bytes
-from eyechart.types import Encoder, ModelSpec, digest_json
+from eyechart.types import Encoder, Input, ModelSpec, digest_json
 
 TEXTS = ("a photo of a cat", "TWO Dogs, a tree & 1 house.", "ein Käfer auf der Wiese", "一只猫", "😀")
 _TOLERANCES = {"fp16": 0.1, "bf16": 0.1, "amp": 0.1}
@@ -124,7 +122,7 @@ def _numbers_of(thing: Any) -> NDArray[Any] | memoryview | None:
     return tensor_bytes(thing) if is_tensor else None
 
 
-def probe_fingerprint(encoder: Encoder, *, sees: bool, reads: bool) -> tuple[str, int | None, list[str]]:
+def probe_fingerprint(encoder: Encoder, inputs: Sequence[Input]) -> tuple[str, int | None, list[str]]:
     """Return a digest of the model's outputs for fixed probes, the embedding size, and notes.
 
     A model that fails on a probe gets a random digest, so that its vectors are never reused.
@@ -132,11 +130,11 @@ def probe_fingerprint(encoder: Encoder, *, sees: bool, reads: bool) -> tuple[str
     answers, notes = list[NDArray[Any]](), list[str]()
     tolerance = _TOLERANCES.get(getattr(encoder, "precision", ""), _TOLERANCE)
     try:
-        if reads:
+        if "text" in inputs:
             vectors, steady = probe_vectors(encoder.encode_texts, TEXTS, tolerance)
             answers.append(vectors)
             notes += [] if steady else [UNSTEADY_TEXTS]
-        if sees:
+        if "image" in inputs:
             # Two images with edges, gradients and colours.
             y, x = np.mgrid[0:96, 0:128]
             smooth = np.stack([x * 2, y * 2, (x + y) % 256], axis=-1)
@@ -153,7 +151,5 @@ def probe_fingerprint(encoder: Encoder, *, sees: bool, reads: bool) -> tuple[str
             reason=error,
         )
         return secrets.token_hex(16), None, [note]
-    state = hashlib.blake2b(digest_size=16)
-    for vectors in answers:
-        state.update(np.ascontiguousarray(vectors, np.float32).tobytes())
-    return state.hexdigest(), int(answers[0].shape[1]), notes
+    content = b"".join(np.asarray(vectors, np.float32).tobytes() for vectors in answers)
+    return digest_bytes(content).hex(), int(answers[0].shape[1]), notes

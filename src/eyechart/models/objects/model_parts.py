@@ -1,7 +1,5 @@
 """The parts of a model object: the model itself, its image preprocessing and its tokenizer."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,12 +19,12 @@ ACCEPTED = (
     "with encode_image and encode_text, a model of transformers or sentence-transformers, or a tuple "
     "(model, preprocess, tokenizer)."
 )
-PREPROCESS = (
-    *("preprocess", "preprocess_val", "image_transform", "val_transform", "transform"),
-    *("image_processor", "processor"),
-)
-TOKENIZER = ("tokenizer", "tokenize", "processor")
-"""Attributes under which modules keep them."""
+NEEDED = {
+    "preprocess": "encode_image preprocess preprocess_val image_transform val_transform transform image_processor "
+    "processor",
+    "tokenizer": "encode_text tokenizer tokenize processor",
+}
+"""Parts of a module: the method that needs one, and the attributes under which modules keep it."""
 
 
 @dataclass(frozen=True)
@@ -93,17 +91,11 @@ def check_parts(parts: ModelParts) -> None:
 
 def complete(parts: ModelParts) -> ModelParts:
     """Add preprocessing and tokenizer from attributes of the module if they were not passed."""
-    whole = replace(
-        parts,
-        preprocess=parts.preprocess or parts.processor or found_on(parts.model, PREPROCESS),
-        tokenizer=parts.tokenizer or parts.processor or found_on(parts.model, TOKENIZER),
-    )
-    needed = (
-        ("encode_image", whole.preprocess, "preprocess"),
-        ("encode_text", whole.tokenizer, "tokenizer"),
-    )
-    for method, part, argument in needed:
-        if has_method(parts.model, method) and part is None:
+    found: dict[str, Any] = {}
+    for argument, (method, *names) in ((argument, text.split()) for argument, text in NEEDED.items()):
+        kept = (part for name in names if callable(part := getattr(parts.model, name, None)))
+        found[argument] = getattr(parts, argument) or parts.processor or next(kept, None)
+        if has_method(parts.model, method) and found[argument] is None:
             raise ModelError(
                 "{type} has {method} but no {argument}.",
                 advice="Pass {argument}=..., or a tuple (model, preprocess, tokenizer).",
@@ -111,7 +103,7 @@ def complete(parts: ModelParts) -> ModelParts:
                 method=method,
                 argument=argument,
             )
-    return whole
+    return replace(parts, **found)
 
 
 def is_sentence_transformer(thing: Any) -> bool:
@@ -124,11 +116,6 @@ def is_transformers(thing: Any) -> bool:
     """Whether it is a transformers model."""
     library: Any = sys.modules.get("transformers")
     return library is not None and isinstance(thing, library.PreTrainedModel)
-
-
-def found_on(model: Any, names: Iterable[str]) -> Any:
-    """Return the first callable attribute of these names."""
-    return next((part for name in names if callable(part := getattr(model, name, None))), None)
 
 
 def _parts_of_tuple(things: tuple[Any, ...]) -> ModelParts:
@@ -170,9 +157,6 @@ def _role_of(thing: Any) -> str:
 
 def _label(thing: Any) -> str:
     return f"{type(thing).__name__} {thing!r:.40}" if isinstance(thing, str | int | float) else type(thing).__name__
-
-
-# Switches torch modules to evaluation mode during a call and restores them afterwards, for use during training.
 
 
 DEEP = 4

@@ -1,7 +1,5 @@
 """In-memory objects as encoders: list-style (`encode_images`) and torch modules (`encode_image`)."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,35 +17,13 @@ from eyechart.models.encoders.transformers import features
 from eyechart.models.family import BaseEncoder
 from eyechart.models.objects.fingerprint import probe_fingerprint
 from eyechart.models.objects.model_parts import ModelParts, complete, has_method
-from eyechart.models.towers.torch_tools import (
-    cast,
-    choose_device,
-    describe,
-    forward_pass,
-    input_type,
-    number,
-    precision_notes,
-    stack_images,
-    weights_digest,
-)
+from eyechart.models.towers import torch_tools
 from eyechart.types import Input, ModelCard, ModelSpec, digest_json
 
 Vectors = NDArray[np.float32]
 
 
-class _ObjectEncoder(BaseEncoder):
-    """An encoder that may lack one of the two kinds of inputs."""
-
-    sees: bool
-    reads: bool
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        """What the object encodes."""
-        return (*(("image",) if self.sees else ()), *(("text",) if self.reads else ()))
-
-
-class ListEncoder(_ObjectEncoder):
+class ListEncoder(BaseEncoder):
     """Calls the object's methods with lists.
 
     ``encode_images`` receives RGB images of PIL. If the object has ``prepare_image``, it receives the results of that,
@@ -74,7 +50,8 @@ class ListEncoder(_ObjectEncoder):
                 similarity=getattr(lists, "similarity", "cosine"),
                 context_length=getattr(lists, "context_length", None),
             )
-        answers, size, notes = probe_fingerprint(self, sees=self.sees, reads=self.reads)
+        inputs: tuple[Input, ...] = (*(("image",) if self.sees else ()), *(("text",) if self.reads else ()))
+        answers, size, notes = probe_fingerprint(self, inputs)
         # A factory's card may name another family; an in-memory object is listed under the caller's name for it.
         family, name = (card.family, card.name) if code else (spec.family, spec.label)
         self.card = replace(
@@ -85,7 +62,7 @@ class ListEncoder(_ObjectEncoder):
             weights_digest=digest_json([card.weights_digest, self.name, answers, code]),
             embedding_dim=card.embedding_dim if size is None else size,
             notes=(*card.notes, *notes),
-            inputs=self.inputs,
+            inputs=inputs,
             prompting="prefix",
         )
 
@@ -150,11 +127,7 @@ def _require(name: str, method: str, *, able: bool) -> None:
 
 
 def vectors_from(output: Any, count: int, name: str) -> Vectors:
-    """Convert the output of user code (an array, a tensor, or a list of either) to one float32 array.
-
-    Raises:
-        ModelError: If there is not exactly one row of numbers per input; it names ``name``, a class and method.
-    """
+    """Convert the output of user code, ``name``, (an array, a tensor, or a list of either) to one row per input."""
     advice = "It must return one row per input, in the same order."
     try:
         array = float_array(output)
@@ -180,7 +153,7 @@ def vectors_from(output: Any, count: int, name: str) -> Vectors:
 PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
-class ModuleEncoder(_ObjectEncoder):
+class ModuleEncoder(BaseEncoder):
     """Runs ``encode_image`` on prepared images and ``encode_text`` on tokens.
 
     A model made by a factory is moved to the device and precision of the settings, as in CLIP_benchmark; an in-memory
@@ -193,36 +166,38 @@ class ModuleEncoder(_ObjectEncoder):
         parts = complete(parts)
         self.model, self.name = parts.model, type(parts.model).__name__
         self.preprocess, self.tokenizer = parts.preprocess, parts.tokenizer
-        self.sees, self.reads = has_method(self.model, "encode_image"), has_method(self.model, "encode_text")
+        self.reads = has_method(self.model, "encode_text")
+        seen: tuple[Input, ...] = ("image",) if has_method(self.model, "encode_image") else ()
+        inputs: tuple[Input, ...] = (*seen, "text") if self.reads else seen
         is_torch = hasattr(self.model, "state_dict")
         if code:
-            self.device, self.precision = choose_device(spec.device), spec.precision
-            self.dtype = input_type(spec.precision)
+            self.device, self.precision = torch_tools.choose_device(spec.device), spec.precision
+            self.dtype = torch_tools.input_type(spec.precision)
             if is_torch:
-                self.model = cast(self.model, spec.precision).to(self.device).eval()
+                self.model = torch_tools.cast(self.model, spec.precision).to(self.device).eval()
         else:
             weights = self.model.parameters() if has_method(self.model, "parameters") else ()
             first = next((weight for weight in weights if weight.is_floating_point()), None)
             self.device, self.dtype = ("cpu", torch.float32) if first is None else (str(first.device), first.dtype)
             self.precision = PRECISIONS.get(str(self.dtype).rpartition(".")[2], str(self.dtype))
         self.devices = (self.device,)
-        answers, size, notes = probe_fingerprint(self, sees=self.sees, reads=self.reads)
-        state = code or (weights_digest(self.model) if is_torch else "")
+        answers, size, notes = probe_fingerprint(self, inputs)
+        state = code or (torch_tools.weights_digest(self.model) if is_torch else "")
         scale: Any = getattr(self.model, "logit_scale", None)
         bias: Any = getattr(self.model, "logit_bias", None)
         self.card = ModelCard(
             family=spec.family,
             name=spec.label,
             weights_digest=digest_json([self.name, answers, state]),
-            transform=f"{describe(self.preprocess)} | {type(self.tokenizer).__name__}",
+            transform=f"{torch_tools.describe(self.preprocess)} | {type(self.tokenizer).__name__}",
             precision=self.precision,
             embedding_dim=size,
             context_length=getattr(self.tokenizer, "context_length", None),
             parameters=sum(weight.numel() for weight in self.model.parameters()) if is_torch else None,
-            logit_scale=number(scale.exp()) if hasattr(scale, "exp") else None,
-            logit_bias=number(bias) if hasattr(bias, "detach") else None,
-            notes=(*notes, *(precision_notes(self.precision, self.device) if code else ())),
-            inputs=self.inputs,
+            logit_scale=torch_tools.number(scale.exp()) if hasattr(scale, "exp") else None,
+            logit_bias=torch_tools.number(bias) if hasattr(bias, "detach") else None,
+            notes=(*notes, *(torch_tools.precision_notes(self.precision, self.device) if code else ())),
+            inputs=inputs,
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[Any]:
@@ -238,8 +213,8 @@ class ModuleEncoder(_ObjectEncoder):
 
         if not len(batch):
             return self.no_vectors()
-        pixels = stack_images(batch, self.name)
-        with torch.no_grad(), forward_pass(self.precision, self.device):
+        pixels = torch_tools.stack_images(batch, self.name)
+        with torch.no_grad(), torch_tools.forward_pass(self.precision, self.device):
             placed = pixels.to(self.device, self.dtype if pixels.is_floating_point() else None)
             output = self.model.encode_image(placed)
             return vectors_from(features(output), len(batch), f"{self.name}.encode_image")
@@ -251,10 +226,19 @@ class ModuleEncoder(_ObjectEncoder):
         _require(self.name, "encode_text", able=self.reads)
         if not len(texts):
             return self.no_vectors()
-        with torch.no_grad(), forward_pass(self.precision, self.device):
-            tokens = self._tokens(list(texts))
-            by_name = isinstance(tokens, Mapping) and _takes_names(self.model.encode_text)
-            output = self.model.encode_text(**tokens) if by_name else self.model.encode_text(tokens)
+        with torch.no_grad(), torch_tools.forward_pass(self.precision, self.device):
+            encode, library = self.model.encode_text, {}
+            if hasattr(self.tokenizer, "pad_token_id") or hasattr(self.tokenizer, "image_processor"):
+                library = {"padding": True, "truncation": True, "return_tensors": "pt"}
+            tokens: Any = self.tokenizer(text=list(texts), **library) if library else self.tokenizer(list(texts))
+            if not isinstance(tokens, Mapping):
+                output = encode(self._placed(tokens))
+            elif _takes_names(encode):
+                output = encode(**{name: self._placed(value) for name, value in tokens.items()})
+            else:
+                # Like CLIP_benchmark, pass a container with `.to()` to encode_text as it is.
+                as_is = hasattr(tokens, "to") and not library
+                output = encode(self._placed(tokens if as_is else tokens["input_ids"]))
             return vectors_from(features(output), len(texts), f"{self.name}.encode_text")
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
@@ -264,21 +248,6 @@ class ModuleEncoder(_ObjectEncoder):
             with suppress(TypeError, AttributeError):  # an unrelated method
                 return [count_tokens(self.tokenizer, text) > limit for text in texts]
         return super().truncated(texts)
-
-    def _tokens(self, texts: list[str]) -> Any:
-        """Return a tensor, tensors by name if ``encode_text`` takes them, or the tokenizer's own container."""
-        from_transformers = hasattr(self.tokenizer, "pad_token_id") or hasattr(self.tokenizer, "image_processor")
-        if from_transformers:
-            tokens = self.tokenizer(text=texts, padding=True, truncation=True, return_tensors="pt")
-        else:
-            tokens = self.tokenizer(texts)
-        if not isinstance(tokens, Mapping):
-            return self._placed(tokens)
-        if _takes_names(self.model.encode_text):
-            return {name: self._placed(value) for name, value in tokens.items()}
-        # Like CLIP_benchmark, pass a container with `.to()` to encode_text as it is.
-        as_is = hasattr(tokens, "to") and not from_transformers
-        return self._placed(tokens if as_is else tokens["input_ids"])
 
     def _placed(self, tokens: Any) -> Any:
         import torch

@@ -11,8 +11,6 @@ Each is compared with the library's result when a model is loaded, or before it 
 differs. ``EYECHART_SPEEDUPS=0`` disables all of them.
 """
 
-from __future__ import annotations
-
 import os
 
 VARIABLE = "EYECHART_SPEEDUPS"

@@ -1,9 +1,9 @@
 """Autotuning of image batches on a CPU: slices that fit its caches, several at once.
 
 The fastest plan depends on model and machine, so it is measured once: after the first batches, the following ones are
-computed in turn with every plan of `candidates`, and the fastest is used and cached. A plan that does not give
-identical bits for a batch is dropped, so the choice changes the run time but no number. Texts are excluded: their
-batches have many shapes, and a plan that is exact for one may not be for another.
+computed in turn with every plan, and the fastest is used and cached. A plan that does not give identical bits for a
+batch is dropped, so the choice changes the run time but no number. Texts are excluded: their batches have many shapes,
+and a plan that is exact for one may not be for another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from eyechart.io.files import write_cached
 from eyechart.models import speedups
-from eyechart.models.towers.precision import calibration_path, channels_last, read_calibration
+from eyechart.models.towers.precision import calibration_path, read_calibration
 
 if TYPE_CHECKING:
     import torch
@@ -37,38 +37,13 @@ FEWEST = 2 * SLICE
 """Smallest batch that is split."""
 GAIN = 0.97
 """Largest fraction of the plain plan's time at which another plan is chosen."""
+PLAIN = 0
+"""The plan that computes a batch at once; any other is the number of its slices that are computed in parallel."""
 
 Inputs = Any
 """A tensor, or nested tensors by name."""
 Vectors = NDArray[np.float32]
 Forward = Callable[["torch.nn.Module", Inputs], Vectors]
-
-
-@dataclass(frozen=True)
-class CpuPlan:
-    """A way to compute a batch."""
-
-    streams: int = 1
-    """Slices computed in parallel, each with its share of the threads."""
-    rows: int | None = None
-    """Rows per slice; None for the whole batch."""
-    channels_last: bool = False
-    """Whether images are in channels-last layout."""
-
-
-PLAIN = CpuPlan()
-
-
-def candidates(model: torch.nn.Module, threads: int) -> list[CpuPlan]:
-    """List the plans to try; channels-last only matters to networks with many convolutions."""
-    import torch
-
-    found = [
-        CpuPlan(rows=SLICE),
-        *(CpuPlan(streams, SLICE) for streams in sorted({threads // 2, threads}) if streams > 1),
-    ]
-    convolutions = sum(isinstance(module, torch.nn.Conv2d) for module in model.modules())
-    return [*found, CpuPlan(channels_last=True)] if convolutions > 1 else found
 
 
 class CpuAutotuner:
@@ -80,13 +55,14 @@ class CpuAutotuner:
         self.model = model
         self.forward = forward
         self.threads = torch.get_num_threads()
+        self.plans = sorted({PLAIN, 1, max(1, self.threads // 2), self.threads})
         self.enabled = speedups.enabled()
-        self.path = calibration_path(key, self.threads, torch.__version__)
-        known = read_calibration(self.path, CpuPlan)
-        self.plan = known if known in (PLAIN, *candidates(model, self.threads)) else None
+        self.path = calibration_path("slices", key, self.threads, torch.__version__)
+        known = (read_calibration(self.path, dict) or {}).get("parallel")
+        self.plan = known if known in self.plans else None
         self.batches = 0
-        self.times: dict[CpuPlan, list[float]] = {}
-        self._streams: dict[int, _Streams] = {}
+        self.times: dict[int, list[float]] = {}
+        self._streams = cache(lambda plan: _Streams(model, plan, max(1, self.threads // plan)))
 
     def run(self, inputs: Inputs) -> Vectors:
         """Compute a batch; the first ones of a model that is new on this machine choose the plan."""
@@ -99,9 +75,7 @@ class CpuAutotuner:
             return self._run(PLAIN, inputs)
         if not self.times:  # find the plans that give identical bits
             vectors = self._run(PLAIN, inputs)
-            plans = candidates(self.model, self.threads)
-            same = [plan for plan in plans if np.array_equal(self._run(plan, inputs), vectors)]
-            self.times = {plan: [] for plan in (PLAIN, *same)}
+            self.times = {plan: [] for plan in self.plans if np.array_equal(self._run(plan, inputs), vectors)}
             return vectors
         # Compute the batch with the least tried plan; choose once all are measured.
         plan = min(self.times, key=lambda plan: len(self.times[plan]))
@@ -111,25 +85,19 @@ class CpuAutotuner:
             best = {plan: min(times) for plan, times in self.times.items()}
             fastest = min(best, key=lambda plan: best[plan])
             self.plan = fastest if best[fastest] < GAIN * best[PLAIN] else PLAIN
-            write_cached(self.path, json.dumps(asdict(self.plan)).encode())
+            write_cached(self.path, json.dumps({"parallel": self.plan}).encode())
         return vectors
 
-    def _timed(self, plan: CpuPlan, inputs: Inputs) -> tuple[Vectors, float]:
+    def _timed(self, plan: int, inputs: Inputs) -> tuple[Vectors, float]:
         start = time.perf_counter()
         vectors = self._run(plan, inputs)
         return vectors, time.perf_counter() - start
 
-    def _run(self, plan: CpuPlan, inputs: Inputs) -> Vectors:
-        if plan.channels_last:
-            inputs = channels_last(inputs)
-        if plan.rows is None:
+    def _run(self, plan: int, inputs: Inputs) -> Vectors:
+        if plan == PLAIN:
             return self.forward(self.model, inputs)
-        parts = [take(inputs, start, start + plan.rows) for start in range(0, count_rows(inputs), plan.rows)]
-        if plan.streams == 1:
-            return np.concatenate([self.forward(self.model, part) for part in parts])
-        if plan.streams not in self._streams:
-            self._streams[plan.streams] = _Streams(self.model, plan.streams, max(1, self.threads // plan.streams))
-        return self._streams[plan.streams].run(self.forward, parts)
+        parts = [take(inputs, start, start + SLICE) for start in range(0, count_rows(inputs), SLICE)]
+        return self._streams(plan).run(self.forward, parts)
 
 
 class _Streams:

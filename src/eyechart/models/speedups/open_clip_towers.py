@@ -10,15 +10,14 @@
     A linear layer of torch reorders its weights for oneDNN in every call. Reordered once, the same products take a
     sixth less time.
 
-Each change is verified. When a model is loaded, each tower runs once unchanged and once with all changes; if the
-vectors differ by more than `TOLERANCE`, the changes are tried one by one.
+Each change is verified. When a model is loaded, each tower runs once unchanged and once with each further change, which
+is undone if the vectors differ by more than `TOLERANCE`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -42,18 +41,14 @@ Encode = Callable[[], "torch.Tensor"]
 Tokenize = Callable[[list[str]], "torch.Tensor"]
 
 
-@dataclass(frozen=True)
-class TowerSpeedups:
-    """Names of the changes applied to a model."""
-
-    image: tuple[str, ...] = ()
-    text: tuple[str, ...] = ()
+Change = tuple[str, Callable[[], Iterable[Any]], Any]
+"""A name, the modules of a tower that it changes, and the function that makes their faster ``forward``."""
 
 
-def speed_up(model: Any, tokenizer: Tokenize, *, onednn: bool) -> TowerSpeedups:
+def speed_up(model: Any, tokenizer: Tokenize, *, onednn: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Apply every change that preserves the vectors of an open_clip model on its device and in its precision.
 
-    ``onednn`` allows to reorder weights: for float32 on a CPU.
+    ``onednn`` allows to reorder weights: for float32 on a CPU. Returns the names of the changes of both towers.
     """
     import torch
 
@@ -67,80 +62,41 @@ def speed_up(model: Any, tokenizer: Tokenize, *, onednn: bool) -> TowerSpeedups:
         image = _apply(_changes(getattr(model.visual, "transformer", None), onednn=onednn), encode, encode)
     tower = _text_tower(model)
     if tower is None:
-        return TowerSpeedups(image)
+        return image, ()
     tokens = tokenizer(list(PROBES)).to(next(model.parameters()).device)
-    short = strip_padding(tokens)
-    strip = Change("strip_padding")  # a flag: the model itself is not changed
-    changes = [strip, *_changes(getattr(tower[1], "transformer", None), onednn=onednn)]
-    text = _apply(
-        changes,
-        lambda: model.encode_text(tokens),
-        lambda: encode_stripped(model, short) if strip.on else model.encode_text(tokens),
-        needed=strip,
-    )
-    return TowerSpeedups(image, text)
+    whole, stripped = partial(model.encode_text, tokens), partial(encode_stripped, model, strip_padding(tokens))
+    text = _apply([("strip_padding", tuple, None)], whole, stripped)  # a flag: the model itself is not changed
+    if text:  # the last block computes one position of stripped texts
+        text += _apply(_changes(getattr(tower[1], "transformer", None), onednn=onednn), whole, stripped)
+    return image, text
 
 
-class Change:
-    """A change that makes a tower faster: another ``forward`` for some of its modules."""
-
-    def __init__(self, name: str, modules: Callable[[], Iterable[Any]] = tuple, forward: Any = None) -> None:
-        self.name, self.modules, self.forward = name, modules, forward
-        self.on = False
-        self.replaced: list[Any] = []
-
-    def apply(self) -> None:
-        """Replace the ``forward`` of the modules."""
-        self.on, self.replaced = True, list(self.modules())
-        for module in self.replaced:
-            module.forward = self.forward(module)
-
-    def undo(self) -> None:
-        """Restore the library's version."""
-        self.on = False
-        for module in self.replaced:
-            module.__dict__.pop("forward", None)
-
-
-def _apply(changes: Sequence[Change], plain: Encode, faster: Encode, needed: Change | None = None) -> tuple[str, ...]:
-    """Apply the changes with which ``faster`` gives the vectors of ``plain``: all at once if possible, else one by one.
-
-    ``needed`` is a change that the others depend on.
-    """
+def _apply(changes: Sequence[Change], plain: Encode, faster: Encode) -> tuple[str, ...]:
+    """Apply the changes, one after the other, with which ``faster`` gives the vectors of ``plain``; undo others."""
     import torch
     from torch.nn.functional import normalize
 
     if not changes:
         return ()
+    kept: dict[str, list[Any]] = {}
     with torch.inference_mode():
         expected = normalize(plain().float(), dim=-1)
-        kept: list[Change] = list(changes) if _agree(changes, faster, expected) else []
-        if not kept and len(changes) > 1:
-            for change in changes:
-                possible = needed is None or change is needed or needed in kept
-                kept += [change] if possible and _agree([change], faster, expected) else []
-    for module in (module for change in kept if change.name == ONEDNN for module in change.replaced):
+        for change, modules, forward in changes:
+            replaced = list(modules())
+            try:
+                for module in replaced:
+                    module.forward = forward(module)
+                found = normalize(faster().float(), dim=-1)
+                same = found.shape == expected.shape and bool((found - expected).abs().max() <= TOLERANCE)
+            except UNSUITABLE:
+                same = False
+            kept |= {change: replaced} if same else {}
+            for module in () if same else replaced:
+                module.__dict__.pop("forward", None)
+    for owner, name in (weight for module in kept.get(ONEDNN, ()) for weight in _weights_of(module)):
         # Free the original weights; an empty tensor of the same dtype remains for callers that query it.
-        for owner, name in _weights_of(module):
-            setattr(owner, name, torch.nn.Parameter(getattr(owner, name).new_empty(0), requires_grad=False))
-    return tuple(change.name for change in kept)
-
-
-def _agree(changes: Sequence[Change], faster: Encode, expected: torch.Tensor) -> bool:
-    """Apply changes and compare; undo them if the vectors differ. Return whether they agree."""
-    from torch.nn.functional import normalize
-
-    try:
-        for change in changes:
-            change.apply()
-        found = normalize(faster().float(), dim=-1)
-        same = found.shape == expected.shape and bool((found - expected).abs().max() <= TOLERANCE)
-    except UNSUITABLE:
-        same = False
-    if not same:
-        for change in changes:
-            change.undo()
-    return same
+        setattr(owner, name, torch.nn.Parameter(getattr(owner, name).new_empty(0), requires_grad=False))
+    return tuple(kept)
 
 
 def _changes(transformer: Any, *, onednn: bool) -> list[Change]:
@@ -159,14 +115,13 @@ def _changes(transformer: Any, *, onednn: bool) -> list[Change]:
             if type(block.attn) is torch.nn.MultiheadAttention and block.attn.batch_first and not short:
                 yield block.attn
 
-    found = [Change("last_block", lambda: blocks[-1:], LastTokenBlock)] if plain and blocks[-1] is plain[-1] else []
+    found: list[Change] = []
+    if plain and blocks[-1] is plain[-1]:
+        found.append(("last_block", lambda: blocks[-1:], LastTokenBlock))
     size = sum(getattr(owner, name).nbytes for module in products() for owner, name in _weights_of(module))
     if onednn and torch.backends.mkldnn.is_available() and 0 < size <= MAX_ONEDNN_BYTES:
-        found.append(Change(ONEDNN, products, _onednn_forward))
+        found.append((ONEDNN, products, _onednn_forward))
     return found
-
-
-# Padding ----------------------------------------------------------------------------------------------------------
 
 
 def strip_padding(tokens: torch.Tensor) -> torch.Tensor:
@@ -215,9 +170,6 @@ def _text_tower(model: Any) -> tuple[str, Any] | None:
     return None
 
 
-# The last block ---------------------------------------------------------------------------------------------------
-
-
 class LastTokenBlock:
     """Replacement of the ``forward`` of a tower's last block, which computes only the pooled position."""
 
@@ -249,9 +201,6 @@ class LastTokenBlock:
         whole = torch.zeros_like(x)
         whole[rows, positions] = one[:, 0]
         return whole
-
-
-# Weights ----------------------------------------------------------------------------------------------------------
 
 
 class OnednnLinear:
@@ -296,7 +245,6 @@ class OnednnAttention:
 
 
 def _onednn_forward(module: Any) -> OnednnLinear | OnednnAttention:
-    """Reorder the weights of a linear layer or an attention for oneDNN once."""
     return OnednnAttention(module) if hasattr(module, "out_proj") else OnednnLinear(module.weight, module.bias)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError
 
 from eyechart.errors import EyechartError, ModelError, is_unreachable, unreachable
-from eyechart.io.safe_parse import parse_json, read_text
+from eyechart.io import safe_parse
 from eyechart.messages import UserMessage, join
 from eyechart.models.towers.torch_tools import quiet_transformers
 
@@ -72,15 +72,7 @@ def broken_file(folder: Path) -> ModelError | None:
 
 
 def _parse(path: Path) -> Any:
-    try:
-        return parse_json(read_text(path, ModelError))
-    except ValueError as error:
-        raise ModelError(
-            "{path} is not valid JSON ({reason}).", advice="Copy or download it again.", path=path, reason=error
-        ) from error
-
-
-# Checkpoints: safe reading of weights, and clear errors for unsuitable files.
+    return safe_parse.read_json(path, ModelError, advice="Copy or download it again.")
 
 
 SHOWN = 3
@@ -107,16 +99,20 @@ def load_errors(what: str) -> Iterator[None]:
 def load_error(what: str, error: BaseException) -> ModelError:
     """Build the `ModelError` for an error raised by a library while loading weights.
 
-    Some libraries advise loading the file without protection; that advice is never passed on.
-
-    Raises:
-        EyechartError: The error itself, if it is one.
+    Some libraries advise loading the file without protection; that advice is never passed on. An `EyechartError` is
+    raised as it is.
     """
     if isinstance(error, EyechartError):
         raise error
     text = str(error)
     if isinstance(error, ImportError):
-        return _missing_library(what, error)
+        # As the model's own library advises, else the module that could not be imported.
+        advised = _PIP_LINE.search(text)
+        library = advised[1] if advised else (error.name or "").partition(".")[0]
+        known = "Cannot load {what}: the library {library} is not installed."
+        message = known if library else "Cannot load {what}: a required library is not installed."
+        advice = "Install it with: pip install {library}" if library else ""
+        return ModelError(message, advice=advice, what=what, library=library)
     if re.search(r"size mismatch for|Missing key\(s\)|Unexpected key\(s\)", text):
         return _other_architecture(what, text)
     for pattern, template, advice in _REFUSED:
@@ -141,20 +137,6 @@ def load_error(what: str, error: BaseException) -> ModelError:
     if type(error) is not Exception and not isinstance(error, OSError | RuntimeError | ValueError):
         reason = f"{type(error).__name__}: {reason}".removesuffix(": ")
     return ModelError("Cannot load {what} ({reason}).", what=what, reason=reason or type(error).__name__)
-
-
-def _missing_library(what: str, error: ImportError) -> ModelError:
-    """Name the library that a model needs: as its own library advises, else the module that could not be imported."""
-    advised = _PIP_LINE.search(str(error))
-    library = advised[1] if advised else (error.name or "").partition(".")[0]
-    if not library:
-        return ModelError("Cannot load {what}: a required library is not installed.", what=what)
-    return ModelError(
-        "Cannot load {what}: the library {library} is not installed.",
-        advice="Install it with: pip install {library}",
-        what=what,
-        library=library,
-    )
 
 
 def _other_architecture(what: str, text: str) -> ModelError:
@@ -249,12 +231,8 @@ def whole_weights(source: str, unused: str = "") -> Iterator[list[str]]:
     """Refuse missing or mismatched weights while a library loads a model through transformers.
 
     transformers would continue with random weights and only log it. It also ignores an adapter if peft is not
-    installed, and unexpected weights; the latter are yielded as notes.
-
-    Args:
-        source: The model, for messages.
-        unused: Name prefix of weights that are never used. Missing ones are set to zero, so that the model is
-            deterministic.
+    installed, and unexpected weights; the latter are yielded as notes. Weights whose names start with ``unused`` are
+    never used: missing ones are set to zero, so that the model is deterministic.
     """
     from transformers import PreTrainedModel
 

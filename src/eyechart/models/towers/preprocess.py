@@ -1,7 +1,5 @@
 """The image transform of a ``preprocessor_config.json`` (the transformers format), with Pillow and numpy only."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -52,11 +50,23 @@ class Preprocess:
                 first=unknown[0],
             )
         crop = config.get("crop_size") if config.get("do_center_crop") else None
+        size = config.get("size") if config.get("do_resize", True) else None
+        kind = str(config.get("image_processor_type") or config.get("feature_extractor_type") or "")
+        square = re.sub("(ImageProcessor|FeatureExtractor).*", "", kind) not in EDGE_KINDS
+        if size is not None and not isinstance(size, Mapping) and square:  # the vectors would differ
+            raise ModelError(
+                "{source}: the size {size} is ambiguous for {config}: shorter side or square.",
+                advice="Write it as shortest_edge, or as height and width.",
+                source=source,
+                size=size,
+                config=kind,
+            )
+        edge = size.get("shortest_edge") if isinstance(size, Mapping) else size
         normalise = config.get("do_normalize", True)
         if normalise and not {"image_mean", "image_std"} <= config.keys():
             raise ModelError("{source} lacks image_mean and image_std for normalisation.", source=source)
         return cls(
-            resize=_resize(config, source) if config.get("do_resize", True) else None,
+            resize=int(edge) if edge else None if size is None else _pair(size, source),
             crop=_pair(crop, source) if crop is not None else None,
             resample=int(config.get("resample", Image.Resampling.BICUBIC)),
             scale=float(config.get("rescale_factor", 1 / 255)) if config.get("do_rescale", True) else 1.0,
@@ -65,7 +75,7 @@ class Preprocess:
         )
 
     def __call__(self, image: Image.Image) -> NDArray[np.float32]:
-        """Transform one image to a (3, height, width) array."""
+        """Return a (3, height, width) array."""
         image = image.convert("RGB")
         size = self.resize
         if isinstance(size, int):
@@ -122,23 +132,6 @@ def shorter_edge(config: Mapping[str, Any]) -> int | None:
     size = config.get("size")
     edge: int | None = size.get("shortest_edge") if isinstance(size, Mapping) else size
     return edge
-
-
-def _resize(config: Mapping[str, Any], source: str) -> tuple[int, int] | int | None:
-    """Return (width, height) or the shorter side; an ambiguous size is refused, since the vectors would differ."""
-    size = config.get("size")
-    if isinstance(size, Mapping):
-        return int(size["shortest_edge"]) if size.get("shortest_edge") else _pair(size, source)
-    kind = str(config.get("image_processor_type") or config.get("feature_extractor_type") or "")
-    if size is not None and re.sub("(ImageProcessor|FeatureExtractor).*", "", kind) not in EDGE_KINDS:
-        raise ModelError(
-            "{source}: the size {size} is ambiguous for {config}: shorter side or square.",
-            advice="Write it as shortest_edge, or as height and width.",
-            source=source,
-            size=size,
-            config=kind,
-        )
-    return None if size is None else int(size)
 
 
 def _pair(size: Any, source: str) -> tuple[int, int]:

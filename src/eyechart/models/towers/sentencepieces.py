@@ -6,8 +6,6 @@ different algorithm than the class expects. Both are compared on the same texts 
 disagree, SentencePiece's tokens are used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path

@@ -21,26 +21,8 @@ from eyechart.models.family import UNSTEADY_TEXTS, BaseEncoder, probe_images, pr
 from eyechart.models.speedups.autotune import CpuAutotuner
 from eyechart.models.speedups.open_clip_towers import strip_padding
 from eyechart.models.speedups.transforms import look_up_there
-from eyechart.models.towers.precision import (
-    USUAL,
-    ComputeOptions,
-    PrecisionCheck,
-    channels_last,
-    is_due,
-    plain_model,
-)
-from eyechart.models.towers.torch_tools import (
-    cast,
-    choose_device,
-    forward_pass,
-    input_type,
-    model_facts,
-    number,
-    precision_notes,
-    stack_images,
-    structure_digest,
-    tokenizer_digest,
-)
+from eyechart.models.towers import torch_tools
+from eyechart.models.towers.precision import USUAL, ComputeOptions, PrecisionCheck, channels_last, is_due, plain_model
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
 if TYPE_CHECKING:
@@ -87,26 +69,26 @@ class TorchEncoder(BaseEncoder, ABC):
         self.spec = spec
         self.precision = spec.precision
         self.compute = ComputeOptions.of(spec.options)
-        self.device = choose_device(spec.device)
+        self.device = torch_tools.choose_device(spec.device)
         self.devices = [self.device]
         # Digested as loaded: the precision is a separate field of the card.
         bias = getattr(model, "logit_bias", None)
         self._facts: dict[str, Any] = {
-            **model_facts(model),
+            **torch_tools.model_facts(model),
             "logit_scale": self.logit_scale(model),
-            "logit_bias": number(bias) if bias is not None else None,
+            "logit_bias": torch_tools.number(bias) if bias is not None else None,
         }
-        self._structure = structure_digest(model)
+        self._structure = torch_tools.structure_digest(model)
         self._plain = plain_model(model, spec, self.compute, self._facts["parameters"]) if self.sees else None
-        self.model = cast(model, spec.precision).eval()
+        self.model = torch_tools.cast(model, spec.precision).eval()
         if self.compute.channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)
         self.model = self.model.to(self.device)
         self._autotuner: CpuAutotuner | None = None
         self.levels = self.pixels.levels if self.pixels else None
         self._levels: torch.Tensor | None = None
-        self._image: Callable[..., torch.Tensor] = self.compute.compiled(self.image_features)
-        self._text: Callable[..., torch.Tensor] = self.compute.compiled(self.text_features)
+        self._image: Callable[..., torch.Tensor] = self.compute.compiled(self._image_features)
+        self._text: Callable[..., torch.Tensor] = self.compute.compiled(self._text_features)
 
     # Interface of a family ------------------------------------------------------------------------------
 
@@ -120,10 +102,10 @@ class TorchEncoder(BaseEncoder, ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def image_features(self, model: Any, pixels: Any) -> torch.Tensor:
+    def _image_features(self, model: Any, pixels: Any) -> torch.Tensor:
         """Run the image tower and its projection."""
 
-    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
+    def _text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower and its projection."""
         raise NotImplementedError
 
@@ -142,7 +124,7 @@ class TorchEncoder(BaseEncoder, ABC):
     def logit_scale(self, model: Any) -> float | None:
         """Return the factor between cosine and logit."""
         scale = getattr(model, "logit_scale", None)
-        return number(scale.exp()) if scale is not None else None
+        return torch_tools.number(scale.exp()) if scale is not None else None
 
     # Common to all families -----------------------------------------------------------------------------
 
@@ -167,7 +149,7 @@ class TorchEncoder(BaseEncoder, ABC):
         """Encode prepared images: an array, a tensor or a list."""
         if not len(batch):
             return self.no_vectors()
-        return self._run("image", self.image_inputs(stack_images(batch, self.spec.label)))
+        return self._run("image", self.image_inputs(torch_tools.stack_images(batch, self.spec.label)))
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Encode texts."""
@@ -188,7 +170,7 @@ class TorchEncoder(BaseEncoder, ABC):
 
     def make_card(self, *, transform: str, context_length: int | None, **facts: Any) -> ModelCard:
         """Create the card with the fields common to all torch models."""
-        notes = [*facts.pop("notes", ()), *precision_notes(self.precision, self.device)]
+        notes = [*facts.pop("notes", ()), *torch_tools.precision_notes(self.precision, self.device)]
         kinds = {str(weight.dtype) for weight in self.model.parameters()}
         exact = self.precision == "fp32" and not self.compute.tf32 and kinds == {"torch.float32"}
         tolerance = BATCH_TOLERANCE if exact else COARSE_TOLERANCE
@@ -198,7 +180,7 @@ class TorchEncoder(BaseEncoder, ABC):
             notes += [] if steady else [UNSTEADY_TEXTS]
             # The tokens of a few texts reveal a changed vocabulary or cleaning.
             tokens = {name: value.tolist() for name, value in self.tokenize(PROBE_TEXTS, "en").items()}
-            reading = f"tokens {digest_json([tokens, tokenizer_digest(self.tokenizer)])}"
+            reading = f"tokens {digest_json([tokens, torch_tools.tokenizer_digest(self.tokenizer)])}"
         else:
             together = probe_images(self, self.spec.label, tolerance)
             facts = {"inputs": ("image",), **facts}
@@ -227,7 +209,7 @@ class TorchEncoder(BaseEncoder, ABC):
         other = copy.copy(self)
         other.precision, other.compute = "fp32", USUAL
         other.model, other._autotuner = model.to(self.device), None
-        other._image, other._text = other.image_features, other.text_features
+        other._image, other._text = other._image_features, other._text_features
         return other
 
     def _run(self, tower: str, inputs: Any) -> Vectors:
@@ -244,7 +226,7 @@ class TorchEncoder(BaseEncoder, ABC):
         import torch
 
         features = self._image if tower == "image" else self._text
-        with torch.inference_mode(), forward_pass(self.precision, self.device, tf32=self.compute.tf32):
+        with torch.inference_mode(), torch_tools.forward_pass(self.precision, self.device, tf32=self.compute.tf32):
             placed = self._place(inputs)
             if self.compute.channels_last and tower == "image":
                 placed = channels_last(placed)
@@ -275,4 +257,4 @@ class TorchEncoder(BaseEncoder, ABC):
             if self._levels is None:
                 self._levels = torch.from_numpy(self.levels).to(self.device)
             value = look_up_there(value, self._levels)
-        return value.to(input_type(self.precision)) if value.is_floating_point() else value
+        return value.to(torch_tools.input_type(self.precision)) if value.is_floating_point() else value

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,15 +128,10 @@ def precision_notes(precision: str, device: str) -> list[str]:
     if device != "cpu" or precision not in CPU_INSTRUCTIONS:
         return []
     has = torch.cpu.get_capabilities()
-    if has.get("architecture") != "x86_64" or any(has.get(name) for name in CPU_INSTRUCTIONS[precision]):
+    if has.get("architecture") != "x86_64" or any(map(has.get, CPU_INSTRUCTIONS[precision])):
         return []
-    return [
-        UserMessage(
-            "This CPU lacks {kind} instructions: {--precision={precision}} is emulated, slower and coarser than fp32.",
-            kind="fp16" if precision == "fp16" else "bf16",
-            precision=precision,
-        )
-    ]
+    text = "This CPU lacks {kind} instructions: {--precision={precision}} is emulated, slower and coarser than fp32."
+    return [UserMessage(text, kind="fp16" if precision == "fp16" else "bf16", precision=precision)]
 
 
 def cast(model: torch.nn.Module, precision: str) -> torch.nn.Module:
@@ -228,6 +226,33 @@ def empty_cache() -> None:
         torch.cuda.empty_cache()
 
 
+@contextmanager
+def limited_memory(device: str, room: int) -> Iterator[None]:
+    """Let the block allocate at most ``room`` bytes more than are in use: larger allocations really fail.
+
+    On the CPU the address space of the process is limited, which macOS ignores; elsewhere torch's allocator.
+    """
+    import torch
+
+    if device == "cpu":
+        before = resource.getrlimit(resource.RLIMIT_AS)
+        pages = int(Path("/proc/self/statm").read_text().split()[0]) if sys.platform == "linux" else 0
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + room, before[1]))
+        restore = partial(resource.setrlimit, resource.RLIMIT_AS, before)
+    elif device.startswith("cuda"):
+        share = (torch.cuda.memory_reserved(device) + room) / torch.cuda.mem_get_info(device)[1]
+        torch.cuda.set_per_process_memory_fraction(min(1.0, share), device)
+        restore = partial(torch.cuda.set_per_process_memory_fraction, 1.0, device)
+    else:
+        share = (torch.mps.driver_allocated_memory() + room) / torch.mps.recommended_max_memory()
+        torch.mps.set_per_process_memory_fraction(min(1.0, share))
+        restore = partial(torch.mps.set_per_process_memory_fraction, 1.0)
+    try:
+        yield
+    finally:
+        restore()
+
+
 def weights_digest(model: torch.nn.Module) -> str:
     """Digest all parameters and buffers by name, shape and value."""
     state = hashlib.blake2b(digest_size=16)
@@ -281,8 +306,7 @@ def quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-@contextmanager
-def no_random_start() -> Iterator[None]:
+def no_random_start() -> AbstractContextManager[Any]:
     """Skip random initialisation: weights keep whatever the memory holds.
 
     Only for a model whose checkpoint is loaded strictly, so that every weight is replaced.
@@ -298,8 +322,7 @@ def no_random_start() -> Iterator[None]:
                 return named["tensor"] if "tensor" in named else args[0]
             return func(*args, **named)
 
-    with Skip():
-        yield
+    return Skip()
 
 
 def structure_digest(model: torch.nn.Module) -> str:
@@ -319,7 +342,6 @@ def tokenizer_digest(tokenizer: Any) -> str:
 
 
 def _content(tokenizer: Any) -> Iterator[str]:
-    """Yield digests of a tokenizer's tables, for any library."""
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if hasattr(backend, "to_str"):
         text: str = backend.to_str()
