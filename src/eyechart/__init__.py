@@ -1,7 +1,5 @@
 """Eyechart: the vision test for vision-language models."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 
@@ -31,9 +29,10 @@ __all__ = list(_PUBLIC)
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
+        import_module("eyechart.errors").check_platform()
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'eyechart' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+    return sorted([*(name for name in globals() if name.startswith("__")), *_PUBLIC])

@@ -4,8 +4,6 @@ Results keep the name that the user wrote; tables put all spellings of a benchma
 custom data of another size under a known name, are different benchmarks.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -41,13 +39,9 @@ def _by_spelling() -> Mapping[str, str]:
 
 
 def benchmark_name(written: str, *, split: str = "", samples: int | None = None, language: str = MAIN) -> str:
-    """Return the canonical name of a benchmark, for tables.
+    """Return the canonical name of a benchmark, for tables, from any spelling, with or without ``wds/``.
 
-    Args:
-        written: Any spelling, with or without ``wds/``.
-        split: Its split, if known.
-        samples: Number of samples, to distinguish the benchmark from custom data of the same name.
-        language: Language of its texts.
+    The number of samples distinguishes it from custom data of the same name.
     """
     plain = written.removeprefix("wds/").removeprefix("wds_")
     name = _by_spelling().get(plain.lower())

@@ -1,7 +1,5 @@
 """The validated settings of an evaluation. Flags, config files and Python arguments all become a `Config`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,11 +4,10 @@ Each error has a message and, in ``advice``, what to do about it. The command li
 ``exit_code``: 2 for wrong usage, 1 for a failed job.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -21,10 +20,8 @@ from eyechart.messages import Surface, UserMessage, join
 class EyechartError(Exception):
     """Base of all errors that are shown without a traceback.
 
-    Args:
-        message: What is wrong: a template (see `eyechart.messages`), or plain text if there are no fields.
-        advice: What to do about it; also a template.
-        fields: Values for both templates.
+    The message says what is wrong, the advice what to do about it: templates (see `eyechart.messages`) for the same
+    fields, or plain text if there are none.
     """
 
     exit_code = 1
@@ -60,6 +57,15 @@ def errors_on(surface: Surface) -> Iterator[None]:
     except EyechartError as error:
         error.show_on(surface)
         raise
+
+
+def check_platform() -> None:
+    """Refuse Windows: stored vectors, downloads and cache keys rely on guarantees of POSIX systems."""
+    if sys.platform == "win32":
+        raise UsageError(
+            "Windows is not supported, because Eyechart needs POSIX file locks, signals and file change times: "
+            "use WSL 2, Linux or macOS."
+        )
 
 
 E = TypeVar("E", bound=EyechartError)
@@ -137,12 +143,9 @@ def nearest(name: str, options: Iterable[str], count: int = 3, *, cutoff: float 
 
 def missing_extra(library: str, extra: str) -> MissingExtraError:
     """Build the error for a missing optional library, with the pip command."""
-    return MissingExtraError(
-        "The library {name!r} is required but not installed.",
-        advice="Install it with: pip install 'eyechart[{extra}]'",
-        name=library,
-        extra=extra,
-    )
+    text = "The library {name!r} is required but not installed."
+    advice = "Install it with: pip install 'eyechart[{extra}]'"
+    return MissingExtraError(text, advice=advice, name=library, extra=extra)
 
 
 def import_extra(module: str, extra: str) -> Any:
@@ -165,9 +168,7 @@ MIRRORS = {
     "modelscope": "Set MODELSCOPE_ENDPOINT=https://... to use a mirror of ModelScope, or use {--hub=huggingface}.",
 }
 """Advice on alternative sources, by hub."""
-_UNREACHABLE = frozenset(
-    {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "TransportError", "NetworkError", "URLError"}
-)
+_UNREACHABLE = {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "TransportError", "NetworkError", "URLError"}
 """Names of the hub clients' exceptions for unreachable servers, compared without importing the clients."""
 _UNREACHABLE_WORDS = re.compile(
     "name resolution|Name or service not known|getaddrinfo failed|Connection (refused|reset)|Network is unreachable"
@@ -188,27 +189,11 @@ def is_unreachable(error: BaseException | None) -> bool:
 
 
 def unreachable(kind: type[E], place: str, error: object, hub: str = "") -> E:
-    """Build the error for an unreachable server, with advice.
-
-    Args:
-        kind: Class of the error, `DataError` or `ModelError`.
-        place: The unreachable address.
-        error: The reason reported by the library.
-        hub: The hub that the address belongs to, if any.
-    """
+    """Build the error for an unreachable server, with advice that depends on the hub it belongs to, if any."""
     mirror = UserMessage(MIRRORS.get(hub, ""))
     if hub == "huggingface" and os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
-        return kind(
-            "Cannot reach {place}: the cache is incomplete, and {--offline} (or HF_HUB_OFFLINE) forbids downloads.",
-            advice="Run once without it. {mirror}",
-            place=place,
-            mirror=mirror,
-        )
+        text = "Cannot reach {place}: the cache is incomplete, and {--offline} (or HF_HUB_OFFLINE) forbids downloads."
+        return kind(text, advice="Run once without it. {mirror}", place=place, mirror=mirror)
     reason = first_line(error) if isinstance(error, BaseException) else str(error)
-    return kind(
-        "Cannot reach {place} ({reason}).",
-        advice="Check the network, or use {--offline} to work with cached files only. {mirror}",
-        place=place,
-        reason=reason,
-        mirror=mirror,
-    )
+    advice = "Check the network, or use {--offline} to work with cached files only. {mirror}"
+    return kind("Cannot reach {place} ({reason}).", advice=advice, place=place, reason=reason, mirror=mirror)

@@ -1,8 +1,7 @@
 """Dry runs: jobs, downloads, disk usage, time, requests and tokens of a run, without running it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shutil import disk_usage
 
@@ -47,12 +46,7 @@ SECONDS_PER_REQUEST = 1.0
 
 
 def estimate(config: Config, say: Callable[[str], object]) -> list[str]:
-    """Plan a run without downloading anything; return its jobs, downloads, disk usage and time, line by line.
-
-    Args:
-        config: The settings.
-        say: Called with the messages of the planner.
-    """
+    """Plan a run without downloading anything; return its jobs, downloads, disk usage and time, line by line."""
     absent: dict[str, NotHereError] = {}
     datasets = OpenDatasets()
     jobs = plan_jobs(config.replaced(offline=True), say, datasets, absent=None if config.offline else absent)
@@ -77,13 +71,11 @@ def estimate(config: Config, say: Callable[[str], object]) -> list[str]:
         dims = [int(one.model_card["embedding_dim"]) for one in same_model if one.model_card.get("embedding_dim")]
         seconds = [max(rates) * samples] if samples is not None and rates else []
         timed += seconds
-        vectors += (
-            [max(dims) * BYTES[config.store_precision or "fp32"] * samples] if samples is not None and dims else []
-        )
+        if samples is not None and dims:
+            vectors.append(max(dims) * BYTES[config.store_precision or "fp32"] * samples)
         lines += _job_lines(job, samples, seconds, skip_existing=config.skip_existing)
-    where = ", ".join(config.language)
     for name, spec, _ in later:
-        title = f"{spec.label} on {name} ({where})"
+        title = f"{spec.label} on {name} ({', '.join(config.language)})"
         lines.append(UserMessage("  {title}, after its download", title=title))
     used = [model for job in jobs for model in models_of(job)] + [(spec, role) for _, spec, role in later]
     opened = {job.dataset.name: datasets.open(job.dataset) for job in jobs if job.dataset.reader == "mteb"}
@@ -93,19 +85,15 @@ def estimate(config: Config, say: Callable[[str], object]) -> list[str]:
     lines.append(UserMessage("disk: vectors about {n:,.1f} MB", n=sum(vectors) / 1e6) if vectors else "disk")
     lines += _free_space(config)
     which = "all jobs" if len(timed) == count else UserMessage("{n} of {all} jobs", n=len(timed), all=count)
-    about = UserMessage(
-        "time: about {time} for {which}, based on past results ({n}); less with cached vectors",
-        time=duration(sum(timed)),
-        which=which,
-        n=len(past),
-    )
+    text = "time: about {time} for {which}, based on past results ({n}); less with cached vectors"
+    about = UserMessage(text, time=duration(sum(timed)), which=which, n=len(past))
     lines.append(about if timed else "time: unknown, the output folders have no past results of these models")
     return [*lines, "Nothing was loaded, downloaded or written."]
 
 
 def _job_lines(job: Job, samples: int | None, seconds: Sequence[float], *, skip_existing: bool) -> Iterator[str]:
     """Describe a job; whether an existing result is up to date is only checked by a run."""
-    done, refused, end = job.output.exists(), "", ""
+    done, refused = job.output.exists(), ""
     try:
         check_owner(job)
     except ResultError as error:
@@ -113,8 +101,7 @@ def _job_lines(job: Job, samples: int | None, seconds: Sequence[float], *, skip_
     size = "" if samples is None else f", {samples:,} sample{'' if samples == 1 else 's'}"
     time = f", about {duration(seconds[0])}" if seconds else ""
     there = ", skipped if unchanged" if done and skip_existing else ""
-    if done and not skip_existing and not job.append and not refused:
-        end = " (overwritten)"
+    end = " (overwritten)" if done and not skip_existing and not job.append and not refused else ""
     yield f"  {job.title}{size}{time}{there} -> {job.output}{end}"
     if refused:
         yield f"    {refused}"
@@ -152,19 +139,15 @@ def _samples(job: Job, past: Sequence[Result], datasets: OpenDatasets, config: C
     elif found is None:
         same = [one for one in past if one.dataset == spec.name and one.data.get("split") == spec.split]
         found = max((one.counts.get("listed", 0) for one in same), default=None)
-    if found is None or spec.limit is None:
-        return found
-    return min(found, spec.limit)
+    return found if found is None or spec.limit is None else min(found, spec.limit)
 
 
 def _past_results(folders: set[Path]) -> Iterator[Result]:
     for folder in folders:
         files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
         for file in files[:MOST_RESULTS]:
-            try:
+            with suppress(ResultError):  # not a result, or a damaged one
                 yield read_result(file)
-            except ResultError:
-                continue  # not a result, or a damaged one
 
 
 def _free_space(config: Config) -> Iterator[str]:

@@ -4,8 +4,6 @@
 user wrote; only lookups use the canonical one.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -4,11 +4,10 @@ It validates the samples and computes the dataset's fingerprint. Out-of-range la
 before any image is read; images are then read once, and their bytes go straight to the encoder.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -28,7 +27,7 @@ from eyechart.io.digests import (
     weak_filesystem,
 )
 from eyechart.io.files import check_name
-from eyechart.io.progress import NoProgress, Progress
+from eyechart.io.progress import SILENT, Progress
 from eyechart.io.safe_parse import MAX_TEXT
 from eyechart.languages import canonical
 from eyechart.messages import UserMessage
@@ -45,6 +44,7 @@ class Entry:
     labels: tuple[int, ...]
     texts: tuple[str, ...]
     meta: Mapping[str, Any]
+    has_image: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,11 @@ class Manifest:
     def samples(self) -> Iterator[Sample]:
         """Stream the samples with their images."""
         return iter_samples(self.dataset, self.limit)
+
+    def image_digests(self) -> dict[str, str]:
+        """Return the digest of each image in hexadecimal, by the id of its sample."""
+        pairs = zip(self.entries, self.digests, strict=True)
+        return {entry.id: bytes(digest).hex() for entry, digest in pairs if entry.has_image}
 
     def only(self, keep: np.ndarray) -> Self:
         """Return the manifest restricted to the positions ``keep``."""
@@ -105,58 +110,36 @@ class _Scan:
 
 
 def iter_samples(dataset: Dataset, limit: int | None = None, *, outline: bool = False) -> Iterator[Sample]:
-    """Stream the samples of a dataset in order, at most ``limit`` of them.
-
-    Args:
-        dataset: The dataset.
-        limit: Maximum number of samples.
-        outline: Skip image bytes where targets can be read without them.
-
-    Raises:
-        DataError: If files disappear or a disk fails during reading.
-    """
+    """Stream the samples of a dataset in order, at most ``limit``; an outline skips image bytes where it can."""
     samples = (sample for shard in dataset.shards() for sample in (iter_without_images(shard) if outline else shard))
     try:
         yield from islice(samples, limit) if limit is not None else samples
     except OSError as error:
-        raise DataError(
-            "{name}: {path} cannot be read ({reason}).",
-            advice="Check the disk or the mount and rerun: finished work is cached.",
-            name=dataset.info.name,
-            path=error.filename or dataset.info.source,
-            reason=error.strerror,
-        ) from error
+        text = "{name}: {path} cannot be read ({reason})."
+        path = error.filename or dataset.info.source
+        advice = "Check the disk or the mount and rerun: finished work is cached."
+        raise DataError(text, advice=advice, name=dataset.info.name, path=path, reason=error.strerror) from error
 
 
 class DatasetScan:
     """A validated dataset whose images have not been read yet; they are read once, on first use.
-
-    Args:
-        dataset: The dataset.
-        limit: Maximum number of samples.
-        on_error: Whether an unreadable image stops the run or is listed as failed.
-        progress: Receives progress.
 
     Raises:
         DataError: If the dataset is empty, an id occurs twice, a label is out of range or a caption is missing.
     """
 
     def __init__(
-        self,
-        dataset: Dataset,
-        *,
-        limit: int | None = None,
-        on_error: OnError = "fail",
-        progress: Progress | None = None,
+        self, dataset: Dataset, *, limit: int | None = None, on_error: OnError = "fail", progress: Progress = SILENT
     ) -> None:
         self.dataset, self.info, self.limit = dataset, dataset.info, limit
-        self._on_error: OnError = on_error
-        self._progress = progress or NoProgress()
+        self._on_error, self._progress = on_error, progress
         self._files: dict[Path, int] = {}
         self._manifest: Manifest | None = None
         self.settled = True
         """Whether a later change of the files would be detected."""
-        self._weak = _weak_source(self.info.source)
+        self._weak = ""
+        with suppress(OSError, ValueError):  # an address, or only in memory
+            self._weak = weak_filesystem(Path(self.info.source)) if self.info.source else ""
         found = _Scan()  # digests that would require reading an image stay empty
         with self._progress.step(UserMessage("reading {name}", name=self.info.name), None) as bar:
             for sample in iter_samples(dataset, limit, outline=True):
@@ -232,27 +215,20 @@ class DatasetScan:
             found.failures.append(Failure(sample.id, error.message))
             return None
         found.keys.append(key or b"")
-        found.entries.append(Entry(sample.id, sample.label, sample.labels, sample.texts, sample.meta))
+        entry = Entry(sample.id, sample.label, sample.labels, sample.texts, sample.meta, image is not None)
+        found.entries.append(entry)
         return key or b"", sample
 
     def _check(self, found: _Scan) -> None:
         if not found.entries and self.info.kind != "external":
-            raise DataError(
-                "{name}: no samples in split {split!r} of {path}.",
-                advice="Check the split's name and the folder.",
-                name=self.info.name,
-                split=self.info.split,
-                path=self.info.source,
-            )
+            text = "{name}: no samples in split {split!r} of {path}."
+            advice = "Check the split's name and the folder."
+            raise DataError(text, advice=advice, name=self.info.name, split=self.info.split, path=self.info.source)
         twice = [name for name, count in Counter(entry.id for entry in found.entries).items() if count > 1]
         if twice:
-            raise DataError(
-                "{name}: {n} sample ids occur more than once, for example {id!r}.",
-                advice="Make ids unique: records and comparisons refer to them.",
-                name=self.info.name,
-                n=len(twice),
-                id=twice[0],
-            )
+            text = "{name}: {n} sample ids occur more than once, for example {id!r}."
+            advice = "Make ids unique: records and comparisons refer to them."
+            raise DataError(text, advice=advice, name=self.info.name, n=len(twice), id=twice[0])
 
     def _finish(self, found: _Scan) -> Manifest:
         self._check(found)
@@ -270,22 +246,10 @@ class DatasetScan:
 
 
 def read_manifest(
-    dataset: Dataset,
-    *,
-    limit: int | None = None,
-    on_error: OnError = "fail",
-    progress: Progress | None = None,
+    dataset: Dataset, *, limit: int | None = None, on_error: OnError = "fail", progress: Progress = SILENT
 ) -> Manifest:
     """Read and validate a dataset: the manifest of a `DatasetScan`."""
     return DatasetScan(dataset, limit=limit, on_error=on_error, progress=progress).manifest
-
-
-def _weak_source(source: str) -> str:
-    """Return the type of the filesystem of a local source if its change times are not reliable."""
-    try:
-        return weak_filesystem(Path(source)) if source else ""
-    except (OSError, ValueError):
-        return ""  # an address, or only in memory
 
 
 def _state_of(path: Path) -> State:
@@ -302,29 +266,19 @@ def _check_sample(sample: Sample, info: DatasetInfo) -> None:
     where = f"{info.name}: sample {sample.id}"
     longest = max(map(len, sample.texts), default=0)
     if longest > MAX_TEXT:
-        raise DataError(
-            "{where} has a text of {n} characters, more than the limit of {most}.",
-            advice="Shorten the text or remove the image.",
-            where=where,
-            n=longest,
-            most=MAX_TEXT,
-        )
+        text = "{where} has a text of {n} characters, more than the limit of {most}."
+        raise DataError(text, advice="Shorten the text or remove the image.", where=where, n=longest, most=MAX_TEXT)
     if info.kind in ("classification", "multilabel"):
         present = sample.labels if info.kind == "multilabel" else (sample.label,)
         for label in present:
             if label is None:
-                raise DataError(
-                    "{where} has no label.", advice="Add a label to every image (a .cls member, a column).", where=where
-                )
+                advice = "Add a label to every image (a .cls member, a column)."
+                raise DataError("{where} has no label.", advice=advice, where=where)
             if label < 0 or (info.classnames and label >= len(info.classnames)):
-                raise DataError(
-                    "{where} has label {label}, but there are {n} class names (0 to {last}).",
-                    advice="The class names do not match the labels: check classnames.txt.",
-                    where=where,
-                    label=label,
-                    n=len(info.classnames),
-                    last=len(info.classnames) - 1,
-                )
+                text = "{where} has label {label}, but there are {n} class names (0 to {last})."
+                advice = "The class names do not match the labels: check classnames.txt."
+                n = len(info.classnames)
+                raise DataError(text, advice=advice, where=where, label=label, n=n, last=n - 1)
     elif info.kind == "retrieval" and not any(text.strip() for text in sample.texts):
         raise DataError("{where} has no caption.", advice="Add at least one caption or remove the image.", where=where)
 
@@ -350,7 +304,7 @@ def _notices(info: DatasetInfo, found: _Scan, digests: Digests, weak: str) -> It
         yield Notice("blank_captions", blank, UserMessage("{n} captions are blank.", n=blank))
     copies = len(digests) - len(np.unique(digests.view("V16")))
     if copies and info.kind != "questions":  # several questions about one image are normal
-        text = UserMessage("{n} images are byte-for-byte copies of another one.", n=copies)
+        text = UserMessage("{n} images have the same bytes as another one.", n=copies)
         yield Notice("duplicate_images", copies, text)
     if found.failures:
         first = found.failures[0]

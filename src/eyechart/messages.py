@@ -10,6 +10,8 @@ template and fields, so that other surfaces and languages can render it:
 
 Template syntax: ``{name}``, ``{name!r}`` and ``{name:,}`` are fields as in `str.format`, without attributes or indices;
 ``{--on_error}``, ``{--on_error=skip}``, ``{--limit={n}}`` and ``{--{flag}}`` name a setting; other braces are doubled.
+Nouns and verbs after a count are plural in templates, and singular if the count is 1: ``{n} images are`` renders as
+``1 image is``. Where they do not follow the count, both forms are given: ``{n:is|are}``.
 A translation may use ``{kind|t}`` for a value that has a translation itself. Without fields a text is literal, braces
 included; only settings are rendered. Field values are never interpreted.
 """
@@ -26,13 +28,33 @@ Lookup = Callable[[str], "str | None"]
 """Maps a template to its translation, or None."""
 
 _SETTING = r"\{--(?P<setting>[a-z][a-z0-9_]*|\{\w+\})(?:=(?P<value>(?:[^{}]|\{\w+\})+))?\}"
-_FIELD = r"\{(?P<name>[A-Za-z_]\w*)(?:!(?P<convert>[rs]))?(?::(?P<spec>[^{}|]*))?(?P<words>\|t)?\}"
+_FORMS = r"(?::(?P<one>[a-z' -]*)\|(?!t\})(?P<many>[a-z' -]+))"
+_FIELD = rf"\{{(?P<name>[A-Za-z_]\w*)(?:{_FORMS}|(?:!(?P<convert>[rs]))?(?::(?P<spec>[^{{}}|]*))?(?P<words>\|t)?)\}}"
 PART = re.compile(rf"{_SETTING}|{_FIELD}|(?P<brace>\{{\{{|\}}\}})")
 """A setting, a field, or a doubled brace of a template."""
 _ONLY_SETTING = re.compile(_SETTING)
 _PLACE = re.compile(r"\{(\w+)\}")
 _SENTENCE = re.compile(r"(?<=[.?!:;]) (?=\S)|(?<=\}) (?=[A-Z])")
 """End of a sentence; a field may be a sentence."""
+_NOUNS = """
+    answers attempts benchmarks bits bytes captions cells characters classes classifiers columns copies cores days
+    descriptions digits dimensions documents draws embeddings examples features files folders folds gpus groups hours
+    ids images inputs items iterations jobs judges labels languages lines metrics minutes models names notes options
+    pages pairs parameters parts predictions processes prompts queries questions records replies requests results rows
+    samples scores seconds sets shards splits tables tasks templates tests texts times tokens values variants vectors
+    verdicts videos warnings weights words workers
+"""
+_VERBS = {"are": "is", "were": "was", "have": "has", "do": "does", "carry": "carries"}
+_VERBS |= {
+    verb: f"{verb}s"
+    for verb in ("belong", "contain", "count", "duplicate", "exceed", "hold", "lack", "name", "need", "occur", "tie")
+}
+_COUNTED = re.compile(
+    r"(?P<before> (?:(?!(?:of|the|and|or|in|on|for|to|is|are|has)\b)[a-z-]+ ){0,2}?)"
+    rf"(?P<noun>{'|'.join(_NOUNS.split())})\b"
+    rf"(?P<verb>(?: that| of [a-z]+(?: [a-z]+)?)? (?:{'|'.join(_VERBS)})\b)?"
+)
+"""The noun that a count belongs to, and its verb; one noun may be an attribute of another: class names."""
 _CLOSING = "\u3002\uff1a\uff1b\uff1f\uff01"
 """Full-width punctuation, which needs no space after it."""
 
@@ -47,13 +69,7 @@ class Surface:
     """Format string with ``name`` and ``value``."""
 
     def setting(self, name: str, value: str | None = None, *, literal: bool = True) -> str:
-        """Render a setting, with its value if given.
-
-        Args:
-            name: The setting, with underscores.
-            value: Its value as text.
-            literal: The value is part of the template, where upper case is a placeholder, as in ``MODEL``.
-        """
+        """Render a setting, with its value if given; a literal upper-case value is a placeholder, as in ``MODEL``."""
         own = self.names.get(name.replace("-", "_"))
         if own is None:
             flag = f"--{name.replace('_', '-')}"
@@ -75,11 +91,8 @@ class _Bare(str):
 
 def _typed(value: str, *, literal: bool) -> object:
     """Return an object whose repr is the value as Python source."""
-    if literal and value.isupper():
-        return _Bare(value)
-    if value in {"True", "False", "None"} or re.fullmatch(r"-?\d+(\.\d+)?", value):
-        return _Bare(value)
-    return value
+    bare = (literal and value.isupper()) or re.fullmatch(r"True|False|None|-?\d+(\.\d+)?", value)
+    return _Bare(value) if bare else value
 
 
 class UserMessage(str):
@@ -101,7 +114,11 @@ class UserMessage(str):
         texts = {name: _formatted(value, None, None) for name, value in fields.items()}
         for part in PART.finditer(template) if fields else ():
             if part["name"] in fields:
-                texts[_key(part)] = _formatted(fields[part["name"]], part["convert"], part["spec"])
+                value = fields[part["name"]]
+                if part["one"] is not None:
+                    texts[_key(part)] = part["one"] if str(value) == "1" else part["many"]
+                else:
+                    texts[_key(part)] = _formatted(value, part["convert"], part["spec"])
         return cls._make(template, texts, None)
 
     @classmethod
@@ -118,12 +135,7 @@ class UserMessage(str):
         return self._make(self.template, self.fields, self.surface or surface)
 
     def render(self, lookup: Lookup | None, surface: Surface | None = None) -> str:
-        """Return the text in another language.
-
-        Args:
-            lookup: Maps templates to translations; untranslated parts stay English. None for English.
-            surface: Used if the message has no surface of its own.
-        """
+        """Return the text in another language; untranslated parts stay English, and everything without a lookup."""
         return _fill(self.template, self.fields, self.surface or surface or COMMAND_LINE, lookup)
 
 
@@ -137,9 +149,7 @@ def join(parts: Iterable[str], separator: str = " ") -> UserMessage:
 
 def render(text: str, lookup: Lookup, surface: Surface = COMMAND_LINE) -> str:
     """Translate a message, or a plain string by looking it up."""
-    if isinstance(text, UserMessage):
-        return text.render(lookup, surface)
-    return _translated(text, lookup)
+    return text.render(lookup, surface) if isinstance(text, UserMessage) else _translated(text, lookup)
 
 
 @lru_cache(maxsize=4096)
@@ -187,14 +197,29 @@ def _key(part: re.Match[str]) -> str:
 
 def _fill(template: str, fields: Mapping[str, str], surface: Surface, lookup: Lookup | None) -> str:
     text = template if lookup is None else _translated(template, lookup)
-    filled, end = "", 0
+    filled, end, one = "", 0, False
     for part in (*(PART if fields else _ONLY_SETTING).finditer(text), None):
         more = text[end : part.start() if part else None]
+        more = _singular(more) if one else more
         filled += more.removeprefix(" ") if lookup and filled and filled[-1] in _CLOSING else more
         if part:
-            filled += _part(part, fields, surface, lookup)
+            said = _part(part, fields, surface, lookup)
+            one = said == "1" and part["one"] is None
+            filled += said
             end = part.end()
     return filled
+
+
+def _singular(text: str) -> str:
+    """Make the noun and the verb that follow a count of 1 singular."""
+    found = _COUNTED.match(text)
+    if found is None:
+        return text
+    noun, verb = found["noun"], found["verb"] or ""
+    ending = next(end for end in ("ies", "sses", "s") if noun.endswith(end))
+    noun = noun.removesuffix(ending) + {"ies": "y", "sses": "ss", "s": ""}[ending]
+    *before, last = verb.split(" ")
+    return found["before"] + noun + " ".join([*before, _VERBS.get(last, last)]) + text[found.end() :]
 
 
 def _part(part: re.Match[str], fields: Mapping[str, str], surface: Surface, lookup: Lookup | None) -> str:

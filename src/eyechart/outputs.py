@@ -1,10 +1,9 @@
 """Output paths: ``--output`` expanded for each job, and checks that results can be written."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -17,13 +16,11 @@ from eyechart.types import Job, ModelSpec, digest_json
 FOLDER = "results/"
 """Default output folder."""
 LONGEST = 120
-"""Maximum length of a file name, leaving room for the suffixes of records and predictions."""
-NAME_BYTES = 255
-"""Maximum length of a file name on common file systems."""
-SUFFIX_BYTES = 24
-"""Room for the suffixes of records and predictions in a file name."""
+"""Maximum length of a generated file name, in characters."""
+NAME_BYTES, SUFFIX_BYTES = 255, 24
+"""Maximum length of a file name on common file systems, and room in it for the suffixes of records and predictions."""
 USUAL_LANGUAGE = "en"
-USUAL_SPLIT = "test"
+MODEL_FILES = (".json", ".onnx", ".pt", ".pth", ".bin", ".safetensors", ".ckpt")
 CONFIG = Path("configs") / "task_config.yaml"
 LOG = Path("logs") / "eval_log.log"
 RESERVED = frozenset({"configs", "logs"})
@@ -37,29 +34,23 @@ def place_of(
     language: str,
     task: str,
     *,
-    split: str = USUAL_SPLIT,
+    split: str = "test",
     usual_task: bool = False,
 ) -> Path:
     """Return the path of a job's result: ``--output`` with placeholders filled in, or a short name in that folder.
 
-    Args:
-        template: ``--output``: a file, or a folder if it exists or ends with a slash. None: `FOLDER`.
-        model: The model as named in the result.
-        dataset: The dataset as the user wrote it.
-        language: Language of class names and captions.
-        task: The task as the user wrote it.
-        split: The split that is evaluated.
-        usual_task: Whether the task is the default for such data, and so omitted from the name.
+    The template is a file, or a folder if it exists or ends with a slash; None means `FOLDER`. The usual task for such
+    data is omitted from the name.
     """
     path = _filled(template or FOLDER, model, dataset, language, task, split)
     if not (template or FOLDER).endswith(("/", os.sep)) and not os.path.isdir(path):  # noqa: PTH112 - False for a name that is too long
         return path
     # The name depends on the job alone, so that every run finds the same job's result and can skip it.
-    parts = [_short(plain_name(dataset)), _short(model.name)]
+    parts = [_short(plain_name(dataset)), _without_suffix(_short(model.name))]
     if model.pretrained not in ("", model.name):
-        parts.append(_short(model.pretrained))
+        parts.append(_without_suffix(_short(model.pretrained)))
     parts += [] if language == USUAL_LANGUAGE else [language]
-    parts += [] if split == USUAL_SPLIT else [_short(split)]
+    parts += [] if split == "test" else [_short(split)]
     parts += [] if usual_task else [_short(task)]
     name = re.sub(r"[^\w.+=@-]+", "_", "_".join(parts))
     return path / f"{name if len(name) <= LONGEST else f'{name[: LONGEST - 9]}-{digest_json(name)[:8]}'}.json"
@@ -71,6 +62,11 @@ def _short(name: str) -> str:
     if not path.is_absolute() and ".." not in path.parts:
         return str(path) if name else ""
     return f"{path.name or 'root'}-{digest_json(str(path.absolute()))[:6]}"
+
+
+def _without_suffix(name: str) -> str:
+    """Remove the suffix of a model's file, which would stand before that of the result."""
+    return next((name.removesuffix(suffix) for suffix in MODEL_FILES if name.endswith(suffix)), name)
 
 
 def _filled(template: str, model: ModelSpec, dataset: str, language: str, task: str, split: str) -> Path:
@@ -91,14 +87,11 @@ def _filled(template: str, model: ModelSpec, dataset: str, language: str, task: 
             hint = did_you_mean(f"{{{name}}}", known, UserMessage("Known: {names}.", names=", ".join(known)))
             raise UsageError("{--output}: unknown placeholder {{{name}}}.", advice=hint, name=name)
     if "://" in template:
-        raise UsageError(
-            "{--output} must be a local path, not a URL.",
-            advice="Only vectors can be stored remotely: EYECHART_STORE=s3://... Copy the results after the run.",
-        )
-    text = template
+        advice = "Only vectors can be stored remotely: EYECHART_STORE=s3://... Copy the results after the run."
+        raise UsageError("{--output} must be a local path, not a URL.", advice=advice)
     for key, value in values.items():
-        text = text.replace(f"{{{key}}}", value.strip("/").replace("/", "_").replace("\\", "_"))
-    return Path(text).expanduser()  # the shell does not expand ~ in quotes or config files
+        template = template.replace(f"{{{key}}}", value.strip("/").replace("/", "_").replace("\\", "_"))
+    return Path(template).expanduser()  # the shell does not expand ~ in quotes or config files
 
 
 def check_outputs(jobs: list[Job]) -> None:
@@ -107,41 +100,29 @@ def check_outputs(jobs: list[Job]) -> None:
     for job in jobs:
         *folders, stem = (len(os.fsencode(part)) for part in (*job.place.parent.parts, job.place.stem))
         if max(stem + SUFFIX_BYTES, *folders, 0) > NAME_BYTES:
-            raise UsageError(
-                "The output name is too long: {path}.",
-                advice="Use at most {n} bytes in {--output}: records and predictions have the same name with suffixes.",
-                path=job.place,
-                n=NAME_BYTES - SUFFIX_BYTES,
-            )
+            advice = "Use at most {n} bytes in {--output}: records and predictions have the same name with suffixes."
+            most = NAME_BYTES - SUFFIX_BYTES
+            raise UsageError("The output name is too long: {path}.", advice=advice, path=job.place, n=most)
         other = seen.setdefault(str(job.place).removesuffix(".json"), job)  # the records have the same stem
         if other is not job:
-            raise UsageError(
-                "Two jobs would write {path}, or its records: {first} and {second}.",
-                advice="Use {{dataset}}, {{model}}, {{pretrained}}, {{language}}, {{task}} or {{split}} in "
-                "{--output}, end it with / to make it a folder, or append to one file with {--append}.",
-                path=job.output,
-                first=other.title,
-                second=job.title,
+            text = "Two jobs would write {path}, or its records: {first} and {second}."
+            advice = (
+                "Use {{dataset}}, {{model}}, {{pretrained}}, {{language}}, {{task}} or {{split}} in {--output}, "
+                "end it with / to make it a folder, or append to one file with {--append}."
             )
+            raise UsageError(text, advice=advice, path=job.output, first=other.title, second=job.title)
     saving = [job for job in jobs if job.settings.get("save_clf")]
     if len(saving) > 1:
-        raise UsageError(
-            "{n} jobs would write {save_clf}: {title}, {saving_title}.",
-            advice="{--save_clf} saves one classifier: select one model, dataset and language.",
-            n=len(saving),
-            save_clf=saving[0].settings["save_clf"],
-            title=saving[0].title,
-            saving_title=saving[1].title,
-        )
+        text = "{n} jobs would write {save_clf}: {title}, {saving_title}."
+        advice = "{--save_clf} saves one classifier: select one model, dataset and language."
+        one, other, *_ = saving
+        path = one.settings["save_clf"]
+        raise UsageError(text, advice=advice, n=len(saving), save_clf=path, title=one.title, saving_title=other.title)
     for folder in dict.fromkeys(job.output.parent for job in jobs):
         existing = next(path for path in (folder, *folder.parents) if path.exists())
         if not existing.is_dir() or not os.access(existing, os.W_OK):
-            raise UsageError(
-                "Cannot write results to {path}.",
-                advice="Check {existing}, or choose another folder with {--output}.",
-                path=folder,
-                existing=existing,
-            )
+            advice = "Check {existing}, or choose another folder with {--output}."
+            raise UsageError("Cannot write results to {path}.", advice=advice, path=folder, existing=existing)
 
 
 class RunFolder:
@@ -159,29 +140,24 @@ class RunFolder:
     ) -> Path:
         """Return the subfolder of a model: the last part of its name, with a digest if that is taken.
 
-        Args:
-            names: Model names as the user wrote them; several for models that work together.
-            identity: Distinguishes the model from others of the same name: precision, prompt, ...
-            taken: Whether a folder contains results that must not be overwritten.
+        Models that work together have several names. The identity (precision, prompt, ...) distinguishes models of the
+        same name; ``taken`` tells whether a folder contains results that must not be overwritten.
         """
         own = digest_json([names, identity])
         base = "+".join(file_name(name.rstrip("/\\").replace("\\", "/").split("/")[-1]) or "model" for name in names)
-        name = label(names)
         for folder in (base, f"{base}-{own[:8]}"):
             path = self.root / folder
             free = folder not in RESERVED and self._owners.get(folder, own) == own
-            if free and all(model == name for model in _models_in(path)) and not taken(path):
+            if free and all(model == label(names) for model in _models_in(path)) and not taken(path):
                 self._owners[folder] = own
                 return path
         return self.root / f"{base}-{own}"
 
 
 def _models_in(folder: Path) -> Iterator[str]:
-    for path in sorted(folder.glob("*.json")):
-        try:
+    for path in folder.glob("*.json"):
+        with suppress(ResultError):  # not a result, so nothing that a run would overwrite
             yield read_result(path).model
-        except ResultError:
-            continue  # not a result, so nothing that a run would overwrite
 
 
 def holds_other_captions(output: Path, made_with: str) -> bool:

@@ -1,7 +1,5 @@
 """Settings to jobs. Everything that can be validated is validated here, before any work starts."""
 
-from __future__ import annotations
-
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -104,22 +102,16 @@ class Planner:
         promised: bool = False,
         extra_models: Mapping[str, ModelSpec] | None = None,
     ) -> PlannedBenchmark:
-        """Open a dataset and check that the task supports it.
+        """Open a dataset and check that the task, or the usual one for ``auto``, supports it.
 
-        Args:
-            spec: The dataset.
-            task_name: A task, or ``auto``.
-            options: Values from which the task picks its settings.
-            group_by: Metadata columns to group metrics by.
-            promised: The dataset is written by an earlier job of the run and cannot be opened yet.
-            extra_models: Additional models by part, instead of those named in the settings.
+        The task picks its settings from the options. A promised dataset is written by an earlier job of the run and
+        cannot be opened yet. Extra models by part replace those named in the settings.
         """
         info = None if promised else self.datasets.open(spec).info
         if info is not None and task_name == "auto":
             if info.kind not in TASK_OF_KIND:
-                raise UsageError(
-                    "{name} contains only images.", advice="Choose a {--task}, such as image_caption.", name=info.name
-                )
+                advice = "Choose a {--task}, such as image_caption."
+                raise UsageError("{name} contains only images.", advice=advice, name=info.name)
             task_name = TASK_OF_KIND[info.kind]
         task = load_task(task_name)
         chosen = task.Settings.picked({**options, "main_metric": spec.options.get("metric")})
@@ -154,9 +146,8 @@ class Planner:
         if known is not None:
             need_inputs(spec.label, known, benchmark.inputs)
         if task.asks_questions and getattr(family, "only_describes", False):
-            raise UsageError(
-                "CoCa captions images but does not answer questions.", advice="Use another {--model_type}."
-            )
+            text = "CoCa captions images but does not answer questions."
+            raise UsageError(text, advice="Use another {--model_type}.")
 
     def check(self, spec: ModelSpec, role: Role) -> Family:
         """Reject a model that cannot be loaded in a role; each model is checked once."""
@@ -167,19 +158,15 @@ class Planner:
             self._checked.add(key)
         return family
 
-    def _check_split(self, spec: DatasetSpec, split: str, info: DatasetInfo, advice: str) -> None:
+    def _check_split(self, spec: DatasetSpec, split: str, info: DatasetInfo, otherwise: str) -> None:
         try:
             other = self.datasets.open(spec.other_split(split))
         except (DataError, UsageError) as error:
-            raise type(error)(error.message, advice=join((error.advice, advice))) from error
+            raise type(error)(error.message, advice=join((error.advice, otherwise))) from error
         if (other.info.kind, other.info.classnames) != (info.kind, info.classnames):
-            raise DataError(
-                "{name}: the splits {first!r} and {second!r} have different classes.",
-                advice="Both splits must have the same classes in the same order.",
-                name=info.name,
-                first=info.split,
-                second=split,
-            )
+            text = "{name}: the splits {first!r} and {second!r} have different classes."
+            advice = "Both splits must have the same classes in the same order."
+            raise DataError(text, advice=advice, name=info.name, first=info.split, second=split)
 
 
 def plan_jobs(
@@ -230,10 +217,7 @@ def plan_jobs(
         # If a result turns out to be outdated, loading the model checks it again.
         if benchmark.task.settings_of(job).uses_model and not (config.skip_existing and job.output.exists()):
             planner.check_model(job.model, benchmark, max(job.settings.get("truncate_dim", [0])))
-    skipped = [
-        UserMessage("Skipped: {reason} {hint}", reason=missing.message, hint=missing.advice)
-        for missing in left_out.values()
-    ]
+    skipped = (UserMessage("Skipped: {reason} {hint}", reason=e.message, hint=e.advice) for e in left_out.values())
     for line in (*chain.from_iterable(guesses[role] for role in roles), *skipped):
         say(line)
     return [job for _, job in jobs]
@@ -257,8 +241,7 @@ def _benchmarks(
     absent: dict[str, NotHereError] | None,
 ) -> tuple[list[PlannedBenchmark], dict[str, LanguageError]]:
     """Open every dataset in every language for every task; also return those that lack the language."""
-    benchmarks: list[PlannedBenchmark] = []
-    left_out: dict[str, LanguageError] = {}
+    benchmarks, left_out = list[PlannedBenchmark](), dict[str, LanguageError]()
     instructions = read_instructions(config.instructions, names) if config.instructions else {}
     for number, name in enumerate(names):
         options = task_options(config, number, len(names))
@@ -289,24 +272,13 @@ def _jobs(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> list[
         settings[STORE_PRECISION] = precision
     settings |= _compression(config, benchmark)
     thumbnails = THUMBNAILS if dataset.own else 0
+    half = None if precision is None else precision == HALF
+    named = (replace(spec, name=label) if label else spec, dataset.name, dataset.language, benchmark.task_name)
     job = replace(benchmark, settings=settings).job(
         spec,
-        place_of(
-            config.output,
-            replace(spec, name=label) if label else spec,
-            dataset.name,
-            dataset.language,
-            benchmark.task_name,
-            split=dataset.split,
-            usual_task=benchmark.usual,
-        ),
+        place_of(config.output, *named, split=dataset.split, usual_task=benchmark.usual),
         label=label,
-        encoding=EncodeOptions(
-            config.batch_size,
-            config.num_workers,
-            config.decode_processes,
-            None if precision is None else precision == HALF,
-        ),
+        encoding=EncodeOptions(config.batch_size, config.num_workers, config.decode_processes, half),
         on_error=config.on_error,
         min_success=task.min_success if config.min_success is None else config.min_success,
         thumbnails=thumbnails if config.thumbnails is None else config.thumbnails,
@@ -417,20 +389,15 @@ def read_instructions(file: str, names: Iterable[str]) -> dict[str, dict[str, st
 
     A benchmark takes the entry of its name, else the first pattern that matches it.
     """
-    content = read_file(Path(file), PARSERS)
-    found: dict[str, dict[str, str]] = {}
+    content, found = read_file(Path(file), PARSERS), dict[str, dict[str, str]]()
+    keys = "Its keys are benchmark names or patterns; * matches all."
     if not isinstance(content, dict):
-        advice = "Its keys are benchmark names or patterns; * matches all."
-        raise UsageError("{path} is not a mapping of benchmarks to prompts.", advice=advice, path=file)
+        raise UsageError("{path} is not a mapping of benchmarks to prompts.", advice=keys, path=file)
     for name, entry in content.items():
         roles = {"query": entry} if isinstance(entry, str) else entry
         if not isinstance(roles, dict) or roles.keys() - ROLES or not all(isinstance(v, str) for v in roles.values()):
-            raise UsageError(
-                "{path}: invalid entry {name!r}.",
-                advice="Write a prompt for queries, or a mapping with the keys query and document.",
-                path=file,
-                name=name,
-            )
+            advice = "Write a prompt for queries, or a mapping with the keys query and document."
+            raise UsageError("{path}: invalid entry {name!r}.", advice=advice, path=file, name=name)
         found[name] = {f"{role}_prompt": text for role, text in roles.items()}
     matched = {
         name: found[entry]
@@ -438,11 +405,7 @@ def read_instructions(file: str, names: Iterable[str]) -> dict[str, dict[str, st
         if (entry := next((known for known in (name, *found) if known in found and fnmatchcase(name, known)), None))
     }
     if not matched:
-        raise UsageError(
-            "{path} has no entry for any of these benchmarks.",
-            advice="Its keys are benchmark names or patterns; * matches all.",
-            path=file,
-        )
+        raise UsageError("{path} has no entry for any of these benchmarks.", advice=keys, path=file)
     return matched
 
 
@@ -453,12 +416,8 @@ def task_options(config: Config, dataset: int = 0, datasets: int = 1) -> dict[st
         values = options.get(name)
         if one.per_dataset and isinstance(values, list):
             if len(values) not in (1, datasets):
-                raise UsageError(
-                    "{--{key}}: {n} values for {datasets} datasets.",
-                    advice="Give one value, or one per dataset.",
-                    key=name,
-                    n=len(values),
-                    datasets=datasets,
-                )
+                text = "{--{key}}: {n} values for {datasets} datasets."
+                advice = "Give one value, or one per dataset."
+                raise UsageError(text, advice=advice, key=name, n=len(values), datasets=datasets)
             options[name] = values[dataset if len(values) > 1 else 0]
     return options

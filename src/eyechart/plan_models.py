@@ -1,7 +1,5 @@
 """The models requested by a run's settings, with their options."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,8 +24,8 @@ from eyechart.models.resolve import (
     split_tag,
 )
 from eyechart.plugins import PYTHON
+from eyechart.settings.evaluation import BatchSettings
 from eyechart.settings.generation import QuestionSettings
-from eyechart.settings.shared import BatchSettings
 from eyechart.types import IN_MEMORY, NO_OBJECTS, InMemoryObject, ModelSpec, Role
 
 DEFAULTS = {
@@ -40,6 +38,7 @@ MAX_BATCH = 8
 """Maximum conversations per forward pass of a generator."""
 ACCESS = ("api_key_variable", "concurrency", "timeout", "tries")
 """Settings of `QuestionSettings` that ``--model_option`` can override; ``batch`` sets the texts per request."""
+NEEDS_NAME = "{--{setting}} applies to models given by name; {name} is an object."
 RequestedModel = tuple[str | None, str, str | None]
 """Family, name and pretrained; None if not given."""
 
@@ -53,21 +52,14 @@ def model_specs(
 ) -> list[ModelSpec]:
     """Return the models of ``--pretrained_model``, or every pair of ``--model`` and ``--pretrained``, deduplicated.
 
-    Args:
-        config: The settings.
-        role: Role of the models.
-        say: Called with a message for every guess.
-        given: In-memory objects by their names in the settings.
-        requested: Result of `requested_models` for these settings, if known.
+    ``say`` is called with a message for every guess; ``given`` has in-memory objects by their names in the settings.
     """
     objects = [name for name in config.model if name in given]
     if not objects:
         return _named_specs(config, role, say, requested)
     for setting in ("pretrained_model", *(("pretrained", "model_type") if objects == config.model else ())):
         if getattr(config, setting):
-            raise UsageError(
-                "{--{setting}} applies to models given by name; {name} is an object.", setting=setting, name=objects[0]
-            )
+            raise UsageError(NEEDS_NAME, setting=setting, name=objects[0])
     specs: list[ModelSpec] = []
     for name in config.model:  # keep the caller's order, which is that of the results
         named = config.replaced(model=[name])
@@ -79,20 +71,12 @@ def model_specs(
 def _object_spec(config: Config, role: Role, name: str, given: InMemoryObject) -> ModelSpec:
     """Return the spec of an in-memory object; one made by `load_model` keeps its spec."""
     if role != "encoder":
-        raise UsageError(
-            "{name}: Python objects are only supported as encoders; this task needs a {role}.",
-            advice="Pass a model by name or as python:module:factory.",
-            name=name,
-            role=role,
-        )
+        text = "{name}: Python objects are only supported as encoders; this task needs a {role}."
+        raise UsageError(text, advice="Pass a model by name or as python:module:factory.", name=name, role=role)
     for setting in ("precision", "device"):
         if getattr(config, setting) != "auto":
-            raise UsageError(
-                "{--{setting}} applies to models given by name; {name} is an object.",
-                advice="Move or convert the object before passing it.",
-                setting=setting,
-                name=name,
-            )
+            advice = "Move or convert the object before passing it."
+            raise UsageError(NEEDS_NAME, advice=advice, setting=setting, name=name)
     known = getattr(given.thing, "spec", None)
     return known if isinstance(known, ModelSpec) else ModelSpec(IN_MEMORY, name, options={IN_MEMORY: given})
 
@@ -111,21 +95,12 @@ def _named_specs(
             if not unused or family is not None:
                 raise
             found = ResolvedModel("api" if role == "generator" else "open_clip", name, pretrained or "")
-        if (
-            pretrained is None
-            and not found.pretrained
-            and found.family == "open_clip"
-            and not (unused or holds_weights(name))
-        ):
+        untold = pretrained is None and not found.pretrained and found.family == "open_clip"
+        if untold and not unused and not holds_weights(name):
             found = replace(found, pretrained=DEFAULTS["open_clip"][1])
         models[found] = None
-    named = {
-        "cache_dir": config.model_cache_dir,
-        "revision": config.revision,
-        "hub": config.hub,
-        "trust_remote_code": config.trust_remote_code,
-        "compile": config.compile,
-    }
+    named = {name: getattr(config, name) for name in ("revision", "hub", "trust_remote_code", "compile")}
+    named = {"cache_dir": config.model_cache_dir, **named}
     specs = []
     for model in models:
         if model.notice:
@@ -174,11 +149,8 @@ def access_of(config: Config, role: Role) -> Access:
     size = min(config.batch_size, MAX_BATCH) if role == "generator" else config.batch_size
     return Access(
         key_variable=questions.api_key_variable,
-        concurrency=questions.concurrency,
-        timeout=questions.timeout,
-        tries=questions.tries,
         batch_size=BatchSettings(batch_size=own.get("batch", size)).batch_size,
-        since=questions.since,
+        **{name: getattr(questions, name) for name in ("concurrency", "timeout", "tries", "since")},
     )
 
 
@@ -194,11 +166,7 @@ def list_entries(names: Iterable[str], known: Callable[[str], object] = lambda _
 
 
 def requested_models(config: Config) -> list[RequestedModel]:
-    """Return family, name and pretrained of each model; None where not given.
-
-    Raises:
-        UsageError: If a family or collection is unknown, or a family needs a model.
-    """
+    """Return family, name and pretrained of each model; None where not given."""
     family = config.model_type
     if family is not None and not family.startswith(PYTHON):
         check_family(family)
@@ -206,28 +174,25 @@ def requested_models(config: Config) -> list[RequestedModel]:
     if listed:
         return [(family, *pair) for pair in listed]
     if not config.model:
-        return list(_without_name(family, config.pretrained))
+        return _without_name(family, config.pretrained)
     default = DEFAULTS[family][1] if family in DEFAULTS and family != "open_clip" else None
     weights: list[str | None] = [*config.pretrained] or [default]
     return [(family, *pair) for pair in product(config.model, weights)]
 
 
-def _without_name(family: str | None, pretrained: list[str]) -> Iterator[RequestedModel]:
-    """Yield the default models if ``--model`` is not given."""
+def _without_name(family: str | None, pretrained: list[str]) -> list[RequestedModel]:
+    """Return the default models if ``--model`` is not given."""
     if family is not None and family.startswith(PYTHON):
-        yield from ((family, family, weights) for weights in pretrained or [""])
-    elif family in DEFAULTS:
-        name, default = DEFAULTS[family]
-        yield from ((family, name, weights) for weights in pretrained or [default])
-    elif family is not None and not pretrained:
+        return [(family, family, weights) for weights in pretrained or [""]]
+    name, default = DEFAULTS.get(family or "open_clip", ("", ""))
+    if family is None:
+        both = ((weights, Path(weights).is_dir()) for weights in pretrained or [default])
+        return [(None, weights, "") if folder else ("open_clip", name, weights) for weights, folder in both]
+    if name:
+        return [(family, name, weights) for weights in pretrained or [default]]
+    if not pretrained:
         raise UsageError("{--model_type={family}} needs a model.", advice="Specify it with {--model}.", family=family)
-    elif family is not None:
-        # The family has no architectures: the weights are the model.
-        yield from ((family, weights, "") for weights in pretrained)
-    else:
-        name, default = DEFAULTS["open_clip"]
-        for weights in pretrained or [default]:
-            yield (None, weights, "") if Path(weights).is_dir() else ("open_clip", name, weights)
+    return [(family, weights, "") for weights in pretrained]  # no architectures: the weights are the model
 
 
 def _pairs(entry: str) -> list[tuple[str, str]]:
@@ -236,12 +201,10 @@ def _pairs(entry: str) -> list[tuple[str, str]]:
     if collection is not None:
         return collection
     name, comma, pretrained = entry.partition(",")
-    if not comma and split_tag(entry) != (entry, ""):
+    if comma:
+        return [(name.strip(), pretrained.strip())]
+    if split_tag(entry) != (entry, ""):
         return [(entry, "")]
-    if not comma:
-        raise UsageError(
-            "{--pretrained_model}: {entry!r} is not 'model,pretrained', a list file or a collection.",
-            advice=did_you_mean(entry, collection_names(), "For example: ViT-B-32,openai."),
-            entry=entry,
-        )
-    return [(name.strip(), pretrained.strip())]
+    text = "{--pretrained_model}: {entry!r} is not 'model,pretrained', a list file or a collection."
+    advice = did_you_mean(entry, collection_names(), "For example: ViT-B-32,openai.")
+    raise UsageError(text, advice=advice, entry=entry)

@@ -1,7 +1,5 @@
 """Registries of named objects: built in or from entry points, imported on first use."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping
@@ -16,8 +14,6 @@ from eyechart.errors import UsageError, unknown_name
 
 PYTHON = "python:"
 """Prefix of user objects, ``python:module.path:name``: installed, or a file in the working folder."""
-
-
 USAGE_REPORTING_OFF: Mapping[str, str] = {
     "ORT_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -71,14 +67,9 @@ class Registry:
             return point.load()
         except (ImportError, AttributeError) as error:
             package = point.dist.name if point.dist else "unknown package"
-            raise UsageError(
-                "The {word} {name!r} of the package {package!r} cannot be loaded ({reason}).",
-                advice="Reinstall or remove {package}.",
-                word=self.word,
-                name=name,
-                package=package,
-                reason=error,
-            ) from error
+            text = "The {word} {name!r} of the package {package!r} cannot be loaded ({reason})."
+            fields = {"word": self.word, "name": name, "package": package, "reason": error}
+            raise UsageError(text, advice="Reinstall or remove {package}.", **fields) from error
 
     def _points(self) -> dict[str, EntryPoint]:
         """Find the plugins; a name that is built in or claimed by two packages is an error."""
@@ -86,13 +77,9 @@ class Registry:
         for point in _entry_points().select(group=f"eyechart.{self.group}"):
             if point.name in self.built_in or point.name in found:
                 package = point.dist.name if point.dist else "a package"
-                raise UsageError(
-                    "{package} registers the {word} {name!r}, which already exists.",
-                    advice="Rename it in the package, or remove one of the packages.",
-                    package=package,
-                    word=self.word,
-                    name=point.name,
-                )
+                text = "{package} registers the {word} {name!r}, which already exists."
+                advice = "Rename it in the package, or remove one of the packages."
+                raise UsageError(text, advice=advice, package=package, word=self.word, name=point.name)
             found[point.name] = point
         return found
 
@@ -105,33 +92,21 @@ def split_user_name(name: str, word: str) -> tuple[str, str]:
     """Split ``python:module.path:name`` (the prefix is optional) into module and name."""
     module, colon, attribute = name.removeprefix(PYTHON).partition(":")
     if not colon or not module or not attribute:
-        raise UsageError(
-            "{name!r} is not a valid {word}.",
-            advice="Use python:module:name, for example python:my_code:MyClass.",
-            name=name,
-            word=word,
-        )
+        advice = "Use python:module:name, for example python:my_code:MyClass."
+        raise UsageError("{name!r} is not a valid {word}.", advice=advice, name=name, word=word)
     return module, attribute
 
 
 def user_object(name: str, word: str) -> Any:
-    """Import a user object, ``python:module.path:name``.
-
-    Raises:
-        UsageError: If the module cannot be imported or has no such name.
-    """
+    """Import a user object, ``python:module.path:name``."""
     module, attribute = split_user_name(name, word)
     see_working_folder()
     try:
         return getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise UsageError(
-            "The {word} {name!r} cannot be loaded ({reason}).",
-            advice="Modules are searched on sys.path and in the working folder.",
-            word=word,
-            name=name,
-            reason=error,
-        ) from error
+        text = "The {word} {name!r} cannot be loaded ({reason})."
+        advice = "Modules are searched on sys.path and in the working folder."
+        raise UsageError(text, advice=advice, word=word, name=name, reason=error) from error
 
 
 def declared_identity(thing: Any) -> str | None:

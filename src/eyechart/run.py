@@ -1,13 +1,10 @@
 """Jobs to results: read, predict, score, save. `run_job` runs any job, whatever its task."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Any
 
 from eyechart.errors import EyechartError, ResultError
 from eyechart.inference.answers import CachedGenerator
@@ -18,13 +15,14 @@ from eyechart.messages import UserMessage
 from eyechart.models.access import access_of
 from eyechart.models.family import Remote, need_inputs
 from eyechart.models.registry import family_of, inputs_of, is_multi_vector
+from eyechart.provenance import compute_facts, reset_peak_memory
 from eyechart.report.compression_curve import compare_compressions
-from eyechart.results.job_results import check_complete, check_owner, is_done, make_result, with_thumbnails
+from eyechart.results.job_results import check_complete, check_owner, is_done, make_result, with_images
 from eyechart.results.result import Result, write_result
 from eyechart.session import Session
 from eyechart.settings.tasks import TaskSettings
 from eyechart.tasks.base import Prediction, Task, TaskContext
-from eyechart.tasks.image_caption import USER, ImageCaption, data_folder, is_whole, prompts
+from eyechart.tasks.image_caption import USER, ImageCaption, data_folder, prompts
 from eyechart.tasks.label_metrics import check_columns, score_with_groups
 from eyechart.tasks.registry import load_task
 from eyechart.types import Job, ModelSpec, Outcome, Role, digest_json
@@ -57,10 +55,8 @@ def run_jobs(jobs: Sequence[Job], session: Session, *, skip_existing: bool = Fal
 def run_or_skip(job: Job, session: Session, *, skip_existing: bool = False) -> JobReport:
     """Run a job, unless it may be skipped because its result exists."""
     try:
-        if skip_existing:
-            done = skipped(job, session)
-            if done is not None:
-                return done
+        if skip_existing and (done := skipped(job, session)) is not None:
+            return done
         result = run_job(job, session)
         return JobReport(job, result=result, error=check_complete(result, job.min_success))
     except EyechartError as error:
@@ -92,19 +88,14 @@ def find_done(job: Job, session: Session) -> tuple[Result | None, str]:
             check_records(done)
         except ResultError as error:
             return None, error.message.rstrip(".")
-    if done is not None and isinstance(task, ImageCaption) and not is_whole(done.facts, done.details):
+    if done is not None and not task.is_whole(done.facts, done.details):
         return None, UserMessage("{path} is incomplete, or its files were modified", path=job.output)
     return done, why
 
 
 def probe_servers(jobs: Sequence[Job], session: Session, *, skip_existing: bool = False) -> None:
-    """Probe every server that a job needs, before any job starts; cached answers need no server.
-
-    Raises:
-        ApiError: If a server does not respond, rejects the key or does not serve the model.
-    """
-    probed: set[str] = set()
-    rewritten: set[str] = set()
+    """Probe every server that a job needs, before any job starts; cached answers need no server."""
+    probed, rewritten = set[str](), set[str]()
     for job in jobs:
         # Captions that an earlier job rewrites cannot be checked yet.
         if skip_existing and job.dataset.root not in rewritten and skipped(job, session) is not None:
@@ -115,11 +106,7 @@ def probe_servers(jobs: Sequence[Job], session: Session, *, skip_existing: bool 
         for spec, role in models_of(job):
             family = family_of(spec, role)
             key = digest_json([type(family).__name__, spec.what])
-            if (
-                isinstance(family, Remote)
-                and key not in probed
-                and not (captions and not missing_captions(job, session))
-            ):
+            if isinstance(family, Remote) and key not in probed and (not captions or missing_captions(job, session)):
                 family.probe(spec)
                 probed.add(key)
 
@@ -140,6 +127,7 @@ def missing_captions(job: Job, session: Session) -> list[str]:
 def run_job(job: Job, session: Session) -> Result:
     """Read the dataset, predict, score and save the result."""
     start, watch = time.perf_counter(), Stopwatch()
+    reset_peak_memory()
     task = load_task(job.task)
     settings = task.settings_of(job)
     check_owner(job)
@@ -169,7 +157,9 @@ def run_job(job: Job, session: Session) -> Result:
         on_error=job.on_error,
         progress=session.progress,
     )
+    predicting = time.perf_counter()
     prediction = task.predict(context, settings)
+    predicting = time.perf_counter() - predicting
     manifest = reading.manifest
     with watch.phase("score"):
         outcome = score_with_groups(task, prediction, settings)
@@ -182,10 +172,14 @@ def run_job(job: Job, session: Session) -> Result:
     origins = {} if isinstance(model, CachedEncoder) else model.origins.details()
     if origins:
         outcome = replace(outcome, details={**outcome.details, "answers": origins})
-    facts: dict[str, Any] = {"device": model.model.device}
+    facts = compute_facts(model.model.device)
     seconds = watch.seconds()
     if isinstance(model, CachedEncoder) and model.pipeline.encoded and seconds.get("encode images"):
-        facts["throughput"] = round(model.pipeline.encoded / seconds["encode images"], 2)
+        rate = round(model.pipeline.encoded / seconds["encode images"], 2)
+        facts |= {"throughput": rate, "throughput_unit": "images/s"}
+    elif not isinstance(model, CachedEncoder) and model.origins.generated and not job.extra_models:  # no judge's time
+        predicting -= 0 if loaded_before else model.model.load_seconds
+        facts |= {"throughput": round(model.origins.generated / predicting, 2), "throughput_unit": "answers/s"}
     result = make_result(
         job=job,
         info=manifest.info,
@@ -204,7 +198,7 @@ def run_job(job: Job, session: Session) -> Result:
         identity=session.identity(job, task),  # now: a hub model's identity is known once it is loaded
         known=facts,
     )
-    records = with_thumbnails(outcome.records, manifest.samples(), job.thumbnails)
+    records = with_images(outcome.records, manifest.samples(), job.thumbnails, manifest.image_digests(), manifest.info)
     return write_result(result, records, job.output, place=job.place if job.append else None)
 
 
@@ -215,9 +209,8 @@ def _check_encoder(job: Job, task: Task, encoder: CachedEncoder, session: Sessio
     """
     if not task.multi_vector and task.settings_of(job).uses_model and is_multi_vector(job.model) is not False:
         task.check_vectors(job.model.label, several=encoder.card.multi_vector)
-    wanted = task.inputs_of(session.datasets.open(job.dataset).info, task.settings_of(job))
-    known = inputs_of(encoder.model.family, job.model) if wanted else ()
-    if wanted:
+    if wanted := task.inputs_of(session.datasets.open(job.dataset).info, task.settings_of(job)):
+        known = inputs_of(encoder.model.family, job.model)
         need_inputs(job.model.label, encoder.card.inputs if known is None else known, wanted)
     if any(compressions := _compressions(job)):
         encoder.prepare_compression(*compressions)

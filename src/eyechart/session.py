@@ -1,7 +1,5 @@
 """State shared by the jobs of a run: caches, opened datasets, manifests and loaded models."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import weakref
@@ -52,6 +50,7 @@ class Session:
         if known is None or known.spec != spec or (known.spec.access != spec.access and known.remote):
             self._models.pop(place, None)
             self._models[place] = open_model(spec, role)
+            self._models[place].progress = self.progress
         return self._models[place]
 
     def cached_model(self, job: Job, task: Task, watch: Stopwatch, part: str = "") -> Stored:

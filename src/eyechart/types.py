@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from eyechart.errors import DataError
 from eyechart.io.images import ImageRef
-from eyechart.settings.shared import OnError as OnError  # noqa: PLC0414 - also a type of `Job`
+from eyechart.settings.evaluation import OnError as OnError  # noqa: PLC0414 - also a type of `Job`
 
 if TYPE_CHECKING:
     import numpy as np
@@ -290,6 +290,8 @@ class ModelCard:
     role of the input (``query``, ``document``), for servers that have a field for it."""
     multi_vector: bool = False
     """Whether an embedding is several vectors, compared by MaxSim (late interaction)."""
+    weight_type: str = ""
+    """Type of most weights, if it may differ from ``precision``: ``int8`` for a quantised export."""
 
     @property
     def fingerprint(self) -> str:
@@ -346,6 +348,16 @@ class Message:
     role: MessageRole
     parts: tuple[Part, ...]
 
+    def to_record(self) -> dict[str, Any]:
+        """Return the message as it stands in a transcript: images by content digest and file name only."""
+        return {"role": self.role, "content": [p if isinstance(p, str) else _image_record(p) for p in self.parts]}
+
+
+def _image_record(image: ImageRef) -> dict[str, str]:
+    # An address may hold a signature in its query, and a path the name of a user.
+    place = image.source.partition("?")[0] if "://" in image.source else image.source
+    return {"image": image.digest().hex(), "name": place.replace("\\", "/").rpartition("/")[2]}
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
@@ -355,6 +367,8 @@ class Prompt:
     messages: tuple[Message, ...]
     temperature: float | None = None
     """Overrides the generator's temperature where supported: judges are retried at a higher one."""
+    usable: Callable[[Answer], bool] | None = field(default=None, compare=False)
+    """Whether an answer may be cached; others are generated again by the next run. None: every answer may."""
 
 
 UNREAD = "unread"
@@ -373,7 +387,7 @@ class Answer:
     """The server's finish reason: stop, length (truncated), content_filter, ...; `UNREAD` if no request was sent
     because an image of the prompt cannot be read."""
     usage: Mapping[str, int] = field(default_factory=dict)
-    """prompt_tokens and completion_tokens, if known."""
+    """prompt_tokens and completion_tokens, and cached_tokens (of the prompt), if known."""
     error: str = ""
     """Why the request failed; the text is then empty."""
     refusal: str = ""
@@ -381,6 +395,41 @@ class Answer:
     origin: Mapping[str, str] = field(default_factory=dict)
     """What is known of a server's answer: the reported ``model`` and ``system_fingerprint``, the ``refused`` request
     parameters, and the ``time``."""
+    seconds: float | None = None
+    """From sending the request that was answered to its complete response, if measured."""
+    retries: int | None = None
+    """Requests that failed before it."""
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the answer as it stands in a transcript; what is unknown is None."""
+        used = self.usage if any(self.usage.values()) else {}  # servers that report no usage store zeros
+        return {
+            "role": "assistant",
+            "content": [self.text],
+            "reasoning": self.thinking or None,
+            **({"refusal": self.refusal} if self.refusal else {}),
+            **({"error": self.error} if self.error else {}),
+            "finish_reason": self.finish_reason or None,
+            "tokens": {name: used.get(f"{name}_tokens") for name in ("prompt", "completion", "cached")},
+            "seconds": self.seconds,
+            "retries": self.retries,
+        }
+
+
+TRANSCRIPT_VERSION = 1
+"""Version of the transcripts in records, see docs/results.md."""
+
+
+def transcript(messages: Iterable[Mapping[str, Any]], judges: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Return the transcript of a record: the conversation with its answers, and the exchanges with judges."""
+    return {"version": TRANSCRIPT_VERSION, "messages": [*messages], **({"judges": [*judges]} if judges else {})}
+
+
+def read_messages(value: object) -> list[dict[str, Any]]:
+    """Return the messages of a transcript that was read from a file; empty if it is something else."""
+    found = value if isinstance(value, list) else []
+    whole = all(isinstance(one, dict) and "role" in one and isinstance(one.get("content"), list) for one in found)
+    return found if whole else []
 
 
 @runtime_checkable
@@ -455,8 +504,6 @@ class DatasetSpec:
 
 WHERE_OPTIONS = frozenset({"cache_dir", "offline"})
 """Options that only locate a dataset's files, excluded from the digest."""
-
-
 HALF = "fp16"
 STORE_PRECISION = "store_precision"
 """Job setting with the precision of stored vectors; absent for full precision."""

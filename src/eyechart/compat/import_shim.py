@@ -5,11 +5,10 @@ name is unaffected. For packages in `WITH_USER_FILES`, a module that is not list
 of that tool add files to its folders.
 """
 
-from __future__ import annotations
-
 import runpy
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -79,11 +78,7 @@ SPAWNED = Path(__file__).parent / "spawned"
 
 
 def serve(name: str) -> None:
-    """Put a finder of our modules in front of all others (see `eyechart.compat.act_as`).
-
-    Raises:
-        UsageError: If the name is unknown, or the real package has already been imported.
-    """
+    """Put a finder of our modules in front of all others (see `eyechart.compat.act_as`)."""
     if name not in SURFACES:
         raise unknown_name("package to act as", name, SURFACES)
     if any(isinstance(finder, _Finder) and finder.package == name for finder in sys.meta_path):
@@ -115,12 +110,12 @@ def run_module(name: str, arguments: Sequence[str]) -> int:
         if not hasattr(served, "main"):
             raise UsageError("{name} has no main() to run.", name=name)
         return int(served.main() or 0)
-    try:
+    found = None
+    with suppress(ModuleNotFoundError):  # not even the package
         found = find_spec(name)
-    except ModuleNotFoundError:  # not even the package
-        found = None
     if found is None:
         raise UsageError("Module not found: {name}.", advice="To run a script, pass its path without -m.", name=name)
+    sys.modules.pop(f"{name}.__main__", None)  # ours, if `eyechart` itself is run: runpy warns of a second copy
     runpy.run_module(name, run_name="__main__", alter_sys=True)
     return 0
 
@@ -138,8 +133,7 @@ class _Finder(MetaPathFinder, Loader):
         if fullname not in self.modules and not inner:
             *parents, _ = fullname.split(".")
             folders = [str(Path(folder or ".").absolute().joinpath(*parents)) for folder in sys.path]
-            user_file = PathFinder.find_spec(fullname, folders) if self.package in WITH_USER_FILES else None
-            if user_file is not None:
+            if self.package in WITH_USER_FILES and (user_file := PathFinder.find_spec(fullname, folders)):
                 return user_file
             raise ModuleNotFoundError(
                 f"Eyechart has no {fullname}; of {self.package} it has: {', '.join(sorted(self.modules))}.",

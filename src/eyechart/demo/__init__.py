@@ -1,7 +1,5 @@
 """The models and the data that ship inside the package (see NOTICE.md for their sources and licences)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 HERE = Path(__file__).parent

@@ -46,29 +46,26 @@ def run_on_ray(
     address: str | None = None,
     workers: int | None = None,
 ) -> Iterator[JobReport]:
-    """Run jobs on a cluster and yield their reports as they finish.
+    """Run jobs, whose outputs and datasets every node sees, on a cluster; yield their reports as they finish.
 
-    Args:
-        jobs: Jobs whose outputs and datasets are visible to every node.
-        session: Reports progress and finds existing results.
-        skip_existing: Ignore jobs that already have a result.
-        address: An existing cluster (``auto``, ``ray://...``); by default a local one is started.
-        workers: Number of workers; by default one per GPU, or per CPU without GPUs.
+    ``address`` is an existing cluster (``auto``, ``ray://...``); by default a local one is started. ``workers`` is by
+    default one per GPU, or per CPU without GPUs.
     """
-    todo = []
-    for job in jobs:
-        placed = replace(job, output=job.output.absolute())
-        done = skipped(placed, session) if skip_existing else None
-        if done is not None:
-            yield done
-        else:
-            todo.append(placed)
+    placed = [replace(job, output=job.output.absolute()) for job in jobs]
+    existing = [skipped(job, session) if skip_existing else None for job in placed]
+    yield from (report for report in existing if report is not None)
+    todo = [job for job, report in zip(placed, existing, strict=True) if report is None]
     if not todo:
         return
     pool = WorkerPool.start(todo, address, workers)
     try:
         with session.progress.step("shards on the cluster", None) as bar:
-            for _ in pool.do(list(_chunks(pool, todo))):
+            chunks: list[Call] = []
+            for call, images in pool.do([Call("missing", (job,)) for job in one_of_each(todo)]):
+                [job] = call.arguments
+                if isinstance(images, list) and len(images) > chunk_size(job):  # small ones are embedded by their job
+                    chunks += [Call("embed", (job, chunk)) for chunk in chunks_of(job, images, pool.size)]
+            for _ in pool.do(chunks):
                 bar.advance()
         for call, report in pool.do([Call("run", (job,)) for job in todo]):
             yield report if isinstance(report, JobReport) else JobReport(call.arguments[0], error=report)
@@ -76,20 +73,8 @@ def run_on_ray(
         pool.shutdown()
 
 
-def _chunks(pool: WorkerPool, jobs: Sequence[Job]) -> Iterator[Call]:
-    """Split large datasets into tasks of whole batches; small ones are embedded by their job."""
-    for call, images in pool.do([Call("missing", (job,)) for job in one_of_each(jobs)]):
-        job = call.arguments[0]
-        if isinstance(images, list) and len(images) > chunk_size(job):
-            yield from (Call("embed", (job, chunk)) for chunk in chunks_of(job, images, pool.size))
-
-
 def check_device(device: str) -> None:
-    """Reject device numbers: Ray assigns one GPU to each worker, which sees no other.
-
-    Raises:
-        UsageError: Before anything is started.
-    """
+    """Reject device numbers: Ray assigns one GPU to each worker, which sees no other."""
     numbered = [name.strip() for name in device.split(",")]
     if len(numbered) > 1 or numbered[0].partition(":")[2] not in ("", "0"):
         raise UsageError(
@@ -105,7 +90,6 @@ class WorkerPool:
 
     ray: Any
     actor: Callable[[], Any]
-    """Starts a worker."""
     size: int
     started: bool
     """Whether this pool started the cluster and has to shut it down."""
@@ -188,16 +172,12 @@ class WorkerPool:
                 yield calls[done], value
 
     def _value(self, reference: Any) -> Any:
-        """Return the value of a call, or its error as an `EyechartError`.
-
-        Raises:
-            RayError: If the worker is lost.
-        """
+        """Return the value of a call, or its error as an `EyechartError`; raise RayError if the worker is lost."""
         try:
             return self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
-            cause = error.cause if isinstance(error.cause, EyechartError) else error
-            return cause if isinstance(cause, EyechartError) else EngineError("A worker failed: {reason}", reason=error)
+            own = isinstance(error.cause, EyechartError)
+            return error.cause if own else EngineError("A worker failed: {reason}", reason=error)
 
     def shutdown(self) -> None:
         """Stop the workers, and the cluster if this pool started it."""

@@ -1,12 +1,10 @@
 """Workers that embed parts of a dataset into the store: one process per device, or ranks started by a launcher."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context, resource_tracker
@@ -146,13 +144,9 @@ def run_in_processes(
 
     With ``--device auto`` the n-th process uses the n-th GPU; a list of devices is assigned in order.
     """
-    todo = []
-    for job in jobs:
-        done = skipped(job, session) if skip_existing else None
-        if done is not None:
-            yield done
-        else:
-            todo.append(job)
+    existing = [skipped(job, session) if skip_existing else None for job in jobs]
+    yield from (report for report in existing if report is not None)
+    todo = [job for job, report in zip(jobs, existing, strict=True) if report is None]
     work: Share = []
     for job in filter(_can_be_sent, one_of_each(todo)):
         with suppress(EyechartError):  # errors reading a dataset are left for its job to report
@@ -175,9 +169,14 @@ def _embed_all(shares: Sequence[Share], progress: Progress) -> None:
     started = [context.Process(target=_embed, args=(number, len(shares), share)) for number, share in enumerate(shares)]
     with progress.step(UserMessage("images in {n} processes", n=len(shares)), len(shares)) as bar:
         try:
-            with _blocked_sigint():
+            # They ignore Ctrl-C, which a terminal sends to all of them: this process ends them.
+            resource_tracker.ensure_running()  # its start unblocks the signal
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            try:
                 for process in started:
                     process.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
             for process in started:
                 process.join()
                 bar.advance()
@@ -195,20 +194,6 @@ def _embed_all(shares: Sequence[Share], progress: Progress) -> None:
                 "{n} of {all} processes died. The main process computes the missing vectors.", n=died, all=len(started)
             )
         )
-
-
-@contextmanager
-def _blocked_sigint() -> Iterator[None]:
-    """Start processes that ignore Ctrl-C, which a terminal sends to all of them: the main process ends them."""
-    if os.name != "posix":
-        yield
-        return
-    resource_tracker.ensure_running()  # its start unblocks the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _embed(number: int, count: int, share: Share) -> None:
@@ -242,11 +227,7 @@ PATIENCE = 45
 
 
 def rank_and_size(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
-    """Read the rank and the number of processes from the environment; (0, 1) without a launcher.
-
-    Raises:
-        UsageError: If the launcher's variables are inconsistent.
-    """
+    """Read the rank and the number of processes from the environment; (0, 1) without a launcher."""
     for mine, all_ in VARIABLES:
         if mine in environment and all_ in environment:
             try:
@@ -286,13 +267,7 @@ def embed_together(
 ) -> None:
     """Embed this process's part of all images, if there are fewer jobs than processes, and wait for the others.
 
-    Args:
-        jobs: All jobs, in the same order in every process.
-        session: A session whose store all processes share.
-        rank: Number of this process.
-        size: Number of processes.
-        skip_existing: Ignore jobs that already have a result.
-        pause: Sleeps for a number of seconds.
+    Every process gets all jobs in the same order, and a session with the same store.
     """
     if len(jobs) >= size:
         return
@@ -306,7 +281,12 @@ def embed_together(
     mine = [(job.model, job.dataset) for job in share_of(jobs, rank, size)]
     for job in embedded:
         if (job.model, job.dataset) in mine:
-            _await(job, session, pause)
+            # Until the dataset is embedded or the store stops growing, as for broken images and dead processes.
+            left, still = _count(job, session), 0
+            while left and still < PATIENCE:
+                pause(POLL_SECONDS)
+                before, left = left, _count(job, session)
+                still = still + 1 if left == before else 0
 
 
 def part_of(job: Job, session: Session, rank: int, size: int) -> list[KeyedSample]:
@@ -323,15 +303,6 @@ def part_of(job: Job, session: Session, rank: int, size: int) -> list[KeyedSampl
     batch_of = {key: i // size_of_batch for i, key in enumerate(distinct)}
     batches = -(-len(distinct) // size_of_batch)
     return [(key, sample) for key, sample in missing if batch_of[key] * size // batches == rank]
-
-
-def _await(job: Job, session: Session, pause: Callable[[float], None]) -> None:
-    """Wait until a dataset is embedded or the store stops growing, as for broken images and dead processes."""
-    left, still = _count(job, session), 0
-    while left and still < PATIENCE:
-        pause(POLL_SECONDS)
-        before, left = left, _count(job, session)
-        still = still + 1 if left == before else 0
 
 
 def _count(job: Job, session: Session) -> int:

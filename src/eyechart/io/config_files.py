@@ -1,7 +1,5 @@
 """Config files: YAML, TOML and JSON as plain values, with limits; nothing in them is executed."""
 
-from __future__ import annotations
-
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -117,7 +115,6 @@ def _check(root: Any) -> None:
 
 # Config files in YAML, TOML or JSON: plain values only, nothing is executed.
 
-
 TASK_CONFIGS = (".yaml", ".yml", ".json")
 """Formats of EvalScope's configs."""
 
@@ -131,9 +128,8 @@ def read_file(path: Path, forms: Collection[str] = TASK_CONFIGS) -> Any:
         )
     content = _parse(read_text(path, UsageError), path, form)
     if not isinstance(content, dict | list):
-        raise UsageError(
-            "{path} contains no settings.", advice="It must contain a mapping, or a list of mappings.", path=path
-        )
+        advice = "It must contain a mapping, or a list of mappings."
+        raise UsageError("{path} contains no settings.", advice=advice, path=path)
     return content
 
 
@@ -155,14 +151,11 @@ def _parse(text: str, path: Path, form: str) -> Any:
         raise UsageError("{path} {reason}.", path=path, reason=error) from error
     except Exception as error:  # noqa: BLE001 - besides parse errors: dates, numbers and keys that Python cannot represent
         mark = getattr(error, "problem_mark", None)
-        raise UsageError(
-            "{path}{where} is not valid {format} ({reason}).",
-            path=path,
-            where=f", line {mark.line + 1}" if mark else "",
-            format=name,
-            # Only the problem, without PyYAML's excerpt, which may contain a key.
-            reason=getattr(error, "problem", "invalid value") if name == "YAML" else error,
-        ) from None
+        where = f", line {mark.line + 1}" if mark else ""
+        # Only the problem, without PyYAML's excerpt, which may contain a key.
+        reason = getattr(error, "problem", "invalid value") if name == "YAML" else error
+        text = "{path}{where} is not valid {format} ({reason})."
+        raise UsageError(text, path=path, where=where, format=name, reason=reason) from None
 
 
 PARSERS: dict[str, tuple[str, Callable[[str], Any]]] = {

@@ -1,7 +1,5 @@
 """Digests of files, remembered while a file looks untouched, and digests of Python code."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import hashlib
@@ -24,9 +22,10 @@ from functools import cache, lru_cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import distributions
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, Self
+from typing import Any
 from zipimport import zipimporter
 
 from eyechart.errors import DataError
@@ -44,13 +43,14 @@ leave all times of a file unchanged, unless it is flushed."""
 MAX_FLUSHED = 128
 """Recently changed files flushed per run, some milliseconds each; further ones are not cached."""
 _FORM = 2
+_PLAIN = 5
+"""Length of a state without sampled blocks."""
 _BLOCK = 1 << 20
 _SAMPLES, _SAMPLE_BYTES = 16, 4096
 
 State = list[int]
 """Size, modification time, change time, inode and device of a file; for weights, and on a filesystem without reliable
 change times, also a digest of sampled blocks."""
-
 
 _new_digest = functools.partial(hashlib.blake2b, digest_size=DIGEST_SIZE)
 
@@ -63,13 +63,8 @@ def digest_bytes(data: bytes) -> bytes:
 def file_digest(path: Path, *, weights: bool = False) -> bytes:
     """Return the content digest of a file, from the cache if the file is unchanged.
 
-    Args:
-        path: The file.
-        weights: Whether it belongs to a model. Such a file also counts as changed if sampled blocks differ, and is
-            always read on a filesystem without reliable change times.
-
-    Raises:
-        DataError: If it cannot be read.
+    With ``weights`` (files of a model), a file also counts as changed if sampled blocks differ, and is always read on a
+    filesystem without reliable change times.
     """
     try:
         state = file_state(path, sampled=weights)
@@ -93,11 +88,7 @@ def known_digest(path: Path, state: State) -> bytes | None:
 
 
 def read_digested(path: Path) -> tuple[bytes, bytes]:
-    """Read a file once; return its content and digest, which is cached.
-
-    Raises:
-        OSError: If it cannot be read.
-    """
+    """Read a file once; return its content and digest, which is cached."""
     state = file_state(path)
     data = path.read_bytes()
     found = digest_bytes(data)
@@ -154,19 +145,14 @@ class _DigestBooks:
         if folder in self._books:
             return self._books[folder]
         found = {}
-        try:
+        with suppress(OSError, *DAMAGED):
             body = json.loads(self.file(folder).read_bytes())
             if body["form"] == _FORM and body["folder"] == folder:
-                found = {
-                    name: ([int(n) for n in state], bytes.fromhex(digest).hex())
-                    for name, (state, digest) in body["files"].items()
-                }
-        except (OSError, *DAMAGED):
-            pass
+                files = body["files"].items()
+                found = {name: ([*map(int, state)], bytes.fromhex(text).hex()) for name, (state, text) in files}
         return self._books.setdefault(folder, found)  # several threads may read images
 
     def file(self, folder: str) -> Path:
-        """Return the cache file of a folder."""
         return self.root / DIGESTS / f"{digest_bytes(os.fsencode(folder)).hex()}.json"
 
 
@@ -184,8 +170,7 @@ class DigestedStream(io.BufferedReader):
         state = file_state(path)
         super().__init__(path.open("rb").detach())
         self.path, self._state = path, state
-        self._digest = _new_digest()
-        self._reached = 0
+        self._digest, self._reached = _new_digest(), 0
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Read like a file."""
@@ -210,16 +195,16 @@ class DigestedStream(io.BufferedReader):
             keep_digest(self.path, self._state, self._digest.digest())
 
 
-_PLAIN = 5
-"""Length of a state without sampled blocks."""
-
-
 def file_state(path: Path, *, sampled: bool = False) -> State:
     """Return the attributes that change with a file's content."""
     found = path.stat()
-    state = _times(found)
-    if _age(state) <= WRITTEN_BACK:
-        state = _flush(path, state)
+    state, flushed = _times(found), _books(cache_root()).flushed
+    if _age(state) <= WRITTEN_BACK and tuple(state) not in flushed and len(flushed) < MAX_FLUSHED:
+        # Write it back: the kernel then changes its times with the next write through a mapping.
+        with suppress(OSError), path.open("rb") as stream:
+            os.fsync(stream.fileno())
+            state = _times(path.stat())
+            flushed.add(tuple(state))
     weak = weak_filesystem(path, found.st_dev)
     return [*state, _sample(path, found, weak)] if weak or sampled else state
 
@@ -236,17 +221,6 @@ def _times(found: os.stat_result) -> State:
 
 def _age(state: State) -> int:
     return time.time_ns() - max(state[1], state[2])
-
-
-def _flush(path: Path, state: State) -> State:
-    """Write a recently changed file back: the kernel then changes its times with the next write through a mapping."""
-    flushed = _books(cache_root()).flushed
-    if tuple(state) not in flushed and len(flushed) < MAX_FLUSHED:
-        with suppress(OSError), path.open("rb") as stream:
-            os.fsync(stream.fileno())
-            state = _times(path.stat())
-            flushed.add(tuple(state))
-    return state
 
 
 def _sample(path: Path, found: os.stat_result, weak: str) -> int:
@@ -271,7 +245,6 @@ def _sample(path: Path, found: os.stat_result, weak: str) -> int:
 # Filesystems without reliable change times. In a reproducible image (squashfs, erofs, iso9660, a loop device), two
 # versions of a file may have equal size, times, inode and device; FAT, 9p and FUSE may store no change time at all.
 
-
 _RELIABLE = re.compile(
     "apfs|bcachefs|beegfs|btrfs|ceph|ext[234]|f2fs|gfs2|gpfs|jfs|lustre|nfs4?|ocfs2|ramfs|tmpfs|ubifs|wekafs|xfs|zfs"
 )
@@ -287,46 +260,30 @@ def weak_filesystem(path: Path, device: int | None = None) -> str:
         try:
             table = _MOUNTS.read_text(errors="surrogateescape").splitlines()
             _weak[device] = weak_mount(table, device, os.path.realpath(path))
-        except (OSError, ValueError):  # not Linux: the volume of the home folder is reliable, except on Windows
-            home = os.name == "posix" and Path.home().stat().st_dev == device
-            _weak[device] = "" if home else sys.platform
+        except (OSError, ValueError):  # not Linux: the volume of the home folder is reliable
+            _weak[device] = "" if Path.home().stat().st_dev == device else sys.platform
     return _weak[device]
 
 
 def weak_mount(table: list[str], device: int | None, path: str) -> str:
     """Look up a device, or a path where devices differ (btrfs, overlay), in the lines of ``/proc/self/mountinfo``."""
-    mounts = list(map(_Mount.read, table))
-    inside = sorted((mount for mount in mounts if mount.holds(path)), key=lambda mount: len(mount.point))
-    found = [mount for mount in mounts if mount.device == device] or inside
+    mounts = []
+    for line in table:
+        first, _, last = line.partition(" - ")
+        number, _, point = first.split(" ")[2:5]
+        point = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), point)
+        mounts.append((os.makedev(*map(int, number.split(":"))), point.rstrip("/"), last))
+    inside = [mount for mount in mounts if f"{path}/".startswith(f"{mount[1]}/")]
+    found = [mount for mount in mounts if mount[0] == device] or sorted(inside, key=lambda mount: len(mount[1]))
     if not found:
         return "unknown"
-    kind, source, options = found[-1].kind, found[-1].source, found[-1].options
+    kind, source, options = found[-1][2].split(" ", 2)  # options of the filesystem, not of the mount
     layers = re.findall(r"(?<=[=:])/[^,:]*", ",".join(re.findall(r"(?:lower|upper)dir\+?=[^,]*", options)))
     if kind == "overlay" and layers:  # they may be invisible in a container
-        others = [line for line, mount in zip(table, mounts, strict=True) if mount.device != found[-1].device]
+        others = [line for line, mount in zip(table, mounts, strict=True) if mount[0] != found[-1][0]]
         return kind if any(weak_mount(others, None, layer) for layer in layers) else ""
     is_image = source.startswith("/dev/loop") or (source.startswith("/dev/") and "ro" in options.split(","))
     return kind if is_image or not _RELIABLE.fullmatch(kind) else ""
-
-
-class _Mount(NamedTuple):
-    """A line of ``/proc/self/mountinfo``; the options are those of the filesystem, not of the mount."""
-
-    device: int
-    point: str
-    kind: str
-    source: str
-    options: str
-
-    @classmethod
-    def read(cls, line: str) -> Self:
-        first, _, last = line.partition(" - ")
-        device, _, point = first.split(" ")[2:5]
-        point = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), point)
-        return cls(os.makedev(*map(int, device.split(":"))), point, *last.split(" ", 2))
-
-    def holds(self, path: str) -> bool:
-        return self.point == "/" or f"{path}/".startswith(f"{self.point}/")
 
 
 # Digest of user code: of the module that defines an object, and of what it imports.
@@ -334,9 +291,7 @@ class _Mount(NamedTuple):
 # Installed libraries and the standard library are excluded: their versions are recorded separately. The package of
 # the object is always included. Nothing depends on the folder that a package is in.
 
-
 OURS = Path(__file__).resolve().parent.parent
-_INSTALLED_PARTS = frozenset({"site-packages", "dist-packages"})
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 """Fields of a syntax tree with statements."""
 
@@ -418,35 +373,28 @@ def _imports(name: str, file: str, data: bytes, digest: bytes) -> tuple[str, ...
     """Return the modules that a file may import: those named in its statements, and its parent packages."""
     key = (name, file, digest)
     if key not in _imported:
-        found = dict.fromkeys(_with_parents(name))
+        found, waiting = [*_with_parents(name)], list[Any]()
+        parent = (name if file == "__init__.py" else name.rpartition(".")[0]).split(".")
         if file.endswith(".py"):
             with suppress(SyntaxError, ValueError, RecursionError):  # importing it reports the error
-                parent = name if file == "__init__.py" else name.rpartition(".")[0]
-                found |= dict.fromkeys(_imports_in(ast.parse(data), parent.split(".")))
-        _imported[key] = tuple(found)
+                waiting.append(ast.parse(data))
+        while waiting:
+            node = waiting.pop()
+            for part in _BODIES:
+                inner = getattr(node, part, None)
+                waiting += inner if isinstance(inner, list) else ()
+            if isinstance(node, ast.Import):
+                found += [outer for alias in node.names for outer in _with_parents(alias.name)]
+            elif isinstance(node, ast.ImportFrom):
+                outer = parent[: len(parent) - node.level + 1] if node.level else []
+                base = ".".join([*outer, *([node.module] if node.module else [])])
+                found += [*_with_parents(base), *(f"{base}.{alias.name}" for alias in node.names)]
+        _imported[key] = tuple(dict.fromkeys(found))
     return _imported[key]
 
 
-def _imports_in(tree: ast.Module, parent: list[str]) -> Iterator[str]:
-    waiting: list[Any] = [tree]
-    while waiting:
-        node = waiting.pop()
-        for part in _BODIES:
-            inner = getattr(node, part, None)
-            waiting += inner if isinstance(inner, list) else ()
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _with_parents(alias.name)
-        elif isinstance(node, ast.ImportFrom):
-            outer = parent[: len(parent) - node.level + 1] if node.level else []
-            base = ".".join([*outer, *([node.module] if node.module else [])])
-            yield from _with_parents(base)
-            yield from (f"{base}.{alias.name}" for alias in node.names)
-
-
 def _with_parents(name: str) -> Iterator[str]:
-    parts = name.split(".")
-    yield from (".".join(parts[: i + 1]) for i in range(len(parts)))
+    return accumulate(name.split("."), "{}.{}".format)
 
 
 def _find(name: str) -> Path | None:
@@ -462,10 +410,9 @@ def _spec(name: str) -> ModuleSpec | None:
     with suppress(ImportError, ValueError):
         if not outer:
             return find_spec(name) if name else None
-        known = getattr(sys.modules.get(outer), "__path__", None) or getattr(
-            _spec(outer), "submodule_search_locations", None
-        )
-        finders = (pkgutil.get_importer(folder) for folder in known or ())
+        known = getattr(sys.modules.get(outer), "__path__", None)
+        known = known or getattr(_spec(outer), "submodule_search_locations", None) or ()
+        finders = map(pkgutil.get_importer, known)
         return next(filter(None, (finder.find_spec(name) for finder in finders if finder)), None)
     return None
 
@@ -495,7 +442,7 @@ def _root(name: str, path: Path) -> Path:
 def _is_installed(name: str, path: Path) -> bool:
     """Whether a module is in the standard library, a folder of installed packages, Eyechart, or a RECORD file."""
     real = path.resolve()
-    if not _INSTALLED_PARTS.isdisjoint(real.parts) or any(real.is_relative_to(folder) for folder in _libraries()):
+    if not {"site-packages", "dist-packages"}.isdisjoint(real.parts) or any(map(real.is_relative_to, _libraries())):
         return True
     root = _root(name, real)
     return real.relative_to(root).as_posix() in _recorded(root)

@@ -1,7 +1,5 @@
 """Atomic file writes, safe file names, names as they are shown, and the cache of the Hugging Face client."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets
@@ -20,7 +18,6 @@ TEMPORARY = ".tmp-"
 """Prefix of unfinished files; old ones may be deleted."""
 UNFINISHED = ".part"
 """Suffix of unfinished files, so that no tool takes what a killed run leaves behind for a result."""
-
 NOTES = ".eyechart"
 """Folder in each downloaded dataset that records version and digest of every requested file."""
 
@@ -72,15 +69,10 @@ def without_cache_writes() -> Iterator[None]:
 
 
 def write_cached(path: Path, data: bytes) -> None:
-    """Write a cache file atomically, unless writing is disabled.
-
-    Raises:
-        CacheError: If the disk is full or the folder is not writable.
-    """
-    if not _keeps.get():
-        return
-    with explained("cache", path.parent):
-        write_atomic(path, data)
+    """Write a cache file atomically, unless writing is disabled."""
+    if _keeps.get():
+        with explained("cache", path.parent):
+            write_atomic(path, data)
 
 
 def append_cached(path: Path, line: str) -> None:
@@ -96,19 +88,13 @@ def explained(what: str, folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CacheError(
-            "Cannot write to the {what} at {path} ({reason}).",
-            advice="Free some space, or set EYECHART_CACHE to a writable folder. What was stored so far is kept.",
-            what=what,
-            path=folder,
-            reason=error.strerror,
-        ) from error
+        text = "Cannot write to the {what} at {path} ({reason})."
+        advice = "Free some space, or set EYECHART_CACHE to a writable folder. What was stored so far is kept."
+        raise CacheError(text, advice=advice, what=what, path=folder, reason=error.strerror) from error
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in ``folder`` durable (not supported on Windows)."""
-    if os.name == "nt":
-        return
+    """Make a rename in ``folder`` durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -151,7 +137,6 @@ def open_plain(path: Path, mode: str, encoding: str | None = None) -> IO[Any]:
 # Names on disk are bytes, UTF-8 by convention. With another locale (``LC_ALL=C``), Python decodes non-ASCII bytes to
 # lone surrogates, which cannot be printed; they are restored here.
 
-
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, which a terminal interprets, and lone surrogates, which no file can contain."""
 
@@ -168,23 +153,15 @@ def check_name(name: str, what: str) -> None:
 
 
 def file_name(path: Path) -> str:
-    """Return a file's name as text.
-
-    Raises:
-        DataError: If it is not UTF-8, or contains control characters.
-    """
+    """Return a file's name as text, which must be UTF-8 without control characters."""
     data = _bytes(path.name)
     try:
         name = data.decode()
     except UnicodeDecodeError as error:
         likely = likely_encoding(data)
-        raise DataError(
-            "The name of {path} is not UTF-8.",
-            advice=UserMessage("Rename it. It may be {likely}: convmv -f {likely} -t UTF-8 --notest -r", likely=likely)
-            if likely
-            else "Rename it.",
-            path=shown(path),
-        ) from error
+        guess = UserMessage("Rename it. It may be {likely}: convmv -f {likely} -t UTF-8 --notest -r", likely=likely)
+        advice = guess if likely else "Rename it."
+        raise DataError("The name of {path} is not UTF-8.", advice=advice, path=shown(path)) from error
     if is_unsafe(name):
         check_name(name, f"In {shown(path.parent)}, the name")
     return name
@@ -211,7 +188,6 @@ def _bytes(name: str) -> bytes:
 
 # The Hugging Face cache, read without the client and without network access.
 
-
 OFFLINE = "HF_HUB_OFFLINE"
 
 
@@ -227,14 +203,7 @@ def hub_cache() -> Path:
 def cached_snapshot(
     kind: str, repository: str, cache: str | Path | None = None, revision: str | None = None
 ) -> Path | None:
-    """Return the folder of a repository in the cache; None if it is absent.
-
-    Args:
-        kind: ``models`` or ``datasets``.
-        repository: Owner and name.
-        cache: Overrides the folder of the environment.
-        revision: A branch, a tag or a commit.
-    """
+    """Return the folder of a repository (kind ``models`` or ``datasets``) in the cache; None if it is absent."""
     root = (Path(cache) if cache else hub_cache()) / f"{kind}--{repository.replace('/', '--')}"
     pointer = root / "refs" / (revision or "main")
     commit = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else revision or ""

@@ -24,29 +24,21 @@ if TYPE_CHECKING:
 
 
 _BITS_TAG = 258
+_SAVE_WITH = "Save it with 8 or 16 bits per channel."
 _DEEP = {"I": "32-bit integers", "F": "floats outside the range 0 to 1"}
 
 
 def known_range(image: Image.Image, source: str) -> Image.Image:
-    """Convert a decoded image to a mode that implies the range of its values.
-
-    Raises:
-        DataError: If it has 12 bits (a TIFF may) in a 16-bit mode.
-    """
+    """Convert a decoded image to a mode that implies the range of its values; refuse 12 bits (a TIFF) in 16."""
     if image.format == "PPM" and image.mode == "I":
         return image.convert("I;16")  # Pillow scales these to 16 bits, whatever their maximum
     if image.mode.startswith("I;16") and image.getexif().get(_BITS_TAG, 16) != 16:
-        raise DataError(
-            "{file}: the image has {n} bits per channel.",
-            advice="Save it with 8 or 16 bits per channel.",
-            file=source,
-            n=image.getexif()[_BITS_TAG],
-        )
+        bits = image.getexif()[_BITS_TAG]
+        raise DataError("{file}: the image has {n} bits per channel.", advice=_SAVE_WITH, file=source, n=bits)
     return image
 
 
 # Completeness checks of encoded images: decoders silently fill missing data with zeros.
-
 
 _MARKER = re.compile(rb"\xff([\x02-\xcf\xd9-\xfe])")
 """JPEG segment markers. The excluded bytes occur within pixel data."""
@@ -114,7 +106,6 @@ _CHECKS = {"JPEG": _jpeg, "MPO": _jpeg, "PNG": _png, "WEBP": _webp, "AVIF": _avi
 # Lazy references to encoded images: source, digest and safe decoding.
 #
 # Datasets yield images without decoding them, so an image whose embedding is cached costs only a hash.
-
 
 MAX_PIXELS = 89_478_485
 """Largest decoded image, in pixels (Pillow's threshold for a decompression bomb warning)."""
@@ -197,14 +188,7 @@ class ImageRef:
         return self._named(self.known or (file_digest(self._file()) if in_file else digest_bytes(self.read())))
 
     def digest_unread(self, state: State) -> bytes | None:
-        """Return the content digest if that needs no read.
-
-        Args:
-            state: The state of the image file.
-
-        Raises:
-            DataError: If there is no readable file.
-        """
+        """Return the content digest if that needs no read; ``state`` is that of the image file."""
         if self.known or self.data is not None:
             return self.digest()
         if self.part:
@@ -227,9 +211,8 @@ class ImageRef:
         except OSError as error:
             raise self._unreadable(error) from error
         if not stat.S_ISREG(found.st_mode):
-            raise DataError(
-                "{file}: not a regular file.", advice="Devices and pipes are not supported.", file=self.source
-            )
+            advice = "Devices and pipes are not supported."
+            raise DataError("{file}: not a regular file.", advice=advice, file=self.source)
         _check_bytes(found.st_size, self.source)
         return self.path
 
@@ -237,11 +220,7 @@ class ImageRef:
         return DataError("{file}: cannot read the image ({reason}).", file=self.source, reason=error.strerror)
 
     def decode(self) -> Image.Image:
-        """Decode the image completely, in its original mode.
-
-        Raises:
-            DataError: If the bytes are not an image, are truncated, or exceed `MAX_PIXELS`.
-        """
+        """Decode the image completely, in its original mode."""
         image = decode_image(self.read(), self.source)
         if not self.box:
             return image
@@ -297,41 +276,27 @@ def open_image(data: bytes, source: str) -> Image.Image:
     _check_size(image.width, image.height, source)
     check = _CHECKS.get(str(image.format))
     if check and (damage := check(data)):
-        raise DataError(
-            "{file}: cannot decode the image ({reason}).",
-            advice="Copy or download it again.",
-            file=source,
-            reason=damage,
-        )
+        advice = "Copy or download it again."
+        raise DataError("{file}: cannot decode the image ({reason}).", advice=advice, file=source, reason=damage)
     return image
 
 
 def _check_bytes(count: int, source: str) -> None:
     if count > MAX_BYTES:
-        raise DataError(
-            "{file}: the image has {n} bytes, more than the limit of {most}.", file=source, n=count, most=MAX_BYTES
-        )
+        text = "{file}: the image has {n} bytes, more than the limit of {most}."
+        raise DataError(text, file=source, n=count, most=MAX_BYTES)
 
 
 def _check_size(width: int, height: int, source: str) -> None:
     """Reject images that would take too much memory, as they are or scaled to a model's input size."""
     if width * height > MAX_PIXELS:
-        raise DataError(
-            "{file}: the image has {n} pixels, more than the limit of {most}.",
-            advice="Scale it down, or remove it from the dataset.",
-            file=source,
-            n=width * height,
-            most=MAX_PIXELS,
-        )
+        text = "{file}: the image has {n} pixels, more than the limit of {most}."
+        advice = "Scale it down, or remove it from the dataset."
+        raise DataError(text, advice=advice, file=source, n=width * height, most=MAX_PIXELS)
     if max(width, height) > MAX_RATIO * min(width, height):
-        raise DataError(
-            "{file}: the image has {width} x {height} pixels; one side is more than {n} times the other.",
-            advice="Crop it, or remove it from the dataset.",
-            file=source,
-            width=width,
-            height=height,
-            n=MAX_RATIO,
-        )
+        text = "{file}: the image has {width} x {height} pixels; one side is more than {n} times the other."
+        advice = "Crop it, or remove it from the dataset."
+        raise DataError(text, advice=advice, file=source, width=width, height=height, n=MAX_RATIO)
 
 
 # One policy turns decoded images into 8-bit input. It has two forms, which differ in two points: encoders follow
@@ -350,7 +315,6 @@ class Trait(IntFlag):
 
 _TRAITS = "eyechart_traits"
 _ORIENTATION_TAG = 0x0112
-_GREY = frozenset({"1", "L"})
 
 
 def image_traits(image: Image.Image) -> Trait:
@@ -379,9 +343,6 @@ def to_rgb(image: Image.Image) -> Image.Image:
     """Convert an image to RGB as encoders see it: as stored, dropping transparency.
 
     Of 16 bits the upper eight are kept, as Pillow does with 16-bit colours. Floats are expected in the range 0 to 1.
-
-    Raises:
-        DataError: If its values have no known range, or its mode has no conversion to RGB.
     """
     image = _eight_bits(image)
     if image.mode == "P" and "transparency" in image.info:
@@ -390,26 +351,19 @@ def to_rgb(image: Image.Image) -> Image.Image:
     try:
         return image if image.mode == "RGB" else image.convert("RGB")
     except ValueError as error:
-        raise DataError(
-            "The image has the mode {mode}.", advice="Save it in RGB or greyscale.", mode=image.mode
-        ) from error
+        advice = "Save it in RGB or greyscale."
+        raise DataError("The image has the mode {mode}.", advice=advice, mode=image.mode) from error
 
 
 def to_upright(image: Image.Image) -> Image.Image:
-    """Convert an image to RGB or grey as generators see it: upright, and on white where it is transparent.
-
-    Raises:
-        DataError: As for `to_rgb`.
-    """
+    """Convert an image to RGB or grey as generators see it: upright, and on white where it is transparent."""
     from PIL import Image, ImageOps
 
     upright = _eight_bits(ImageOps.exif_transpose(image))
     if upright.has_transparency_data:
         layer = upright.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
-    if upright.mode in _GREY:
-        return upright.convert("L")
-    return to_rgb(upright)
+    return upright.convert("L") if upright.mode in {"1", "L"} else to_rgb(upright)
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
@@ -424,8 +378,5 @@ def _eight_bits(image: Image.Image) -> Image.Image:
         return Image.fromarray(np.rint(values * 255).astype(np.uint8))
     if values.dtype.itemsize == 2:
         return Image.fromarray((values >> 8).astype(np.uint8))
-    raise DataError(
-        "The image consists of {deep}: the value of white is unknown.",
-        advice="Save it with 8 or 16 bits per channel.",
-        deep=_DEEP[image.mode[0]],
-    )
+    deep = _DEEP[image.mode[0]]
+    raise DataError("The image consists of {deep}: the value of white is unknown.", advice=_SAVE_WITH, deep=deep)

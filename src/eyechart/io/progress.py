@@ -9,12 +9,12 @@ import logging
 import os
 import platform
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Protocol, Self, TextIO, TypeVar
 
 from eyechart.errors import UsageError
 from eyechart.io.files import make_folder, open_plain, write_atomic
@@ -60,6 +60,23 @@ def bar_each(items: Iterable[T], bar: Bar) -> Iterator[T]:
         yield item
 
 
+MOMENT = 1.0
+"""Seconds of silence after which a line says what takes so long."""
+
+
+@contextmanager
+def announced(progress: Progress, line: str) -> Iterator[None]:
+    """Show a line if the block takes longer than a `MOMENT`: importing libraries and loading models is silent."""
+    timer = threading.Timer(MOMENT, progress.say, [line])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # a line that is being written ends before the next one
+
+
 class NoProgress:
     """Shows nothing: the default of the library, and ``--quiet``."""
 
@@ -75,15 +92,21 @@ class NoProgress:
         """Drop the line."""
 
 
-class _TimedBar:
-    """Counts items and is shown at intervals."""
+SILENT = NoProgress()
 
-    def __init__(self, name: str, total: int | None, show: Callable[[_TimedBar], None], interval: float) -> None:
+
+class _TimedBar:
+    """Counts items and is shown at intervals; an inner bar is advanced with it."""
+
+    def __init__(
+        self, name: str, total: int | None, show: Callable[[_TimedBar], None], interval: float, inner: Bar = SILENT
+    ) -> None:
         self.name, self.total, self.done = name, total, 0
-        self._show, self._interval = show, interval
+        self._show, self._interval, self._inner = show, interval, inner
         self._start = self._last = time.monotonic()
 
     def advance(self, count: int = 1) -> None:
+        self._inner.advance(count)
         self.done += count
         now = time.monotonic()
         if now - self._last >= self._interval:
@@ -106,9 +129,9 @@ class PlainProgress:
         """Show the step as lines with count, rate and time left."""
         bar = _TimedBar(translate(name), total, self._show, PLAIN_INTERVAL)
         yield bar
-        took = f"in {duration(bar.seconds)}, {bar.done / bar.seconds:.1f}/s"
         if bar.done or total:  # a library may read the data itself
-            write_message("{name}: {done} {took}\n", self.stream, name=bar.name, done=bar.done, took=took)
+            took = {"time": duration(bar.seconds), "rate": f"{bar.done / bar.seconds:.1f}"}
+            write_message("{name}: {done} in {time}, {rate}/s\n", self.stream, name=bar.name, done=bar.done, **took)
 
     def _show(self, bar: _TimedBar) -> None:
         rate = bar.done / bar.seconds
@@ -172,7 +195,8 @@ class RichProgress:
 
 def _step_state(task: Task) -> str:
     if task.finished:
-        return f"100 %  {task.completed:.0f} in {duration(task.finished_time or 0)}"
+        took = duration(task.finished_time or 0)
+        return f"100 %  {translate(UserMessage('{done:.0f} in {time}', done=task.completed, time=took))}"
     rate = f"{task.speed or 0:.0f}/s"
     if task.total is None:
         return f"{task.completed:.0f}  {rate}"
@@ -209,23 +233,25 @@ class ProgressFile:
     """Forwards progress to ``inner`` and keeps a file up to date while the block runs."""
 
     def __init__(self, inner: Progress, folder: Path, jobs: JobClock) -> None:
-        self.inner, self.jobs = inner, jobs
+        self.inner, self.jobs, self._written = inner, jobs, 0.0
         self.path = folder / f"{PROGRESS_PREFIX}{platform.node()}-{os.getpid()}.progress"
         self.body: dict[str, Any] = {"started": time.time(), "step": None}
-        self._written = 0.0
 
     def __enter__(self) -> Self:
         atexit.register(self.__exit__)  # if an interrupt comes between this method and the block
         try:
-            self._remove_leftovers()
+            # Remove the files of killed runs. A run that is only slow writes its file again.
+            for path in self.path.parent.glob(f"{PROGRESS_PREFIX}*.progress"):
+                with suppress(OSError):
+                    node, _, number = path.stem.removeprefix(PROGRESS_PREFIX).rpartition("-")
+                    here = node == platform.node() and number.isdecimal()
+                    if not (_is_alive(int(number)) if here else time.time() - path.stat().st_mtime < ABANDONED):
+                        path.unlink()
             self._write()
         except OSError as error:
-            raise UsageError(
-                "Cannot write to the folder {path} ({reason}).",
-                advice="Choose another {--output} for the results.",
-                path=self.path.parent,
-                reason=error.strerror,
-            ) from error
+            text = "Cannot write to the folder {path} ({reason})."
+            advice = "Choose another {--output} for the results."
+            raise UsageError(text, advice=advice, path=self.path.parent, reason=error.strerror) from error
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -233,20 +259,17 @@ class ProgressFile:
             self.path.unlink(missing_ok=True)
             atexit.unregister(self.__exit__)
 
-    def _remove_leftovers(self) -> None:
-        """Remove the files of killed runs. A run that is only slow writes its file again."""
-        for path in self.path.parent.glob(f"{PROGRESS_PREFIX}*.progress"):
-            with suppress(OSError):
-                node, _, number = path.stem.removeprefix(PROGRESS_PREFIX).rpartition("-")
-                here = node == platform.node() and os.name == "posix" and number.isdecimal()
-                if not (_is_alive(int(number)) if here else time.time() - path.stat().st_mtime < ABANDONED):
-                    path.unlink()
-
     @contextmanager
     def step(self, name: str, total: int | None) -> Iterator[Bar]:
         """Show a step of ``total`` items while the block runs."""
+
+        def record(bar: _TimedBar) -> None:
+            rate = round(bar.done / bar.seconds, 3)
+            self.body["step"] = {"name": name, "done": bar.done, "total": total, "rate": rate}
+            self.write(at_intervals=True)
+
         with self.inner.step(name, total) as bar:
-            yield _RecordedBar(self, bar, name, total)
+            yield _TimedBar(name, total, record, 0.0, bar)
         self.body["step"] = None
         self.write()
 
@@ -279,23 +302,6 @@ def _is_alive(process: int) -> bool:
     except PermissionError:
         pass  # of another user
     return True
-
-
-@dataclass
-class _RecordedBar:
-    file: ProgressFile
-    inner: Bar
-    name: str
-    total: int | None
-    done: int = 0
-    start: float = field(default_factory=time.monotonic)
-
-    def advance(self, count: int = 1) -> None:
-        self.inner.advance(count)
-        self.done += count
-        rate = self.done / max(time.monotonic() - self.start, 1e-9)
-        self.file.body["step"] = {"name": self.name, "done": self.done, "total": self.total, "rate": round(rate, 3)}
-        self.file.write(at_intervals=True)
 
 
 def read_progress(folder: Path) -> list[dict[str, Any]]:
@@ -373,24 +379,21 @@ FORMAT = "%(asctime)s - {name} - %(levelname)s: %(message)s"
 DATES = "%Y-%m-%d %H:%M:%S"
 
 
-class _RedactingFormatter(logging.Formatter):
-    """Redacts keys in formatted records, tracebacks included: a server's message may quote one."""
+class _LogHandler(logging.StreamHandler[IO[Any]]):
+    """Writes to a file and, from INFO on, to ``progress``; keys, which a server's message may quote, are redacted."""
 
-    def __init__(self, secrets: Sequence[Secret]) -> None:
-        super().__init__(FORMAT.format(name="eyechart"), DATES)
-        self.secrets = secrets
+    def __init__(self, file: IO[Any], progress: Progress, secrets: Sequence[Secret]) -> None:
+        super().__init__(file)
+        self.setFormatter(logging.Formatter(FORMAT.format(name="eyechart"), DATES))
+        self.progress, self.secrets = progress, secrets
 
     def format(self, record: logging.LogRecord) -> str:
         return redact_text(super().format(record), self.secrets)
 
-
-class _ProgressHandler(logging.Handler):
-    def __init__(self, progress: Progress) -> None:
-        super().__init__(logging.INFO)
-        self.progress = progress
-
     def emit(self, record: logging.LogRecord) -> None:
-        self.progress.say(self.format(record))
+        super().emit(record)
+        if record.levelno >= logging.INFO:
+            self.progress.say(self.format(record))
 
 
 @contextmanager
@@ -400,16 +403,10 @@ def run_log(path: Path, progress: Progress, secrets: Sequence[Secret]) -> Iterat
     try:
         file = open_plain(make_folder(path.parent) / path.name, "a", "utf-8")
     except OSError as error:
-        raise UsageError(
-            "Cannot write the log {path} ({reason}).",
-            advice="Choose another work_dir; symbolic links are not followed.",
-            path=path,
-            reason=error.strerror,
-        ) from error
-    handlers: list[logging.Handler] = [logging.StreamHandler(file), _ProgressHandler(progress)]
-    for handler in handlers:
-        handler.setFormatter(_RedactingFormatter(secrets))
-        logger.addHandler(handler)
+        text = "Cannot write the log {path} ({reason})."
+        advice = "Choose another work_dir; symbolic links are not followed."
+        raise UsageError(text, advice=advice, path=path, reason=error.strerror) from error
+    logger.addHandler(_LogHandler(file, progress, secrets))
     try:
         yield logger
     finally:

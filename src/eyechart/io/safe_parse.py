@@ -1,7 +1,5 @@
 """Untrusted texts: lines and JSON with limits and one kind of error, and any value as valid JSON."""
 
-from __future__ import annotations
-
 import codecs
 import io
 import json
@@ -69,22 +67,22 @@ def may_have_big_integers(data: bytes) -> bool:
 def text_lines(
     path: Path, kind: type[EyechartError] = DataError, encoding: str | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Stream the lines of a text file with their numbers, without a byte order mark.
+    """Stream the lines of a text file with their numbers, without a byte order mark; errors are of the given kind.
 
-    Args:
-        path: The file.
-        kind: Class of the errors.
-        encoding: Name of an encoding; empty for UTF-8, or UTF-16 with a byte order mark. None if the caller has no
-            setting for it, so that errors do not recommend one.
-
-    Raises:
-        EyechartError: Of the given kind, if a line cannot be decoded (see `decode_text`) or exceeds `MAX_LINE`.
+    The encoding is empty for UTF-8, or UTF-16 with a byte order mark; None if the caller has no setting for it, so that
+    errors do not recommend one.
     """
     settable = encoding is not None
+    try:
+        codec = codecs.lookup(encoding).name if encoding else ""
+        "".encode(codec or "utf-8")  # only encodings of texts
+    except LookupError:
+        advice = "Common ones are utf-8, gb18030 (which includes GBK), utf-16 and big5."
+        raise UsageError("Unknown encoding: {name!r}.", advice=advice, name=encoding) from None
     with path.open("rb") as stream:
         start = stream.read(_LOOKED_AT)
         stream.seek(0)
-        named = check_encoding(encoding) if encoding else _marked(start)
+        named = codec or _marked(start)
         if not named and (wide := wide_encoding(start)):
             raise _wrong_encoding(kind, path, 1, "", wide, settable=settable)
         # Lines can be split in bytes, except where a character has two of them.
@@ -97,29 +95,10 @@ def text_lines(
             if not line:
                 return
             if len(line) > MAX_LINE:
-                raise kind(
-                    "{path}, line {number}: longer than {max_line} bytes.", path=path, number=number, max_line=MAX_LINE
-                )
+                text = "{path}, line {number}: longer than {max_line} bytes."
+                raise kind(text, path=path, number=number, max_line=MAX_LINE)
             text = line if isinstance(line, str) else decode_text(line, path, kind, first=number, settable=settable)
             yield number, text.removeprefix("\ufeff") if number == 1 else text
-
-
-def check_encoding(name: str) -> str:
-    """Return Python's name of a text encoding.
-
-    Raises:
-        UsageError: If it is unknown.
-    """
-    try:
-        found = codecs.lookup(name)
-        "".encode(found.name)
-    except LookupError:
-        raise UsageError(
-            "Unknown encoding: {name!r}.",
-            advice="Common ones are utf-8, gb18030 (which includes GBK), utf-16 and big5.",
-            name=name,
-        ) from None
-    return found.name
 
 
 def _marked(start: bytes) -> str:
@@ -163,9 +142,8 @@ def json_lines(path: Path, kind: type[EyechartError] = DataError) -> Iterator[tu
             try:
                 value = parse_json(line)
             except ValueError as error:
-                raise kind(
-                    "{path}, line {number}: not valid JSON ({reason}).", path=path, number=number, reason=error
-                ) from error
+                text = "{path}, line {number}: not valid JSON ({reason})."
+                raise kind(text, path=path, number=number, reason=error) from error
             yield number, value
 
 
@@ -179,17 +157,14 @@ def read_text(path: Path, kind: type[EyechartError] = DataError, largest: int = 
         raise kind("Cannot read {path} ({reason}).", path=path, reason=error.strerror) from error
 
 
-def read_json(path: Path, kind: type[EyechartError] = DataError) -> Any:
+def read_json(
+    path: Path, kind: type[EyechartError] = DataError, advice: str = "It may be incomplete: create it again."
+) -> Any:
     """Read a JSON file."""
     try:
         return parse_json(read_text(path, kind, MAX_JSON))
     except ValueError as error:
-        raise kind(
-            "{path} is not valid JSON ({reason}).",
-            advice="It may be incomplete: create it again.",
-            path=path,
-            reason=error,
-        ) from error
+        raise kind("{path} is not valid JSON ({reason}).", advice=advice, path=path, reason=error) from error
 
 
 def split_lines(text: str) -> list[str]:
@@ -206,8 +181,7 @@ def decode_text(
 ) -> str:
     """Decode a file, or its line number ``first``: UTF-8, or UTF-16 with a byte order mark.
 
-    Raises:
-        EyechartError: Of the given kind, with the line and the probable encoding.
+    Errors are of the given kind and have the line and the probable encoding.
     """
     if data.isascii() and b"\0" not in data:
         return data.decode()
@@ -247,11 +221,7 @@ def is_file(path: Path) -> bool:
 
 
 def text_of(value: object) -> str:
-    """Return a parsed text or number as text.
-
-    Raises:
-        TypeError: For anything else, such as null or NaN, whose names would be taken for words.
-    """
+    """Return a parsed text or number as text; TypeError for null or NaN, whose names would be taken for words."""
     if not isinstance(value, str | bool) and not is_number(value):
         raise TypeError(f"{value!r} is neither a text nor a number")
     return str(value)
@@ -266,9 +236,7 @@ def is_number(value: object) -> bool:
 
 # JSON Lines, the format of result records.
 
-
 Objects = list[dict[str, Any]]
-
 _BLOCK = 64 * 1024
 """Bytes parsed at a time."""
 _LINES = 1_000
@@ -298,10 +266,7 @@ def object_blocks(path: Path, kind: type[EyechartError] = DataError) -> Iterator
     """Stream the objects of a JSON Lines file in lists.
 
     From the first block that is not one object per line (a blank line, another encoding, an error), lines are read one
-    by one.
-
-    Raises:
-        EyechartError: Of the given kind, with the number of the invalid line.
+    by one, and errors have their number.
     """
     done = 0
     with path.open("rb") as stream:

@@ -29,12 +29,10 @@ SECRET_NAME = re.compile(rf"(?:.*[-_])?(?:{'|'.join(sorted(NAMES))})", re.IGNORE
 """The name of a flag, a setting or an option (``--model_option api_key=...``) whose value is a secret."""
 VARIABLE, SENT = "api_key_variable", ("extra_body", "settings")
 SERVICE_KEYS = re.compile(
-    r"(?<![A-Za-z0-9])(?:"
-    r"sk-[A-Za-z0-9_-]{16,}"
+    r"(?<![A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{16,}"
     r"|(?:(?:xai|nvapi|pplx)-|(?:gsk|hf|ghp|gho|jina|r8|tgp)_)(?=[A-Za-z0-9_-]*\d)[A-Za-z0-9_-]{16,}"
     r"|AIza[A-Za-z0-9_-]{30,}|AKIA[A-Z0-9]{16}|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}"
-    r"|ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{20,}|Bearer\s+\S{8,}"
-    r")"
+    r"|ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{20,}|Bearer\s+\S{8,})"
 )
 """Keys of well-known services."""
 LONG_WORD = re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z]*\d)(?=\w*[a-z])(?=\w*[A-Z])[A-Za-z0-9]{32,}")
@@ -133,15 +131,11 @@ def find_key(key: Secret | str | None = None, variable: str | None = None) -> Se
         if os.environ.get(name):
             return _checked(os.environ[name], f"The API key in {name}")
     if variable and not re.fullmatch(r"[A-Z_][A-Z0-9_]{0,60}", variable):  # it may be the key: it is not repeated
-        raise UsageError(
-            "{--api_key_variable} must name an environment variable that is set.", advice="It takes no key."
-        )
+        text = "{--api_key_variable} must name an environment variable that is set."
+        raise UsageError(text, advice="It takes no key.")
     if variable:
-        raise UsageError(
-            "The environment variable {name} is not set.",
-            advice="Set it to the API key, or name another variable.",
-            name=variable,
-        )
+        advice = "Set it to the API key, or name another variable."
+        raise UsageError("The environment variable {name} is not set.", advice=advice, name=variable)
     return Secret(NO_KEY)
 
 
@@ -149,11 +143,8 @@ def _checked(key: str, what: str) -> Secret:
     # A header cannot hold these, and the HTTP library's error would quote the key.
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise UsageError(
-            "{what} is empty or contains a space, a line break or a non-ASCII character.",
-            advice="Copy it again, without quotes and line breaks.",
-            what=what,
-        )
+        text = "{what} is empty or contains a space, a line break or a non-ASCII character."
+        raise UsageError(text, advice="Copy it again, without quotes and line breaks.", what=what)
     return Secret(key)
 
 
@@ -188,9 +179,7 @@ def redact_settings(value: Any) -> Any:
 
 def redact_command(command: Sequence[str]) -> list[str]:
     """Replace the values of flags and options that carry a secret, credentials in addresses, and the keys in use."""
-    keys = environment_keys()
-    out: list[str] = []
-    hide = False
+    keys, out, hide = environment_keys(), list[str](), False
     for word in command:
         name, equals, _ = word.partition("=")
         secret = _is_secret(name)
@@ -215,9 +204,8 @@ def _without_credentials(word: str) -> str:
 def redact_url(url: str) -> str:
     """Return an address without user name, password, query and fragment, which may hold secrets."""
     parts = urlsplit(url)
-    host = parts.hostname or ""
     port = f":{parts.port}" if parts.port else ""
-    return urlunsplit((parts.scheme, host + port, parts.path, "", ""))
+    return urlunsplit((parts.scheme, (parts.hostname or "") + port, parts.path, "", ""))
 
 
 def secrets_in(settings: Any) -> Iterator[Secret]:
@@ -242,9 +230,6 @@ def refuse_misplaced(settings: Mapping[Any, Any]) -> None:
 
     A key is any value declared as one elsewhere in the settings, or one that looks like one. The message names the
     field only.
-
-    Raises:
-        UsageError: If there is such a key.
     """
     declared = [secret.reveal() for secret in (*secrets_in(settings), *environment_keys())]
     for path, text in _texts(settings):

@@ -1,7 +1,5 @@
 """SIGINT and SIGTERM: held back while files are written, and an orderly exit that stores what was computed."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Time per phase of a job, and the estimated time of the remaining jobs."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterable, Iterator

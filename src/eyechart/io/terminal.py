@@ -47,11 +47,15 @@ def _templates() -> dict[str, str]:
 
 def translate(text: str) -> str:
     """Translate a text into the reader's language: whole lines first, then sentence by sentence."""
-    return str(text) if language() == "en" else render(text, _templates().get)
+    return str(text) if language() == "en" else chinese(text)
+
+
+def chinese(text: str) -> str:
+    """Translate a text into Chinese, whatever the reader's language is."""
+    return render(text, _templates().get)
 
 
 # Terminal output: foreign text is shown literally and never interpreted by the terminal.
-
 
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except tab and line feed, bidirectional overrides, and lone surrogates."""
@@ -62,18 +66,12 @@ _WORD = re.compile(
 )
 """A word, or a command in backticks, which stays on one line. A line may break after any Chinese character but not
 before closing punctuation."""
-
-
 USUAL_WIDTH = 80
 
 
 def visible(text: str) -> str:
     r"""Escape control characters: ``\x1b``, ``\u202e``."""
-    return _UNSEEN.sub(lambda found: _code(ord(found[0])), text)
-
-
-def _code(point: int) -> str:
-    return f"\\x{point:02x}" if point < 256 else f"\\u{point:04x}"
+    return _UNSEEN.sub(lambda at: f"\\x{ord(at[0]):02x}" if at[0] < "\u0100" else f"\\u{ord(at[0]):04x}", text)
 
 
 def width_of(stream: TextIO) -> int | None:

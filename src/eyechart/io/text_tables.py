@@ -1,7 +1,5 @@
 """Tables and paragraphs fitted to the width of a terminal, and cells that no spreadsheet takes for formulas."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -51,9 +49,7 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     stream: Any = SimpleNamespace(write=lines.append)
     writer = csv.writer(stream)  # it terminates lines with both, so it quotes both
     for row in rows:
-        writer.writerow(
-            value if value is None or isinstance(value, int | float) else guarded(str(value)) for value in row
-        )
+        writer.writerow(v if v is None or isinstance(v, int | float) else guarded(str(v)) for v in row)
     return "".join(line.removesuffix("\r\n") + "\n" for line in lines)
 
 
@@ -62,7 +58,6 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
 # With a width, columns that do not fit are dropped or moved below their row, the last one first. A text wraps in its
 # column. A name longer than its column gets a separate line. Without a width (a pipe, a file) every row is one line
 # and every column is shown.
-
 
 GAP = "  "
 LEAST_TEXT = 36
@@ -109,8 +104,7 @@ def lay_out(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], width:
     cells = [[one_line(cell) for cell in row] for row in (heads, *rows)]
     if width is not None:
         cells = [[visible(cell) for cell in row] for row in cells]
-    kept = list(range(len(columns)))
-    below: list[int] = []
+    kept, below = list(range(len(columns))), list[int]()
     while (widths := _fit(columns, cells, kept, width)) is None:
         gone = next(i for i in reversed(kept) if columns[i].gives)
         kept.remove(gone)
@@ -151,7 +145,7 @@ def _row(columns: Sequence[TextColumn], row: Sequence[str], widths: dict[int, in
     first, last = next(iter(widths)), next(reversed(widths))
     parts = {i: [row[i]] for i in widths}
     if columns[last].wraps and last != first:
-        parts[last] = [piece for line in wrap(row[last], widths[last]) for piece in _pieces(line, widths[last])]
+        parts[last] = [piece for line in wrap(row[last], widths[last]) for piece in pieces(line, widths[last])]
     if text_width(row[first]) > widths[first]:
         yield row[first]
         parts[first] = [""]
@@ -164,7 +158,7 @@ def _row(columns: Sequence[TextColumn], row: Sequence[str], widths: dict[int, in
             yield line
 
 
-def _pieces(line: str, width: int) -> Iterator[str]:
+def pieces(line: str, width: int) -> Iterator[str]:
     """Break a word that is wider than its column, after a separator if possible; Chinese has no spaces to break at."""
     while text_width(line) > width:
         room = next(n for n in range(len(line), -1, -1) if text_width(line[:n]) <= width)

@@ -122,13 +122,8 @@ def fit_logistic(
 ) -> Fit:
     """Fit weights for the classes 0 to max(labels); a class without samples gets the score -inf.
 
-    Args:
-        features: Shape (n, d).
-        labels: Shape (n,).
-        strength: scikit-learn's C: larger fits the training data more closely.
-        start: Initial point, such as the fit for a neighbouring strength.
-        tolerance: Upper bound on the gradient of the mean objective at convergence.
-        max_iterations: Iteration limit; `Fit.converged` is false if it is reached.
+    ``strength`` is scikit-learn's C: larger fits the training data more closely. ``start`` is an initial point, such as
+    the fit for a neighbouring strength, ``tolerance`` the bound on the gradient of the mean objective at convergence.
     """
     present, compact = np.unique(labels, return_inverse=True)
     ridge = 1.0 / (strength * len(labels))

@@ -1,7 +1,5 @@
 """Nearest vectors: votes of the k nearest neighbours, and k-means clusters of unit vectors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,14 +17,8 @@ def neighbour_votes(
     """Return the votes of the ``k`` nearest training rows for each class, shape (queries, max(labels) + 1).
 
     Rows exactly as near as the k-th vote too, so the order of the training data never matters. Votes are relative to
-    that of the nearest row.
-
-    Args:
-        train: Unit vectors, (n, d).
-        labels: Their classes.
-        queries: Unit vectors, (m, d).
-        k: Number of neighbours that vote; at most all training rows.
-        temperature: Decay of a vote with distance; infinity gives each neighbour one vote.
+    that of the nearest row; ``temperature`` is their decay with distance: infinity gives each neighbour one vote. All
+    vectors have unit length.
     """
     k = min(k, len(train))
     classes = int(labels.max()) + 1

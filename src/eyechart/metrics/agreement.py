@@ -1,7 +1,5 @@
 """Agreement of two descriptions of the same items: clusters with classes, and correlation of values or ranks."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -48,18 +46,12 @@ def cluster_accuracy(table: Ints) -> float:
 
 
 def best_matching(gain: Ints) -> tuple[Ints, Ints]:
-    """Match rows to columns one to one with the largest total gain (the Hungarian method, O(n^3))."""
-    wide = gain.shape[0] <= gain.shape[1]
-    chosen = _shortest_paths(-(gain if wide else gain.T).astype(np.float64))
-    rows = np.arange(len(chosen))
-    return (rows, chosen) if wide else (chosen, rows)
-
-
-def _shortest_paths(cost: Floats) -> Ints:
-    """Assign every row to a distinct column at minimum cost; requires at least as many columns as rows.
+    """Match rows to columns one to one with the largest total gain (the Hungarian method, O(n^3)).
 
     Rows are added one by one along a cheapest augmenting path; potentials keep the reduced costs non-negative.
     """
+    wide = gain.shape[0] <= gain.shape[1]
+    cost = -(gain if wide else gain.T).astype(np.float64)
     n, m = cost.shape
     row_price, column_price = np.zeros(n), np.zeros(m)
     owner = np.full(m, -1)
@@ -85,16 +77,13 @@ def _shortest_paths(cost: Floats) -> Ints:
             previous = int(before[column])
             owner[column] = row if previous < 0 else owner[previous]
             column = previous
-    out = np.empty(n, np.int64)
-    out[owner[owner >= 0]] = np.flatnonzero(owner >= 0)
-    return out
+    rows, chosen = np.arange(n), np.empty(n, np.int64)
+    chosen[owner[owner >= 0]] = np.flatnonzero(owner >= 0)
+    return (rows, chosen) if wide else (chosen, rows)
 
 
 def _pairs(counts: Ints | np.int64) -> float:
     return float(np.sum(np.asarray(counts, np.float64) * (np.asarray(counts, np.float64) - 1)) / 2)
-
-
-# Rank and linear correlation; 0 for a constant.
 
 
 def pearson(first: ArrayLike, second: ArrayLike) -> float:

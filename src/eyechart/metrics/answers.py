@@ -5,57 +5,18 @@ Each function agrees with VLMEvalKit unless its docstring states otherwise. None
 text, and all run in roughly linear time.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
 from eyechart.metrics.cell_values import SMALL, as_text, finite_number, text_list
-from eyechart.metrics.choices import (
-    Extraction,
-    extract_first_letter,
-    extract_sequence,
-    extract_strict,
-    extract_vlmeval,
-    final_answer_line,
-    tagged_answer,
-)
-
-__all__ = [
-    "EXTRACTORS",
-    "OPEN_METRICS",
-    "YES_NO_EXTRACTORS",
-    "Extraction",
-    "anls",
-    "anls_distance",
-    "clean_digits_and_articles",
-    "clean_punctuation",
-    "edit_distance",
-    "extract_first_letter",
-    "extract_sequence",
-    "final_answer_line",
-    "infer_choice",
-    "open_matches",
-    "open_score",
-    "relaxed_match",
-    "split_thinking",
-    "vqa_accuracy",
-    "vqa_normalize",
-    "yes_or_no",
-    "yes_or_no_strict",
-]
+from eyechart.metrics.choices import Extraction, extract_strict, extract_vlmeval, tagged_answer
 
 Extractor = Callable[[object, Mapping[str, object]], Extraction]
 
 EXTRACTORS: dict[str, Extractor] = {"vlmeval": extract_vlmeval, "strict": extract_strict}
 """Readers of the chosen option, by name."""
-
-
-def infer_choice(answer: object, choices: Mapping[str, object]) -> str | None:
-    """Return the chosen letter, "Z" for none of the options, None if undecided (VLMEvalKit's `can_infer`)."""
-    return extract_vlmeval(answer, choices).choice
 
 
 def yes_or_no(answer: object) -> str:
@@ -104,10 +65,7 @@ def split_thinking(text: object) -> tuple[str, str]:
     return answer.strip(), before + closing
 
 
-# Free-form answers, normalised like the VQA challenge.
-
 _PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
-_COMMA_IN_NUMBER = re.compile(r"\d,\d")
 _LONE_PERIOD = re.compile(r"(?<!\d)\.(?!\d)")
 # At most this many periods are removed: the original passes a regex flag (of value 32) as the count.
 _MAX_PERIODS = 32
@@ -140,7 +98,7 @@ def clean_punctuation(text: object) -> str:
     becomes a space. Periods that touch no digit are deleted. Agrees with VLMEvalKit's `process_punctuation`.
     """
     source = as_text(text)
-    has_number_comma = _COMMA_IN_NUMBER.search(source) is not None
+    has_number_comma = re.search(r"\d,\d", source) is not None
     table = {
         ord(mark): "" if has_number_comma or f"{mark} " in source or f" {mark}" in source else " "
         for mark in _PUNCTUATION
@@ -163,7 +121,6 @@ def vqa_normalize(text: object) -> str:
     return clean_digits_and_articles(clean_punctuation(flat))
 
 
-ANLS_THRESHOLD = 0.5
 RELAXED_TOLERANCE = 0.05
 _NEGATIVE = re.compile(r"- ?\.?\d")
 
@@ -228,6 +185,7 @@ def _number(text: str) -> float | None:
 
 
 def _vqa_matches(prediction: str, answers: Sequence[str]) -> list[float]:
+    """Return min(1, others who agree / 3) for each annotator (VLMEvalKit's `vqa_score`); 0 for a single one."""
     wanted = vqa_normalize(prediction)
     same = [vqa_normalize(answer) == wanted for answer in answers]
     return [min(1.0, (sum(same) - own) / 3) for own in same]
@@ -242,21 +200,18 @@ Compare = Callable[[str, Sequence[str]], list[float]]
 
 
 def _each(compare: Callable[[str, str], float]) -> Compare:
-    """Compare a prediction with each answer on its own."""
     return lambda prediction, answers: [float(compare(prediction, answer)) for answer in answers]
 
 
 _EQUAL = _each(lambda said, answer: said.strip().lower() == answer.strip().lower())
 
 
-def _best_anls(distances: Sequence[float]) -> float:
-    best = 1 - min(distances)
-    return best if best >= ANLS_THRESHOLD else 0.0
-
-
 OPEN_METRICS: dict[str, tuple[Compare, Callable[[Sequence[float]], float]]] = {
     "vqa_score": (_vqa_matches, fmean),  # TextVQA, VizWiz
-    "anls": (_each(anls_distance), _best_anls),  # DocVQA, InfoVQA
+    "anls": (
+        _each(anls_distance),
+        lambda distances: best if (best := 1 - min(distances)) >= 0.5 else 0.0,
+    ),  # DocVQA, InfoVQA
     "relaxed_accuracy": (_each(lambda said, answer: relaxed_match(said.strip(), answer)), max),  # ChartQA
     "accuracy": (_EQUAL, max),  # OCRVQA
     "mean_accuracy": (_EQUAL, fmean),  # GQA
@@ -276,20 +231,6 @@ def open_score(prediction: object, answers: object, metric: str) -> float:
     if not matches:
         raise ValueError("there is no reference answer to compare with: this row cannot be scored")
     return OPEN_METRICS[metric][1](matches)
-
-
-def vqa_accuracy(prediction: object, answers: object) -> float:
-    """Return the VQA challenge's accuracy: the mean, over annotators, of min(1, others who agree / 3).
-
-    Agrees with VLMEvalKit's `vqa_score`. With a single annotator it is 0, because there are no others to agree with:
-    use another metric of `OPEN_METRICS` for such data.
-    """
-    return open_score(prediction, answers, "vqa_score")
-
-
-def anls(prediction: object, answers: object) -> float:
-    """Return DocVQA's ANLS: 1 - the smallest `anls_distance` to an answer, and 0 when that is below 0.5."""
-    return open_score(prediction, answers, "anls")
 
 
 # Comparison of answers about tables, like TableVQABench: numbers with units, statements, lists of values and dates.

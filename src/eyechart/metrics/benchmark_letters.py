@@ -116,15 +116,6 @@ _ROWS, _COLUMNS = (re.compile(rf"{word}s?[^{{}}]{{0,999}}\{{(\d{{1,9}})\}}") for
 _PAIR = re.compile(r"\((\d{1,9}),\s{0,9}(\d{1,9})\)")
 
 
-def _of_grid(text: str, answer: str) -> str | None:
-    """Return "4,5" for "rows {4} columns {5}" or "(4, 5)", spelled like the answer if it is equal."""
-    rows, columns, pair = _ROWS.search(text), _COLUMNS.search(text), _PAIR.search(text)
-    said = [rows[1], columns[1]] if rows and columns else list(pair.groups()) if pair else []
-    wanted = [part.strip() for part in answer.split(",")]
-    same = all(map(str.isdecimal, wanted)) and list(map(int, wanted)) == list(map(int, said))
-    return answer if same else ",".join(said) or None
-
-
 def vlmblind(text: str, _options: Mapping[str, str], row: Row) -> str | None:
     """Extract the answer by the rule of the row's task; None for an unknown task."""
     answer = as_text(row.get("answer"))
@@ -135,7 +126,12 @@ def vlmblind(text: str, _options: Mapping[str, str], row: Row) -> str | None:
         case "Touching Circles":
             found = answer if answer.lower() in text.lower() else text
         case "Counting Grid - Word Grids" | "Counting Grid - Blank Grids":
-            found = _of_grid(text, answer)
+            # "4,5" for "rows {4} columns {5}" or "(4, 5)", spelled like the answer if it is equal.
+            rows, columns, pair = _ROWS.search(text), _COLUMNS.search(text), _PAIR.search(text)
+            said = [rows[1], columns[1]] if rows and columns else list(pair.groups()) if pair else []
+            wanted = [part.strip() for part in answer.split(",")]
+            same = all(map(str.isdecimal, wanted)) and list(map(int, wanted)) == list(map(int, said))
+            found = answer if same else ",".join(said)
         case "Olympic Counting - Pentagons" | "Olympic Counting - Circles":
             found = answer if answer in text else text
     return found or None

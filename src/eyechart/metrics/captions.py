@@ -1,7 +1,5 @@
 """Caption metrics over a corpus: BLEU, ROUGE-L and CIDEr-D on Penn Treebank tokens; METEOR and SPICE through Java."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil
@@ -64,10 +62,7 @@ _TOKEN = re.compile(
 def ptb_tokens(text: str, following: str = "") -> list[str]:
     """Return the lower-case tokens of a caption without the punctuation that COCO's evaluation drops.
 
-    Args:
-        text: The caption.
-        following: The caption on the next line, which decides whether a period after a final single letter is a full
-            stop.
+    ``following``, the caption on the next line, decides whether a period after a final single letter is a full stop.
     """
     quotes = text.translate({0x2018: "`", 0x2019: "'", 0x201C: '"', 0x201D: '"'})
     tokens = _TOKEN.finditer(f"{quotes}\n{following.lstrip()[:_LONGEST_START]}\n")
@@ -87,7 +82,7 @@ def ptb_references(references: Sequence[Sequence[str]]) -> list[list[list[str]]]
     return [[next(tokens) for _ in texts] for texts in references]
 
 
-# Caption metrics over a corpus: BLEU, ROUGE-L and CIDEr-D, in agreement with pycocoevalcap to rounding.
+# BLEU, ROUGE-L and CIDEr-D agree with pycocoevalcap to rounding.
 
 Ngram = tuple[str, ...]
 Tokens = Sequence[str]
@@ -97,8 +92,6 @@ ROUGE_BETA = 1.2
 CIDER_SIGMA = 6.0
 # pycocoevalcap's guards against division by zero; they affect the eighth digit of a perfect score.
 _TINY, _SMALL = 1e-15, 1e-9
-
-
 TOKENIZERS = ("whitespace", "ptb")
 """Caption tokenizers: split at white space (VLMEvalKit), or Penn Treebank as in COCO's evaluation."""
 
@@ -202,20 +195,14 @@ def cider(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) 
         likes = []
         for truth in truths:
             longer = max(1, len(hypothesis)) - max(1, len(truth))  # in bigrams
-            cosine = fmean(map(_clipped_cosine, own, weigh(truth)))
-            likes.append(cosine * math.exp(-(longer**2) / (2 * CIDER_SIGMA**2)))
+            cosines = []
+            for mine, true in zip(own, weigh(truth), strict=True):
+                shared = math.fsum(min(mine[ngram], true[ngram]) * true[ngram] for ngram in mine.keys() & true.keys())
+                norms = math.hypot(*mine.values()) * math.hypot(*true.values())
+                cosines.append(shared / norms if norms else shared)
+            likes.append(fmean(cosines) * math.exp(-(longer**2) / (2 * CIDER_SIGMA**2)))
         scores.append(10 * math.fsum(likes) / len(truths))
     return scores
-
-
-def _clipped_cosine(own: dict[Ngram, float], true: dict[Ngram, float]) -> float:
-    shared = own.keys() & true.keys()
-    overlap = math.fsum(min(own[ngram], true[ngram]) * true[ngram] for ngram in shared)
-    norms = math.hypot(*own.values()) * math.hypot(*true.values())
-    return overlap / norms if norms else overlap
-
-
-# METEOR and SPICE through pycocoevalcap; both require Java.
 
 
 def why_not() -> str:

@@ -1,7 +1,5 @@
 """Values of table cells and short texts: missing cells, numbers, lists, number words; nothing is evaluated."""
 
-from __future__ import annotations
-
 import ast
 import json
 import math
@@ -114,7 +112,9 @@ def unfenced(text: str) -> str:
 
 def read_literal(text: str) -> object:
     """Return the value of a JSON or Python literal; None if the text is not one, or too large for an answer."""
-    if len(text) > MAX_LENGTH or _depth(text) > MAX_DEPTH:
+    brackets = accumulate((letter in "([{") - (letter in ")]}") for letter in text)
+    signs = (len(run[0]) for run in re.finditer(r"[-+~]+", text))  # before a number they nest as well: ------1
+    if len(text) > MAX_LENGTH or max(chain([0], brackets, signs)) > MAX_DEPTH:
         return None
     try:
         return json.loads(text)
@@ -124,12 +124,6 @@ def read_literal(text: str) -> object:
         return _evaluate(text.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
-
-
-def _depth(text: str) -> int:
-    brackets = accumulate((letter in "([{") - (letter in ")]}") for letter in text)
-    signs = map(len, re.findall(r"[-+~]+", text))  # before a number they nest as well: ------1
-    return max(chain([0], brackets, signs))
 
 
 def numbers(value: object) -> list[float]:

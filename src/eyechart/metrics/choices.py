@@ -22,6 +22,8 @@ REFUSALS = (
 NO_OPTION = "Z"
 """Letter for an answer that rejects all options."""
 
+PHRASES = ("The best answer is", "The correct answer is", "The answer is", "The answer")
+"""Introductions that are dropped before letters are searched."""
 _TO_SPACE = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))
 _TAIL = 4
 # The original searches for A to D only, also inside a word: "the answer is a dog" chooses A.
@@ -54,6 +56,13 @@ def extract_vlmeval(answer: object, choices: Mapping[str, object]) -> Extraction
         return Extraction(None, "missing")
     text, options = as_text(answer), clean_options(choices)
     return choice_by_letter(text, options) or choice_by_text(text, options)
+
+
+def without_marks(text: str) -> str:
+    """Strip punctuation marks from both ends, each kind once."""
+    for mark in ",.!?;:'":
+        text = text.strip(mark)
+    return text
 
 
 _TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
@@ -134,7 +143,7 @@ def extract_first_letter(answer: object) -> str:
     chooses nothing (there it chooses A).
     """
     text = as_text(answer).strip()
-    for phrase in ("The best answer is", "The correct answer is", "The answer is", "The answer"):
+    for phrase in PHRASES:
         text = text.replace(phrase, "")
     capital = re.search("[A-E]", text)
     if capital:
@@ -176,12 +185,11 @@ def key_letter(answer: str, options: Mapping[str, str]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-# Extraction of the chosen option by rules that prefer no answer over a guess (the extractor named `strict`).
-#
-# The rules in order: a refusal; the last `\boxed{}`; the last `<answer>`; only a letter; the last sentence that commits
-# to a letter, or to exactly an option's text; a single "B. ..." label at the start of a line; an option's exact
-# words. A letter inside a word, an article ("the answer is a dog"), a negated letter ("not B") and a choice between
-# two letters decide nothing. Full-width letters and punctuation count as their plain forms.
+# The extractor `strict` prefers no answer over a guess. The rules in order: a refusal; the last `\boxed{}`; the last
+# `<answer>`; only a letter; the last sentence that commits to a letter, or to exactly an option's text; a single "B.
+# ..." label at the start of a line; an option's exact words. A letter inside a word, an article ("the answer is a
+# dog"), a negated letter ("not B") and a choice between two letters decide nothing. Full-width letters and punctuation
+# count as their plain forms.
 
 # Quotation marks and East Asian stops that NFKC leaves unchanged.
 _TYPOGRAPHY = str.maketrans("\u2018\u2019\u201c\u201d\u3002\u3001\u300c\u300d", '\'\'"".,""')

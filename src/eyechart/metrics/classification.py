@@ -1,7 +1,5 @@
 """Classification by similarity: ranks, accuracy, per-class recall, average precision, and calibration."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -80,13 +78,8 @@ def rank_labels(images: Vectors, classes: Vectors, labels: Ints, names: Sequence
 
     Classes with the same name and vector are one candidate listed twice: they rank in class order, so the first can be
     correct and later ones are one place behind. Published ImageNet numbers treat its two duplicate names this way. Any
-    other tie counts against the label; a zero vector ranks last.
-
-    Args:
-        images: Unit vectors of the images, (n, d).
-        classes: Unit vectors of the classes, (c, d).
-        labels: The true class of each image.
-        names: Class names; if omitted, all are considered different.
+    other tie counts against the label; a zero vector ranks last. Vectors have unit length. Without ``names`` all
+    classes are different.
     """
     those = _Candidates.of(classes, names)
     top = min(TOP, len(classes))
@@ -214,8 +207,6 @@ def ranked_positives(scores: NDArray[np.floating[Any]], present: Flags) -> tuple
     return order, np.flatnonzero(present[order])
 
 
-# Calibration of confidences, using the model's own logit scale (never a fitted temperature).
-
 BINS = 15
 
 
@@ -234,8 +225,9 @@ class Likelihoods:
 def likelihoods(images: Vectors, classes: Vectors, labels: Ints, scale: float, bias: float | None) -> Likelihoods:
     """Turn cosines into probabilities as the model does: softmax(scale * cos), or sigmoid(scale * cos + bias).
 
-    A model with a bias was trained with a sigmoid loss (SigLIP) and scores each class independently: its negative
-    log-likelihood sums over all binary decisions, and its confidence is the probability of the best class.
+    The scale is the model's own, never a fitted temperature. A model with a bias was trained with a sigmoid loss
+    (SigLIP) and scores each class independently: its negative log-likelihood sums over all binary decisions, and its
+    confidence is the probability of the best class.
     """
     n = len(images)
     out = Likelihoods(np.empty(n), np.empty(n), np.empty(n))

@@ -1,7 +1,5 @@
 """Long texts compared word by word: BLEU, METEOR, ROUGE-L, common words, and restored captions (VCR)."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -47,11 +45,7 @@ def word_scores(said: str, wanted: str) -> tuple[dict[str, float], str]:
 
 
 def words_of(*texts: str) -> list[list[str]]:
-    """Split texts at white space, or with jieba if one of them is Chinese.
-
-    Raises:
-        MissingExtraError: If jieba is needed and not installed.
-    """
+    """Split texts at white space, or with jieba, which has to be installed, if one of them is Chinese."""
     if not any(map(_CHINESE.search, texts)):
         return [text.split() for text in texts]
     jieba = import_extra("jieba", EXTRA)
@@ -60,11 +54,7 @@ def words_of(*texts: str) -> list[list[str]]:
 
 
 def meteor(said: Words, wanted: Words) -> float:
-    """Return METEOR as computed by NLTK.
-
-    Raises:
-        MissingExtraError: If NLTK is not installed, or WordNet is needed and missing.
-    """
+    """Return METEOR as computed by NLTK, which has to be installed, with WordNet if needed."""
     nltk = import_extra("nltk.translate.meteor_score", EXTRA)
     try:
         return float(nltk.meteor_score([list(wanted)], list(said)))
@@ -117,10 +107,9 @@ def _common(one: Words, other: Words) -> list[str]:
     return words
 
 
-# Visual caption restoration (VCR): how well the covered words of an image were restored.
-#
-# The original tokenises with spaCy's English and Chinese models; here tokens are English words and punctuation marks,
-# and single Chinese characters, so scores differ from the original's where spaCy splits differently.
+# Visual caption restoration (VCR): the original tokenises with spaCy's English and Chinese models; here tokens are
+# English words and punctuation marks, and single Chinese characters, so scores differ from the original's where spaCy
+# splits differently.
 
 _REFUSALS = ("I can't", "I cannot", "\u65e0\u6cd5", "\u62b1\u6b49")
 

@@ -81,11 +81,7 @@ def _amounts(text: object) -> list[float]:
 
 
 def math_value(text: str) -> Number:
-    """Return the value of an expression without variables.
-
-    Raises:
-        NotANumberError: If the text is not such an expression.
-    """
+    """Return the value of an expression without variables; `NotANumberError` for any other text."""
     plain, _ = without_units(plain_expression(text))
     name, equals, value = plain.rpartition("=")
     if equals and _NAME.fullmatch(name.strip()):
@@ -228,7 +224,9 @@ def _sides(text: str) -> tuple[str, str, str] | None:
 def _same_expression(left: str, right: str) -> bool:
     """Compare by value, a ratio as a quotient."""
     try:
-        one, two = _tree(left), _tree(right)
+        one, two = (
+            ("/", *map(parse, ratio)) if len(ratio := _ratio(text)) == 2 else parse(text) for text in (left, right)
+        )
     except _NOT_READ:
         return False
     if bool(symbols_of(one)) != bool(symbols_of(two)):
@@ -237,11 +235,6 @@ def _same_expression(left: str, right: str) -> bool:
     # If only one side has a per-cent sign, it may also stand for 1.
     percents = [_HUNDREDTH] if has(one, "percent") == has(two, "percent") else [_HUNDREDTH, Fraction(1)]
     return any(_agree(one, two, names, percent) for percent in percents)
-
-
-def _tree(text: str) -> Tree:
-    ratio = _ratio(text)
-    return ("/", parse(ratio[0]), parse(ratio[1])) if len(ratio) == 2 else parse(text)
 
 
 def _agree(one: Tree, two: Tree, names: Sequence[str], percent: Fraction) -> bool:
@@ -271,7 +264,6 @@ def _proportional(left: str, right: str, *, positive: bool) -> bool:
 
 
 def _samples(tree: Tree, names: Sequence[str], percent: Fraction) -> list[complex]:
-    """Evaluate a tree at the fixed points."""
     return [complex(value_of(tree, dict(zip(names, point, strict=False)), percent)) for point in _POINTS]
 
 

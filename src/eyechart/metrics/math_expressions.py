@@ -87,8 +87,6 @@ def without_units(plain: str) -> tuple[str, str]:
     return "".join(parts[::2]).strip(), " ".join(parts[1::2])
 
 
-# Parser of expressions in plain or LaTeX notation, by recursive descent. Nothing is evaluated here.
-#
 # A tree is a tuple: ("num", Fraction), ("sym", name), (operator, tree, tree), ("call", name, tree), ("deg" |
 # "percent" | "neg" | "!" | "abs", tree). Numbers may have thousands separators; adjacent factors are multiplied.
 
@@ -119,11 +117,7 @@ class NotANumberError(ValueError):
 
 
 def parse(text: str) -> Tree:
-    """Parse an expression into a tree.
-
-    Raises:
-        NotANumberError: If the text is not an expression, or larger than an answer needs.
-    """
+    """Parse an expression; `NotANumberError` if the text is not one, or larger than an answer needs."""
     if len(text) > MAX_LENGTH:
         raise NotANumberError(f"{len(text)} characters are more than an answer needs")
     tokens, position, end = list[str](), 0, len(text.rstrip())
@@ -221,7 +215,8 @@ class _Parser:
         elif word == r"\frac":
             tree = ("/", self._argument(), self._argument())
         elif word == r"\sqrt":
-            tree = self._root()
+            degree = self.atom() if self._next() == "[" else _TWO
+            tree = ("root", self._argument() if self._next() == r"\sqrt" else self.postfixed(), degree)
         elif word[1:] in _FUNCTIONS and word[:1] == "\\":
             tree = self._call(word[1:])
         elif word[:1].isdigit() or word[:1] == ".":
@@ -238,10 +233,6 @@ class _Parser:
         if token.isdigit() and len(token) > 1:
             self.tokens[-1:] = [token[1:], token[0]]
         return self._nested(self.atom)
-
-    def _root(self) -> Tree:
-        degree = self.atom() if self._next() == "[" else _TWO
-        return ("root", self._argument() if self._next() == r"\sqrt" else self.postfixed(), degree)
 
     def _call(self, name: str) -> Tree:
         base: Tree | None = _TEN if name == "lg" else None
@@ -294,8 +285,7 @@ class _Parser:
             raise NotANumberError(f"{closing!r} is missing")
 
 
-# Evaluation of an expression tree, exact for rationals, within bounds that real answers never reach.
-
+# Values are exact for rationals, within bounds that real answers never reach.
 Number = Fraction | float | complex
 _MAX_BITS = 4096
 _MAX_EXPONENT = 512
@@ -311,11 +301,7 @@ _CALLS: Mapping[str, Callable[[complex], complex]] = {
 
 
 def value_of(tree: Tree, symbols: Mapping[str, float], percent: Fraction, *, trigonometric: bool = False) -> Number:
-    """Evaluate a tree, given the values of its symbols and of one per cent.
-
-    Raises:
-        NotANumberError: If a number gets too large, or the value is undefined.
-    """
+    """Evaluate a tree, given its symbols and one per cent; `NotANumberError` for too large or undefined values."""
     kind, *parts = tree
     if kind == "num":
         return _checked(parts[0])

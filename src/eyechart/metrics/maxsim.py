@@ -4,8 +4,6 @@ Only the vectors of an item take part, without padding, so a score does not depe
 or query without vectors scores `LOWEST`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Questions put several times: circular evaluation (rotated options), and pass@k, worst@k and majority votes."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
@@ -81,9 +79,7 @@ def question_of(row: Row) -> int:
     return row_index(row) % GROUP_SIZE if is_missing(given) else row_index({"index": given})
 
 
-# Metrics over several answers per question: pass@k, worst of k, majority vote and consistency.
-#
-# All are exact means over the ways to draw k of the n answers without replacement.
+# Metrics over several answers per question are exact means over the ways to draw k of the n answers.
 
 
 @dataclass(frozen=True, slots=True)

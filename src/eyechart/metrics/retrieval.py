@@ -1,7 +1,5 @@
 """Retrieval: exact ranks between images and captions, and metrics of ranked lists (recall, MRR, MAP, nDCG)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
@@ -47,6 +45,10 @@ class Ranks:
     """1 is best; wrong items with the same score rank before the correct one."""
     tied: Flags
     """Whether a wrong item without a higher score ranks before the best correct one."""
+    top: Floats
+    """Score of the item at rank 1, of float32 precision if it is wrong."""
+    own: Floats
+    """Score of the best correct item."""
 
 
 def rank_positives(queries: AnyVectors, gallery: AnyVectors, positives: Positives) -> Ranks:
@@ -70,14 +72,8 @@ def rank_both_ways(images: AnyVectors, texts: AnyVectors, owner: Ints, text: Int
 
     MaxSim is not symmetric: with several vectors per item, each direction sums over the vectors of its own queries.
 
-    Args:
-        images: One row per image.
-        texts: One row per text.
-        owner: The image of each matching (text, image) pair; every image occurs.
-        text: The text of each pair; by default text i belongs to pair i.
-
-    Returns:
-        The ranks of the images (one per text) and of the texts (one per image).
+    ``owner`` and ``text`` are the images and texts of the matching pairs (every image occurs); by default text i
+    belongs to pair i. Return the ranks of the images (one per text) and of the texts (one per image).
     """
     text = np.arange(len(texts)) if text is None else text
     to_images = Positives.of_pairs(text, owner, len(texts))
@@ -106,7 +102,14 @@ def _counter(searched: Gallery, positives: Positives, own: Floats) -> RankCounte
 
 
 def _ranks(counter: RankCounter) -> Ranks:
-    return Ranks(counter.above + counter.equal + 1, counter.tied)
+    ranks = counter.above + counter.equal + 1
+    top = np.where(ranks == 1, counter.own, np.maximum(counter.own, counter.highest))
+    return Ranks(ranks, counter.tied, top, counter.own)
+
+
+def rounded_scores(scores: Floats) -> list[float | None]:
+    """Round scores to six significant digits for the records; None for items without a score."""
+    return [float(f"{score:.6g}") if LOWEST < score < np.inf else None for score in scores.tolist()]
 
 
 def top_items(queries: AnyVectors, gallery: AnyVectors, k: int) -> Ints:
@@ -206,13 +209,8 @@ def rank_relevant(
 ) -> RelevantRanks:
     """Rank the whole gallery by dot product, or MaxSim, for each query and find all its relevant items.
 
-    The score matrix is never materialised, and ranks are those of float64 scores: see `eyechart.metrics.search`.
-
-    Args:
-        queries: One row per query; unit length for cosine.
-        gallery: One row per item.
-        positives: The relevant items of each query.
-        gains: Relevance of each of them, above 0; default 1.
+    ``gains`` are the relevances of the positives, above 0; default 1. The score matrix is never materialised, and ranks
+    are those of float64 scores: see `eyechart.metrics.search`.
     """
     searched, query = Gallery.of(queries, gallery), positives.queries()
     own = searched.scores(query, positives.items)
@@ -226,16 +224,10 @@ def rank_relevant(
 
 
 def rank_in_lists(items: Ints, scores: Floats, positives: Positives, gains: Floats | None = None) -> RelevantRanks:
-    """Find the relevant items in short result lists, such as a reranker's.
+    """Find the relevant items in short result lists, such as a reranker's; arguments as in `rank_relevant`.
 
-    Args:
-        items: Shape (queries, k): the items of each list, in any order; -1 is padding.
-        scores: Shape (queries, k): their scores.
-        positives: The relevant items of each query, whether listed or not.
-        gains: Relevance of each of them, above 0; default 1.
-
-    Raises:
-        ModelError: If a score is NaN, which would lose no comparison.
+    ``items`` and their ``scores`` have the shape (queries, k), in any order; -1 is padding. NaN, which would lose no
+    comparison, is a `ModelError`.
     """
     if np.isnan(scores).any():
         raise ModelError("The scores of a ranking contain NaN.", advice="Check the reranker's weights and precision.")
@@ -256,12 +248,7 @@ def rank_in_lists(items: Ints, scores: Floats, positives: Positives, gains: Floa
 def _order(above: Ints, equal: Ints, own: Floats, positives: Positives, gains: Floats | None) -> RelevantRanks:
     """Turn counts into ranks: among equal scores the less relevant come first.
 
-    Args:
-        above: For each relevant item, the number of wrong items with a higher score, or `NOT_FOUND`.
-        equal: Number of wrong items with the same score.
-        own: Its score.
-        positives: The relevant items.
-        gains: Its relevance.
+    For each relevant item: the number of wrong items with a higher score (or `NOT_FOUND`) and with its own score.
     """
     weights = np.ones(len(above)) if gains is None else np.asarray(gains, np.float64)
     query, starts = positives.queries(), positives.starts
@@ -280,26 +267,6 @@ def _order(above: Ints, equal: Ints, own: Floats, positives: Positives, gains: F
     return RelevantRanks(ranks, weights, starts, tied)
 
 
-def hit_rate(relevant: RelevantRanks, k: int) -> Floats:
-    """1 if any relevant item is among the first ``k``, else 0 (trec_eval's success_k; CLIP's "recall@k")."""
-    return (relevant.best <= k).astype(np.float64)
-
-
-def recall(relevant: RelevantRanks, k: int) -> Floats:
-    """Share of a query's relevant items that are among the first ``k`` (trec_eval's recall_k)."""
-    return _sum(relevant, relevant.ranks <= k) / relevant.counts
-
-
-def precision(relevant: RelevantRanks, k: int) -> Floats:
-    """Share of the first ``k`` places that hold a relevant item (trec_eval's P_k, always divided by k)."""
-    return _sum(relevant, relevant.ranks <= k) / k
-
-
-def reciprocal_rank(relevant: RelevantRanks, k: int) -> Floats:
-    """1 / rank of the first relevant item, 0 beyond ``k`` (trec_eval's recip_rank of a list cut at k)."""
-    return np.where(relevant.best <= k, 1.0 / relevant.best, 0.0)
-
-
 def average_precision(relevant: RelevantRanks, k: int) -> Floats:
     """Mean precision at the positions of the relevant items; those beyond ``k`` count 0 (trec_eval's map_cut_k)."""
     place = np.arange(len(relevant.ranks)) - np.repeat(relevant.starts, relevant.counts) + 1
@@ -314,13 +281,11 @@ def ndcg(relevant: RelevantRanks, k: int) -> Floats:
     query = np.repeat(np.arange(len(relevant.starts)), relevant.counts)
     ideal_gains = relevant.gains[np.lexsort((-relevant.gains, query))]
     place = np.arange(len(query)) - np.repeat(relevant.starts, relevant.counts) + 1
-    return _sum(relevant, _discounted(relevant.gains, relevant.ranks, k)) / _sum(
-        relevant, _discounted(ideal_gains, place, k)
+    found, ideal = (
+        _sum(relevant, np.where(ranks <= k, gains / np.log2(1.0 + ranks), 0.0))
+        for gains, ranks in ((relevant.gains, relevant.ranks), (ideal_gains, place))
     )
-
-
-def _discounted(gains: Floats, ranks: Ints, k: int) -> Floats:
-    return np.where(ranks <= k, gains / np.log2(1.0 + ranks), 0.0)
+    return found / ideal
 
 
 def _sum(relevant: RelevantRanks, values: NDArray[np.generic]) -> Floats:
@@ -330,9 +295,13 @@ def _sum(relevant: RelevantRanks, values: NDArray[np.generic]) -> Floats:
 METRICS: dict[str, Callable[[RelevantRanks, int], Floats]] = {
     "ndcg": ndcg,
     "map": average_precision,
-    "mrr": reciprocal_rank,
-    "recall": recall,
-    "precision": precision,
-    "hit_rate": hit_rate,
+    # 1 / rank of the first relevant item, 0 beyond k (trec_eval's recip_rank of a list cut at k).
+    "mrr": lambda relevant, k: np.where(relevant.best <= k, 1.0 / relevant.best, 0.0),
+    # Share of a query's relevant items that are among the first k (trec_eval's recall_k).
+    "recall": lambda relevant, k: _sum(relevant, relevant.ranks <= k) / relevant.counts,
+    # Share of the first k places that hold a relevant item (trec_eval's P_k, always divided by k).
+    "precision": lambda relevant, k: _sum(relevant, relevant.ranks <= k) / k,
+    # 1 if any relevant item is among the first k, else 0 (trec_eval's success_k; CLIP's "recall@k").
+    "hit_rate": lambda relevant, k: (relevant.best <= k).astype(np.float64),
 }
 """Keyed by MTEB's names: ``ndcg_at_10`` is ``METRICS["ndcg"](relevant, 10).mean()``."""

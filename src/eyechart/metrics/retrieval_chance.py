@@ -1,7 +1,5 @@
 """Chance levels and upper bounds of retrieval: a random order, and captions that occur several times."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -86,10 +84,7 @@ Own = tuple[tuple[int, int], ...]
 def best_image_recall(text: Ints, owner: Ints, k: int) -> float:
     """Return the largest possible image retrieval recall@k: of the images that share a text, only k fit into its top k.
 
-    Args:
-        text: Text id of each caption; equal captions share one.
-        owner: The image of each caption.
-        k: Cut-off rank.
+    ``text`` and ``owner`` are each caption's text id, which equal captions share, and its image.
     """
     pairs, times = np.unique(np.stack([text, owner]), axis=1, return_counts=True)
     order = np.lexsort((-times, pairs[0]))
@@ -100,11 +95,7 @@ def best_image_recall(text: Ints, owner: Ints, k: int) -> float:
 def best_text_recall(text: Ints, owner: Ints, asked: Ints, k: int) -> float:
     """Return the largest possible text retrieval recall@k: copies at other images rank before an image's text.
 
-    Args:
-        text: Text id of each caption.
-        owner: The image of each caption.
-        asked: The query images.
-        k: Cut-off rank.
+    ``asked`` are the query images; other arguments as in `best_image_recall`.
     """
     owns = _own_texts(text, owner)
     return float(np.mean([min(size - own for size, own in owns[image]) < k for image in asked.tolist()]))

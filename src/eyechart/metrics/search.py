@@ -140,6 +140,8 @@ class RankCounter:
         self.high = np.nextafter((beyond + error).astype(np.float32), np.float32(np.inf))
         self.above = np.zeros(len(query), np.int64)
         self.equal = np.zeros(len(query), np.int64)
+        self.highest = np.full(len(gallery.queries), -np.inf)
+        """By query, the highest float32 score of a wrong item."""
 
     @property
     def tied(self) -> Flags:
@@ -151,6 +153,8 @@ class RankCounter:
         first, last = np.searchsorted(self.query, (tile.rows.start, tile.rows.stop))
         if first == last:
             return
+        best = self.highest[tile.rows]
+        np.maximum(best, tile.scores.max(axis=1) + self.gallery.factors.constant, out=best)
         row = self.query[first:last] - tile.rows.start
         if len(row) == len(tile.scores) and bool((np.diff(row) == 1).all()):  # one target each
             target, column = self._count_one_each(tile.scores, slice(first, last))
@@ -358,7 +362,6 @@ def factors(queries: AnyVectors, items: AnyVectors) -> Factors:
 
 
 def _is_narrow(vectors: Vectors, lengths: Floats) -> bool:
-    """Whether all rows are close to their mean."""
     mean = vectors.mean(axis=0, dtype=np.float64)
     length = float(mean @ mean)
     squares = lengths**2 - 2 * (vectors @ mean.astype(np.float32)) + length
@@ -379,11 +382,17 @@ def dots(queries: AnyVectors, gallery: AnyVectors, rows: Ints, columns: Ints) ->
     return row_dots(queries, gallery, rows, columns)  # type: ignore[arg-type]  # both have one vector per item
 
 
+def score_lists(lists: Ints, queries: AnyVectors, documents: AnyVectors) -> Floats:
+    """Score listed documents by dot product or MaxSim in float64; empty slots get minus infinity."""
+    row, column = np.nonzero(lists >= 0)
+    scores = np.full(lists.shape, -np.inf)
+    scores[row, column] = dots(queries, documents, row, lists[row, column])
+    return scores
+
+
 def _rounding_error(queries: Floats, items: Floats, terms: int) -> Floats:
     """Bound the rounding error of a float32 product with this many terms, given the lengths of queries and items."""
-    relative = 2.0**-24 * queries * items.max(initial=0)
-    bound: Floats = (terms + 1) * (relative + SMALLEST)
-    return bound
+    return np.asarray((terms + 1) * (2.0**-24 * queries * items.max(initial=0) + SMALLEST))
 
 
 def _lengths(vectors: Vectors) -> Floats:

@@ -1,7 +1,5 @@
 """Choosing between candidates: Winoground's three scores for any number of images and texts, Jaccard for sets."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -36,10 +34,6 @@ def choose(scores: Vectors, right: Flags) -> Verdict | None:
 
     With one right column this is the strict inequality of Winoground and SugarCrepe: a constant scorer gets 0.
     (CLIP_benchmark and MTEB take the argmax with the right candidate first: a constant scorer gets 1.0.)
-
-    Args:
-        scores: Rows are queries, columns are candidates.
-        right: The right candidates of each row.
     """
     asks = right.any(axis=1) & ~right.all(axis=1)
     if not asks.any():

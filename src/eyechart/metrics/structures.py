@@ -36,8 +36,6 @@ def in_polygon(x: float, y: float, corners: Sequence[Sequence[float]]) -> bool:
     return inside
 
 
-# Edit distance of ordered trees (Zhang and Shasha), of nested values as trees, and of HTML tables (TEDS).
-
 MAX_PRODUCT = 4_000_000
 """Larger pairs of trees are not aligned: their distance is the size of the larger one."""
 
@@ -57,7 +55,7 @@ Change = Callable[[Node, Node], float]
 
 
 def tree_distance(first: Node, second: Node, change: Change, remove: Cost | None = None) -> float:
-    """Return the minimal cost of turning one tree into another; inserting a node costs as much as removing it."""
+    """Return Zhang and Shasha's edit distance of ordered trees; inserting a node costs as much as removing it."""
     cost = remove or (lambda _: 1.0)
     (left, left_first), (right, right_first) = _ordered(first), _ordered(second)
     if len(left) * len(right) > MAX_PRODUCT:
@@ -237,8 +235,12 @@ def value_tree(value: object, name: str = "<root>") -> Node:
 
 def value_similarity(said: object, target: object) -> float:
     """Return Donut's accuracy: 1 minus the edit distance to the target over that from nothing to the target."""
+
+    def cost(node: Node) -> float:
+        return len(node.text) if node.label == "<leaf>" else 1.0
+
     whole, distance = (
-        tree_distance(value_tree(value), value_tree(target), _value_change, _value_cost) for value in ({}, said)
+        tree_distance(value_tree(value), value_tree(target), _value_change, cost) for value in ({}, said)
     )
     return max(0.0, 1 - distance / whole) if whole else float(said == target)
 
@@ -252,27 +254,18 @@ def _value_change(one: Node, two: Node) -> float:
     return float(one.label != two.label)
 
 
-def _value_cost(node: Node) -> float:
-    return len(node.text) if node.label == "<leaf>" else 1.0
-
-
-# Comparison of Markdown documents as trees of headings and lines.
-
-_CLEANED = tuple(
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r"<bos>|<eos>|<pad>|<unk>", ""),
-        (r"\s##(\S)", r"\1"),
-        (r"\\\s", r"\\"),
-        (r"\s\*\s\*\s", "**"),
-        (r"{\s", "{"),
-        (r"\s}", "}"),
-        (r"\s}", "}"),
-        (r"\\begin\s", r"\\begin"),
-        (r"\\end\s", r"\\end"),
-        (r"\\end{table}", r"\\end{table} \n\n"),
-        (r"[\n*_]", " "),
-    )
+_CLEANED = (
+    (r"<bos>|<eos>|<pad>|<unk>", ""),
+    (r"\s##(\S)", r"\1"),
+    (r"\\\s", r"\\"),
+    (r"\s\*\s\*\s", "**"),
+    (r"{\s", "{"),
+    (r"\s}", "}"),
+    (r"\s}", "}"),
+    (r"\\begin\s", r"\\begin"),
+    (r"\\end\s", r"\\end"),
+    (r"\\end{table}", r"\\end{table} \n\n"),
+    (r"[\n*_]", " "),
 )
 
 
@@ -295,7 +288,7 @@ def outline(text: str) -> Node:
     for raw in text.split("\n"):
         line = raw
         for pattern, replacement in _CLEANED:
-            line = pattern.sub(replacement, line)
+            line = re.sub(pattern, replacement, line)
         if line.startswith("#"):
             line = line.replace("#", "")
             root.children.append(Node(line))

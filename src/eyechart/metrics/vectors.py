@@ -219,10 +219,7 @@ def all_alike(vectors: AnyVectors) -> bool:
 def mean_of_units(units: Vectors, starts: Ints, normalize: Callable[[Vectors], Vectors] = unit) -> Vectors:
     """Average unit vectors over consecutive groups and renormalise: CLIP's prompt ensembling.
 
-    Args:
-        units: Unit vectors, group after group.
-        starts: First row of each group; groups are not empty.
-        normalize: How the means are normalised.
+    ``starts`` are the first rows of the groups, which are not empty.
     """
     sizes = np.diff(np.append(starts, len(units)))
     sums = np.add.reduceat(units, starts, axis=0)
@@ -235,9 +232,8 @@ def distinct_rows(vectors: AnyVectors) -> tuple[Ints, Ints, Ints]:
     Scores are computed once per distinct row, so that equal candidates tie exactly: a matrix product may round two
     equal columns differently, depending on their position.
 
-    Returns:
-        The first position of each distinct row (in order of appearance), the id of every row's distinct row, and the
-            number of occurrences of each distinct row.
+    Return the first position of each distinct row (in order of appearance), the id of every row's distinct row, and the
+    number of occurrences of each distinct row.
     """
     if isinstance(vectors, MultiVectors):
         blocks = (np.ascontiguousarray(item).data for item in vectors.arrays)

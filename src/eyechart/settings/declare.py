@@ -13,18 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import UnionType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    Self,
-    TypeGuard,
-    Union,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeGuard, Union, get_args, get_origin
 from typing import get_type_hints as type_hints
 
 from eyechart.errors import UsageError, nearest
@@ -246,6 +235,18 @@ def command_line_type(kind: Any) -> tuple[type, tuple[Any, ...] | None]:
     return next((known for known in numbers if known in parts), str), choices
 
 
+REASONS = {
+    "greater_than_equal": "Input should be greater than or equal to {ge:g}",
+    "greater_than": "Input should be greater than {gt:g}",
+    "less_than_equal": "Input should be less than or equal to {le:g}",
+    "less_than": "Input should be less than {lt:g}",
+    "literal_error": "Input should be {expected}",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "Input should be a valid integer"),
+    **dict.fromkeys(("float_type", "float_parsing"), "Input should be a valid number"),
+}
+"""Templates of pydantic's messages by the type of the error, for translation; others are shown as they are."""
+
+
 def explain(
     error: ValidationError,
     known: Callable[[list[str]], Iterable[str]],
@@ -254,14 +255,11 @@ def explain(
 ) -> str:
     """Format a pydantic error, suggesting the nearest name for an unknown key. Values are never quoted.
 
-    Args:
-        error: The validation error.
-        known: Returns the valid names below a path.
-        hidden: Parts of a path that are not shown because they are not names of settings.
-        flags: Settings that are shown as flags.
+    ``known`` returns the valid names below a path. ``hidden`` are parts of a path that are not shown because they are
+    not names of settings, ``flags`` the settings that are shown as flags.
     """
     lines: list[str] = []
-    for problem in error.errors(include_input=False, include_url=False, include_context=False):
+    for problem in error.errors(include_input=False, include_url=False):
         path = [str(part) for part in problem["loc"]]
         where = ".".join(part for part in path if part not in hidden)
         if problem["type"] == "extra_forbidden":
@@ -272,5 +270,7 @@ def explain(
             name = where.partition(".")[0]
             named = UserMessage("{--{name}}", name=name) if name in flags else where
             reason = problem["msg"].removeprefix("Value error, ")
+            if problem["type"] in REASONS:
+                reason = UserMessage(REASONS[problem["type"]], **problem.get("ctx", {}))
             lines.append(UserMessage("{name}: {reason}", name=named, reason=reason))
     return join(lines, "\n")

@@ -1,7 +1,5 @@
 """The settings of generative benchmarks: API access, generation, answer extraction and judges."""
 
-from __future__ import annotations
-
 import math
 import re
 import time
@@ -10,7 +8,7 @@ from typing import Literal
 from eyechart.errors import UsageError
 from eyechart.messages import UserMessage
 from eyechart.settings.declare import PathText, Settings, setting
-from eyechart.settings.shared import QUESTIONS
+from eyechart.settings.evaluation import QUESTIONS
 
 _DURATIONS = "Examples: 90s, 15m, 12h, 30d, 2w; 0 uses no stored answer."
 _UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}

@@ -1,7 +1,5 @@
 """Presets (``--preset``): the defaults of other evaluation tools, applied where the user sets nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -47,13 +45,7 @@ def filled(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changes(preset: str, settings: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
-    """List the settings that take the preset's default instead of ours.
-
-    Args:
-        preset: Name of the preset.
-        settings: The settings in effect.
-        ours: Eyechart's defaults.
-    """
+    """List the settings in effect that take the preset's default instead of ours."""
     defaults = {**PRESETS[preset], **PRESETS[preset].get("task_options", {})}
     for name in ("task_options", *NOT_NUMBERS):
         defaults.pop(name, None)

@@ -3,8 +3,6 @@
 Fields named like a flag take the flag's value; others come from ``--task-option``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -13,9 +11,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from eyechart.errors import UsageError
 from eyechart.settings.declare import Setting, Settings, internal, option, setting
-from eyechart.settings.evaluation import EVALUATION
-from eyechart.settings.generation import QuestionSettings
-from eyechart.settings.shared import (
+from eyechart.settings.evaluation import (
+    EVALUATION,
     HOW,
     PROBES,
     PROMPTS,
@@ -26,6 +23,7 @@ from eyechart.settings.shared import (
     RerankerSettings,
     SeedSettings,
 )
+from eyechart.settings.generation import QuestionSettings
 
 MEAN_RECALL = re.compile(r"mean_recall@(\d+)")
 MMEB_METRICS = {"hit@1": ("hit_rate", 1), "ndcg_linear@5": ("ndcg", 5)}
@@ -152,16 +150,10 @@ class ProbeSettings(SeedSettings, MetricSettings, PromptedSettings):
         None, "validation split for choosing the weight decay", per_dataset=True, excludes="validation"
     )
     val_proportion: float | None = setting(
-        None,
-        "share of the training data to hold out for validation instead",
-        per_dataset=True,
-        excludes="validation",
+        None, "share of the training data to hold out for validation instead", per_dataset=True, excludes="validation"
     )
     folds: int | None = setting(
-        None,
-        "K-fold cross-validation on the evaluated split, without a training split",
-        metavar="K",
-        record="changed",
+        None, "K-fold cross-validation on the evaluated split, without a training split", metavar="K", record="changed"
     )
     fewshot_k: int = setting(-1, "training images per class, -1 for all")
     fewshot_curve: list[int] = setting([], "also train on these numbers of images per class", record="changed")

@@ -7,8 +7,6 @@ and of the bytes before it; a line that fails the check, or was copied from anot
 answer is generated again.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -4,8 +4,6 @@ Writes are atomic: a rename in a folder, a single put in an object store. Remote
 they never change, so a cached copy is never stale.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from contextlib import suppress
@@ -58,7 +56,7 @@ class LocalBlobs:
         return self.folder / name
 
     def remove(self, name: str) -> None:
-        """Remove the file. Windows refuses while it is in use; the next compaction retries."""
+        """Remove the file; what cannot be removed is left for the next compaction."""
         with suppress(FileNotFoundError, PermissionError):
             (self.folder / name).unlink()
 

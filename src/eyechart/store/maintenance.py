@@ -7,7 +7,8 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 from pathlib import Path
 
 import numpy as np
@@ -38,17 +39,13 @@ class CompactionSummary:
     """Counts of merged parts, or of those a dry run would merge."""
 
     parts: int = 0
-    """Parts found."""
     merged: int = 0
-    """Parts that were merged."""
     into: int = 0
     damaged: tuple[str, ...] = ()
     """Errors of damaged parts, which are left untouched."""
 
     def __add__(self, other: CompactionSummary) -> CompactionSummary:
-        return CompactionSummary(
-            self.parts + other.parts, self.merged + other.merged, self.into + other.into, self.damaged + other.damaged
-        )
+        return CompactionSummary(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True)
@@ -95,24 +92,21 @@ def _size(blobs: LocalBlobs, name: str) -> int:
 
 def _sound_parts(blobs: LocalBlobs, names: Sequence[str]) -> tuple[list[_Part], list[str]]:
     """Verify all parts, including those that are kept: a duplicate may only be dropped in favour of a sound copy."""
-    found: list[tuple[str, NDArray[np.uint8], tuple[str, str, int]]] = []
+    index, table = KeyIndex(), table_name(blobs.folder)
+    sound: list[_Part] = []
     damaged: list[str] = []
     for name in names:
         try:
-            keys, vectors = (
-                read_tensor(blobs.path(name), table_name(blobs.folder), tensor) for tensor in ("keys", "vectors")
-            )
-            found.append((name, keys, (type(vectors).__name__, vectors.dtype.str, vectors.shape[1])))
+            keys, vectors = (read_tensor(blobs.path(name), table, tensor) for tensor in ("keys", "vectors"))
         except DamagedPartError as error:
             damaged.append(error.message)
+            continue
         except GoneBlobError:
             continue
-    index = KeyIndex()
-    index.add([keys for _, keys, _ in found], 0)
-    sound = []
-    for number, (name, keys, form) in enumerate(found):
+        index.add([keys], len(sound))
         parts, rows = index.find(keys)
-        live: NDArray[np.bool_] = (parts == number) & (rows == np.arange(len(keys)))
+        live: NDArray[np.bool_] = (parts == len(sound)) & (rows == np.arange(len(keys)))
+        form = (type(vectors).__name__, vectors.dtype.str, vectors.shape[1])
         sound.append(_Part(name, keys, form, _size(blobs, name), live))
     return sound, damaged
 
@@ -206,14 +200,13 @@ def remote_store() -> str:
 
 
 def list_cache(models: Mapping[str, str]) -> list[CacheItem]:
-    """List the items of the cache by kind, the largest first.
-
-    Args:
-        models: Names of models by fingerprint.
-    """
+    """List the items of the cache by kind, the largest first; ``models`` has the names of models by fingerprint."""
     items: list[CacheItem] = []
+    store = open_blobs(store_place())
     for kind in KINDS:
-        root = _folder(kind)
+        root: Path | None = cache_root() / kind
+        if kind == EMBEDDINGS:
+            root = store.folder if isinstance(store, LocalBlobs) else None
         found = _entries(kind, root) if root and root.is_dir() else []
         if kind in LARGE_KINDS:
             named = ((path, models.get(path.name, path.name)) for path in found)
@@ -231,14 +224,6 @@ def _entries(kind: str, root: Path) -> list[Path]:
     else:
         found = (path for path in sorted(root.iterdir()) if _OURS.fullmatch(path.name))
     return [path for path in found if not path.is_symlink() and (path.is_dir() or kind not in LARGE_KINDS)]
-
-
-def _folder(kind: str) -> Path | None:
-    """Return the local folder of a kind; None for a remote store."""
-    if kind != EMBEDDINGS:
-        return cache_root() / kind
-    found = open_blobs(store_place())
-    return found.folder if isinstance(found, LocalBlobs) else None
 
 
 def _size_of_files(paths: Sequence[Path]) -> tuple[int, int]:

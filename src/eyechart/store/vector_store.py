@@ -107,11 +107,6 @@ class DamagedPartError(BlobError):
     """The content of a part does not match its checksum."""
 
 
-def new_name() -> str:
-    """Name a new part; names sort by age."""
-    return f"{time.time_ns():020d}-{secrets.token_hex(4)}.safetensors"
-
-
 def merged_name() -> str:
     """Name a merged part so that it sorts before all existing parts, merged ones included."""
     return f"{0:020d}-{10**19 - time.time_ns():019d}-{secrets.token_hex(4)}.safetensors"
@@ -144,13 +139,10 @@ def _bound(name: str, sums: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def read_tensor(path: Path, table: str, name: str, *, verify: bool = True) -> Any:
-    """Read the keys or the vectors of a part and verify their checksum, unless it was verified before.
+    """Read the keys or the vectors (several per key are `MultiVectors`) of a part.
 
-    Several vectors per key are `MultiVectors`.
-
-    Raises:
-        DamagedPartError: If the checksum does not match, or the part belongs to another table.
-        GoneBlobError: If the file no longer exists.
+    Unless it was verified before, a part with a wrong checksum or of another table raises DamagedPartError; one that no
+    longer exists, GoneBlobError.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -261,11 +253,7 @@ class VectorTable:
             self._index.forget(damaged)  # another part may hold the same keys; it is verified in the next round
 
     def add(self, digests: Digests, vectors: AnyVectors) -> None:
-        """Store vectors under their keys; returns once they are on disk.
-
-        Raises:
-            ModelError: If a vector holds NaN or infinity, or values beyond half precision in a table of that precision.
-        """
+        """Store vectors, which must be finite, under their keys; returns once they are on disk."""
         if not len(digests):
             return
         full = np.asarray(vectors.rows if isinstance(vectors, MultiVectors) else vectors, np.float32)
@@ -277,7 +265,7 @@ class VectorTable:
                 n=bad,
                 all=len(full),
             )
-        name = new_name()
+        name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.safetensors"  # names sort by age
         kept = rounded(full) if self._half else full
         whole = MultiVectors(kept, vectors.starts) if isinstance(vectors, MultiVectors) else kept
         self._blobs.write(name, part_bytes(self._table, digests, whole))
@@ -395,11 +383,7 @@ def text_digests(texts: list[str], language: str) -> Digests:
 
 
 def rounded(vectors: NDArray[Any]) -> NDArray[np.float16]:
-    """Round vectors to half precision.
-
-    Raises:
-        ModelError: If values are too large or too small for it.
-    """
+    """Round vectors to half precision; values too large or too small for it raise ModelError."""
     with np.errstate(over="ignore"):
         half = vectors.astype(np.float16)
     lost = vectors - half

@@ -1,12 +1,9 @@
 """``clip_benchmark.datasets.builder`` and ``webdataset_builder``: datasets for torch loaders, and their export."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,28 +25,20 @@ from eyechart.tasks.registry import TASK_OF_KIND
 from eyechart.types import Dataset, DatasetInfo, DatasetSpec, Kind, Sample
 
 __all__ = [
-    "PIL_to_bytes",
-    "build_dataset",
-    "build_tfds_dataset",
-    "build_vtab_dataset",
-    "build_wds_dataset",
-    "convert_dataset",
+    "PIL_to_bytes", "build_dataset", "build_tfds_dataset", "build_vtab_dataset", "build_wds_dataset", "convert_dataset",
     "convert_retrieval_dataset",
     "dataset_collection",  # noqa: F822 - created on first use
-    "get_dataset_collate_fn",
-    "get_dataset_collection_from_file",
-    "get_dataset_default_task",
-    "image_captions_collate_fn",
-    "path_to_bytes",
-    "value_from_first_key_found",
-]
+    "get_dataset_collate_fn", "get_dataset_collection_from_file", "get_dataset_default_task",
+    "image_captions_collate_fn", "path_to_bytes", "value_from_first_key_found",
+]  # fmt: skip
 WITH_TEXTS = ("zeroshot_retrieval", "image_caption_selection")
+Transform = Callable[[Any], Any] | None
 
 
 def build_dataset(
     dataset_name: str,
     root: str = "root",
-    transform: Callable[[Any], Any] | None = None,
+    transform: Transform = None,
     split: str = "test",
     download: bool = True,
     annotation_file: str | None = None,
@@ -98,7 +87,7 @@ def _warn(info: DatasetInfo) -> None:
         warnings.warn(message, stacklevel=3)
 
 
-def _stream(spec: DatasetSpec, transform: Callable[[Any], Any] | None) -> TarStream:
+def _stream(spec: DatasetSpec, transform: Transform) -> TarStream:
     # Column definitions of the catalogue are for our readers: here class names are as in the file.
     raw = replace(spec, options={key: value for key, value in spec.options.items() if key != "source"})
     dataset = open_webdataset(raw)
@@ -118,11 +107,7 @@ def _templates(info: DatasetInfo) -> list[str] | dict[str, list[str]]:
 
 
 def build_wds_dataset(
-    dataset_name: str,
-    transform: Callable[[Any], Any] | None,
-    split: str = "test",
-    data_dir: str = "root",
-    cache_dir: str | None = None,
+    dataset_name: str, transform: Transform, split: str = "test", data_dir: str = "root", cache_dir: str | None = None
 ) -> TarStream:
     """Open a webdataset from a folder or a URL."""
     stream: TarStream = build_dataset(
@@ -133,7 +118,7 @@ def build_wds_dataset(
 
 def build_vtab_dataset(
     dataset_name: str,
-    transform: Callable[[Any], Any] | None,
+    transform: Transform,
     download: bool = True,
     split: str = "test",
     data_dir: str = "root",
@@ -145,7 +130,7 @@ def build_vtab_dataset(
 
 def build_tfds_dataset(
     name: str,
-    transform: Callable[[Any], Any] | None,
+    transform: Transform,
     download: bool = True,
     split: str = "test",
     data_dir: str = "root",
@@ -193,7 +178,7 @@ def value_from_first_key_found(dic: Mapping[str, Any], keys: Iterable[str]) -> A
 class ImageSet:
     """Transformed images with a label, a multi-hot vector, or captions."""
 
-    def __init__(self, dataset: Dataset, transform: Callable[[Any], Any] | None) -> None:
+    def __init__(self, dataset: Dataset, transform: Transform) -> None:
         info = dataset.info
         self.dataset, self.transform, self.kind = dataset, transform, info.kind
         if info.classnames:
@@ -213,7 +198,15 @@ class ImageSet:
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         row = self._rows[index]
         if isinstance(row, list):
-            return self._question(row)
+            # The texts that match the images come first, in the order of the images.
+            images = [self._image(sample) for sample in row]
+            texts = [sample.texts[0] for sample in row if sample.texts]
+            texts += [text for sample in row for text in sample.texts[1:]]
+            if len(images) > 1 and self.transform is not None:
+                import torch
+
+                return torch.stack(images), texts
+            return images if len(images) > 1 else images[0], texts
         sample: Sample = self.dataset.make(row) if isinstance(self.dataset, RowDataset) else row
         target: Any = list(sample.texts) if self.kind == "retrieval" else sample.label
         if self.kind == "multilabel":
@@ -230,19 +223,6 @@ class ImageSet:
             return torch.zeros(3, 224, 224)
         image = to_rgb(sample.need_image().decode())
         return image if self.transform is None else self.transform(image)
-
-    def _question(self, samples: Sequence[Sample]) -> tuple[Any, list[str]]:
-        """Return the images and texts of a question: first the texts that match its images, in their order."""
-        images = [self._image(sample) for sample in samples]
-        texts = [sample.texts[0] for sample in samples if sample.texts]
-        texts += [text for sample in samples for text in sample.texts[1:]]
-        if len(images) == 1:
-            return images[0], texts
-        if self.transform is None:
-            return images, texts
-        import torch
-
-        return torch.stack(images), texts
 
 
 def PIL_to_bytes(image_format: str) -> Callable[[Any], bytes]:  # noqa: N802 - the name that scripts import
@@ -268,7 +248,7 @@ def convert_dataset(
     split: str,
     output_folder: str,
     *,
-    transform: Callable[[Any], Any] | None = None,
+    transform: Transform = None,
     image_format: str = "webp",
     max_count: int = MAX_COUNT,
     max_size: int = MAX_SIZE,
@@ -281,7 +261,8 @@ def convert_dataset(
     names and templates are the dataset's ``classes`` and ``templates``, if present.
     """
     kind: Kind = "multilabel" if multilabel else "classification"
-    _export(dataset, split, kind, Path(output_folder), transform, image_format, max_count, max_size)
+    limits = {"max_count": max_count, "max_size": max_size}
+    _export(dataset, split, kind, output_folder, transform, image_format, **limits)
 
 
 def convert_retrieval_dataset(
@@ -289,25 +270,19 @@ def convert_retrieval_dataset(
     split: str,
     output_folder: str,
     *,
-    transform: Callable[[Any], Any] | None = None,
+    transform: Transform = None,
     image_format: str = "webp",
     max_count: int = MAX_COUNT,
     max_size: int = MAX_SIZE,
     verbose: bool = True,  # nothing is printed here
 ) -> None:
     """Write pairs of image and list of captions; images are as in `convert_dataset`."""
-    _export(dataset, split, "retrieval", Path(output_folder), transform, image_format, max_count, max_size)
+    limits = {"max_count": max_count, "max_size": max_size}
+    _export(dataset, split, "retrieval", output_folder, transform, image_format, **limits)
 
 
 def _export(
-    dataset: Any,
-    split: str,
-    kind: Kind,
-    folder: Path,
-    transform: Callable[[Any], bytes] | None,
-    image_format: str,
-    max_count: int,
-    max_size: int,
+    dataset: Any, split: str, kind: Kind, folder: str, transform: Transform, image_format: str, **limits: Any
 ) -> None:
     """Write the pairs of a script's dataset; without a transform, images are bytes or are encoded in the format."""
     classes: tuple[str, ...] = ()
@@ -332,15 +307,11 @@ def _export(
 
     info = DatasetInfo("dataset", kind, split, classnames=classes, templates=templates)
     source = ObjectDataset(info, ObjectRows(kind, rows, classes, templates), "")
-    export_webdataset([source], folder, max_count=max_count, max_size=max_size, overwrite=True)
-
-
-@cache
-def _collections() -> dict[str, list[str]]:
-    return {name: list(members) for name, members in load_catalogue(user_files()).collections.items()}
+    export_webdataset([source], Path(folder), overwrite=True, **limits)
 
 
 def __getattr__(name: str) -> Any:
     if name == "dataset_collection":
-        return _collections()
+        found = {key: list(members) for key, members in load_catalogue(user_files()).collections.items()}
+        return globals().setdefault(name, found)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,13 +23,8 @@ if TYPE_CHECKING:
 __all__ = [
     "FeatureDataset",
     "Featurizer",  # noqa: F822 - defined on first use: it needs torch
-    "assign_learning_rate",
-    "cosine_lr",
-    "evaluate",
-    "find_peak",
-    "infer",
-    "train",
-]
+    "assign_learning_rate", "cosine_lr", "evaluate", "find_peak", "infer", "train",
+]  # fmt: skip
 
 
 class FeatureDataset:

@@ -33,15 +33,9 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "accuracy",
-    "average_precision_per_class",
-    "batchify",
-    "dataloader_with_indices",
-    "recall_at_k",
-    "run_classification",
-    "tqdm",
-    "zero_shot_classifier",
-]
+    "accuracy", "average_precision_per_class", "batchify", "dataloader_with_indices", "recall_at_k",
+    "run_classification", "tqdm", "zero_shot_classifier",
+]  # fmt: skip
 
 SCALE = 100.0
 """Factor of the logits, whatever the model's scale is."""
@@ -104,9 +98,6 @@ def task_metrics(task: Task, prediction: Prediction, settings: Settings) -> dict
 def label_entries(labels: Ints) -> tuple[Entry, ...]:
     """Return samples with one label each."""
     return tuple(Entry(str(i), int(label), (), (), {}) for i, label in enumerate(labels))
-
-
-# zeroshot_classification
 
 
 def zero_shot_classifier(
@@ -217,9 +208,6 @@ def tqdm(iterable: Iterable[Any], *_: Any, **__: Any) -> Iterable[Any]:
     return iterable
 
 
-# zeroshot_retrieval
-
-
 def evaluate_retrieval(
     model: Any,
     dataloader: Iterable[Any],
@@ -288,9 +276,6 @@ def batchify(
     starts = range(0, len(X), batch_size)
     rows = [(X[start : start + batch_size].to(device), Y[start : start + batch_size].to(device)) for start in starts]
     return torch.cat([func(x, y, *args, **kwargs).cpu() for x, y in rows])
-
-
-# image_caption_selection, captioning
 
 
 def evaluate_selection(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,9 @@ from eyechart.models.resolve import collection_names, expand_collection
 from eyechart.types import ModelSpec
 
 __all__ = [
-    "MODEL_TYPES",
-    "TYPE2FUNC",
-    "get_model_collection_from_file",
-    "load_clip",
-    "load_japanese_clip",
-    "load_open_clip",
+    "MODEL_TYPES", "TYPE2FUNC", "get_model_collection_from_file", "load_clip", "load_japanese_clip", "load_open_clip",
     "model_collection",  # noqa: F822 - computed on first use
-]
+]  # fmt: skip
 
 Parts = tuple[Any, Callable[[Any], Any], Callable[[list[str]], Any]]
 """A model with ``encode_image`` and ``encode_text``, the image transform, and the tokenizer."""
@@ -98,12 +92,7 @@ def get_model_collection_from_file(path: str) -> list[list[str]]:
     return [line.strip().split(",") for line in Path(path).read_text(encoding="utf-8").splitlines()]
 
 
-@cache
-def _collections() -> dict[str, list[tuple[str, str]]]:
-    return {name: expand_collection(name) or [] for name in collection_names()}
-
-
 def __getattr__(name: str) -> Any:
     if name == "model_collection":  # lists all models of open_clip
-        return _collections()
+        return globals().setdefault(name, {key: expand_collection(key) or [] for key in collection_names()})
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,8 +4,6 @@ The first five stages yield samples as dicts of decoded members, as in the versi
 slices. Members are numbers, arrays, texts and images; nothing is unpickled.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import io
@@ -121,15 +119,15 @@ def collate(samples: list[Any]) -> list[Any]:
         raise DataError(
             "Cannot batch samples of type {type}.", advice="Call to_tuple first.", type=type(samples[0]).__name__
         )
-    return [_joined(column) for column in zip(*samples, strict=True)]
-
-
-def _joined(column: Sequence[Any]) -> Any:
     import torch
 
-    if isinstance(column[0], torch.Tensor):
-        return torch.stack(list(column))
-    return np.array(column) if isinstance(column[0], int | float | np.ndarray) else list(column)
+    found: list[Any] = [list(column) for column in zip(*samples, strict=True)]
+    for place, column in enumerate(found):
+        if isinstance(column[0], torch.Tensor):
+            found[place] = torch.stack(column)
+        elif isinstance(column[0], int | float | np.ndarray):
+            found[place] = np.array(column)
+    return found
 
 
 def _whole_node(shards: Iterator[str]) -> Iterator[str]:
@@ -167,14 +165,10 @@ def _decoded(samples: Iterator[Fields]) -> Iterator[Fields]:
         yield found
 
 
-def _image(data: bytes, source: str) -> Any:
-    return to_rgb(ImageRef(source, data=data).decode())
-
-
 UNREADABLE = (ValueError, EOFError, OSError, SyntaxError, TypeError, MemoryError, RecursionError)
 """Invalid UTF-8, numbers or JSON; an array's header is Python text that numpy parses and may claim any size."""
 DECODERS: dict[str, Callable[[bytes, str], Any]] = {
-    **dict.fromkeys(IMAGE_EXTENSIONS, _image),
+    **dict.fromkeys(IMAGE_EXTENSIONS, lambda data, source: to_rgb(ImageRef(source, data=data).decode())),
     **dict.fromkeys(("cls", "cls2", "index", "inx", "id"), lambda data, _: int(data)),
     **dict.fromkeys(("txt", "text", "transcript"), lambda data, _: data.decode("utf-8")),
     "json": lambda data, _: parse_json(data.decode("utf-8")),

@@ -1,7 +1,5 @@
 """``run_task``: EvalScope's RAGEval backend, with results that are returned and stored."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,8 +62,7 @@ def run_task(task_cfg: object, progress: Progress | None = None) -> list[Result]
 def read_configs(task_cfg: object) -> list[TaskConfig]:
     """Return the configs of `run_task`'s argument, or of an argparse namespace, in the given order.
 
-    Raises:
-        UsageError: With one line for each invalid setting, and the nearest name for an unknown one.
+    A UsageError has one line for each invalid setting, and the nearest name for an unknown one.
     """
     if isinstance(task_cfg, TaskConfig):
         return [task_cfg]
@@ -127,11 +124,7 @@ def run_configs(configs: Sequence[TaskConfig], progress: Progress | None = None)
 def _reports(plan: Translation, session: Session, lost: set[Path]) -> Iterator[JobReport]:
     """Run the jobs; in a dry run, only estimate the cost of captions.
 
-    Args:
-        plan: The jobs.
-        session: Shared resources of the jobs.
-        lost: Collects outputs and caption folders that were not written, so that files of an earlier run are not read
-            in their place.
+    ``lost`` collects outputs and caption folders that were not written: files of an earlier run are not read instead.
     """
     for job in plan.jobs:
         if plan.dry_run:
@@ -182,9 +175,8 @@ def _note_plan(log: logging.Logger, plan: Translation) -> None:
     for job in plan.jobs:
         models = {"model": job.model.what, **{part: spec.what for part, spec in job.extra_models.items()}}
         data = {**job.dataset.source, "limit": job.dataset.limit}
-        log.debug(
-            "Planned: %s", redact_settings({**models, "data": data, "task": job.task, "settings": dict(job.settings)})
-        )
+        planned = {**models, "data": data, "task": job.task, "settings": dict(job.settings)}
+        log.debug("Planned: %s", redact_settings(planned))
         log.debug("Output: %s", job.output)
 
 

@@ -1,7 +1,5 @@
 """Model specs from the model entries of a config; models that cannot do the task are rejected."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +25,15 @@ def vision_spec(entry: VisionModel, role: Role, settings: ClipEval, budget: Budg
     """Return the spec of a vision model: a CLIP-like encoder or a generator."""
     size = min(settings.batch_size, LOCAL_BATCH) if role == "generator" else REQUEST_SIZE
     access = _access(entry, entry.model_name, settings, budget, size)
-    return _generator(entry, access) if role == "generator" else _encoder(entry, access)
-
-
-def _encoder(entry: VisionModel, access: Access) -> ModelSpec:
+    if role == "generator":
+        length = {} if entry.max_tokens is None else {"max_tokens": entry.max_tokens}
+        options: dict[str, Any] = {"settings": {"temperature": entry.temperature, **length, **entry.extra_body}}
+        options["max_edge"] = entry.max_edge
+        if entry.api_base:
+            return ModelSpec("api", entry.model_name, options=options | {"api_base": entry.api_base}, access=access)
+        options |= _from_hub(entry, entry.model_name) | {"trust_remote_code": entry.trust_remote_code}
+        family = resolve_model(entry.model_name, entry.pretrained, family=entry.model_type, role=role).family
+        return _local(entry, entry.model_name, family, options, access)
     if entry.api_base and not entry.image_form and entry.model_type is None:
         raise UsageError(
             "{model_name!r} is a chat API, which returns text instead of embeddings.",
@@ -40,22 +43,11 @@ def _encoder(entry: VisionModel, access: Access) -> ModelSpec:
     address = entry.api_base or ""
     family = resolve_model(entry.model_name, entry.pretrained, family=entry.model_type, address=address).family
     check_sees(entry.model_name)
-    options: dict[str, Any] = {"api_base": entry.api_base, "image_form": entry.image_form}
+    options = {"api_base": entry.api_base, "image_form": entry.image_form}
     if not entry.api_base and family in ("transformers", "sentence-transformers"):
         options |= _from_hub(entry, entry.model_name)
     options["trust_remote_code"] = entry.trust_remote_code
     return _local(entry, entry.model_name, family, _given(options), access)
-
-
-def _generator(entry: VisionModel, access: Access) -> ModelSpec:
-    length = {} if entry.max_tokens is None else {"max_tokens": entry.max_tokens}
-    options: dict[str, Any] = {"settings": {"temperature": entry.temperature, **length, **entry.extra_body}}
-    options["max_edge"] = entry.max_edge
-    if entry.api_base:
-        return ModelSpec("api", entry.model_name, options=options | {"api_base": entry.api_base}, access=access)
-    options |= _from_hub(entry, entry.model_name) | {"trust_remote_code": entry.trust_remote_code}
-    family = resolve_model(entry.model_name, entry.pretrained, family=entry.model_type, role="generator").family
-    return _local(entry, entry.model_name, family, options, access)
 
 
 def text_spec(entry: TextModel, requests: Requests, budget: Budget, encode_kwargs: dict[str, Any]) -> ModelSpec:

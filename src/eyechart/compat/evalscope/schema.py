@@ -4,8 +4,6 @@ A field that corresponds to a setting of `eyechart.settings` takes description a
 unless EvalScope has another (`ours`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -15,9 +13,8 @@ from eyechart.api import Secret, find_key
 from eyechart.errors import UsageError, nearest, unknown_name
 from eyechart.io.secrets import redact_settings
 from eyechart.settings import declare
-from eyechart.settings.evaluation import EVALUATION, Hub
+from eyechart.settings.evaluation import EVALUATION, Hub, OnError
 from eyechart.settings.generation import QuestionSettings
-from eyechart.settings.shared import OnError
 from eyechart.settings.tasks import TASKS
 
 CAPTION = "image_caption"
@@ -62,11 +59,7 @@ class Settings(BaseModel):
     ALIASES: ClassVar[Mapping[str, str]] = {}
     """Keys of the other generation of EvalScope, and common synonyms."""
     model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        protected_namespaces=(),
-        arbitrary_types_allowed=True,
-        hide_input_in_errors=True,
+        extra="forbid", frozen=True, protected_namespaces=(), arbitrary_types_allowed=True, hide_input_in_errors=True
     )
 
     @model_validator(mode="before")
@@ -234,11 +227,7 @@ class ClipConfig(Settings):
 
 
 def _custom_name(name: object) -> object:
-    """Return the canonical spelling of a custom task.
-
-    Raises:
-        UnknownNameError: If the name is only similar to one.
-    """
+    """Return the canonical spelling of a custom task; a name that is only similar is an error."""
     if not isinstance(name, str) or name.startswith(CUSTOM_TASKS):
         return name
     plain = name.replace("_", "").replace("-", "").lower()

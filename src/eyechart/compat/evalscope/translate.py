@@ -1,7 +1,5 @@
 """Jobs and comparison tables from a config."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -93,7 +91,14 @@ class _VisionModels:
             return list(self._jobs(settings.models, names, settings.task or "auto")), []
         seeing = list(self._jobs(settings.models, names, MIXED))
         captioning = list(self._jobs(settings.caption_models, names, CAPTION))
-        reading = list(self._searches(captioning))
+        reading: list[Job] = []
+        if captioning:
+            search = TextSearch(settings.text_models, settings, {}, self.budget, self.target, self.planner)
+        for captions in captioning:
+            dataset = DatasetSpec(captions.dataset.name, "text_collection", str(data_folder(captions.output)), "test")
+            told = {"captions_by": captions.model.name, "caption_prompt": captions.settings["prompt"]}
+            writer = captions.output.parent.name
+            reading += search.jobs(dataset, RETRIEVAL, {**RECALL, **told}, promised=True, writer=writer)
         tables = [
             ComparisonPlan(
                 name,
@@ -134,16 +139,6 @@ class _VisionModels:
 
         identity = [spec.what, entry.prompt, entry.prompt_role]
         return output_in(self.target.model_folder([entry.model_name], identity, taken))
-
-    def _searches(self, captioning: Sequence[Job]) -> Iterator[Job]:
-        if captioning:
-            search = TextSearch(self.settings.text_models, self.settings, {}, self.budget, self.target, self.planner)
-        for captions in captioning:
-            folder = str(data_folder(captions.output))
-            dataset = DatasetSpec(captions.dataset.name, "text_collection", folder, "test")
-            told = {"captions_by": captions.model.name, "caption_prompt": captions.settings["prompt"]}
-            options = {**RECALL, **told}
-            yield from search.jobs(dataset, RETRIEVAL, options, promised=True, writer=captions.output.parent.name)
 
     def _config(self, name: str) -> Config:
         """Return the `eyechart.config` settings that select the data."""
@@ -208,17 +203,11 @@ class TextSearch:
         writer: str = "",
         file_task: str = "",
     ) -> Iterator[Job]:
-        """Plan each encoder, alone and (if ``second``) with each reranker.
+        """Plan each encoder (by default all), alone and, if ``second``, with each reranker.
 
-        Args:
-            dataset: The texts.
-            task: The task.
-            options: Its options, without those of the models.
-            encoders: Encoders with their prompts; by default all.
-            second: Whether rerankers apply.
-            promised: Whether an earlier job writes the texts.
-            writer: The model that wrote the texts, named in results with the models that search them.
-            file_task: The task in the names of files, if it differs.
+        ``options`` are the task's, without those of the models. With ``promised``, an earlier job writes the texts.
+        ``writer`` is the model that wrote them, named in results with the models that search them; ``file_task`` the
+        task in the names of files, if it differs.
         """
         for encoder, prompts in encoders or self.encoders:
             self.planner.check(encoder, "encoder")
@@ -265,18 +254,14 @@ class TextSearch:
             return
         names = settings.task_names or tasks_of_types(settings.task_types, settings.languages)
         for encoder, name in product(self.encoders, names):  # groups the jobs by model
-            dataset = DatasetSpec(name, MTEB, name, limit=settings.limit, options=_mteb_options(settings, name))
+            splits = settings.splits.get(name, []) if isinstance(settings.splits, dict) else settings.splits
+            roots = settings.data_dir
+            own = roots.get(name) if isinstance(roots, dict) else str(Path(roots or CACHE) / name)
+            if not roots and not Path(str(own)).is_dir():
+                own = None  # no local data
+            chosen = {"languages": settings.languages, "splits": splits, "folder": own, "hub": settings.hub}
+            options = {key: value for key, value in chosen.items() if value}
+            dataset = DatasetSpec(name, MTEB, name, limit=settings.limit, options=options)
             kind = cast("MtebDataset", self.planner.datasets.open(dataset)).task.metadata.type
             second = kind in WITH_RERANKER
             yield from self.jobs(dataset, MTEB, {}, encoders=[encoder], second=second, file_task=f"{MTEB}_{kind}")
-
-
-def _mteb_options(settings: MtebEval, name: str) -> dict[str, Any]:
-    """Return the options that select splits, languages and data of a task."""
-    splits = settings.splits.get(name, []) if isinstance(settings.splits, dict) else settings.splits
-    roots = settings.data_dir
-    own = roots.get(name) if isinstance(roots, dict) else str(Path(roots or CACHE) / name)
-    if not roots and not Path(str(own)).is_dir():
-        own = None  # no local data
-    chosen = {"languages": settings.languages, "splits": splits, "folder": own, "hub": settings.hub}
-    return {key: value for key, value in chosen.items() if value}

@@ -1,7 +1,5 @@
 """``build_dataset``, which opens a benchmark by name, and the base classes of video benchmarks."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import warnings
@@ -29,13 +27,9 @@ from eyechart.errors import DataError, MissingExtraError, UsageError, unknown_na
 from eyechart.messages import UserMessage
 
 __all__ = [
-    "DATASET_MODALITY",
-    "DATASET_TYPE",
-    "ConcatVideoDataset",
-    "VideoBaseDataset",
-    "build_dataset",
+    "DATASET_MODALITY", "DATASET_TYPE", "ConcatVideoDataset", "VideoBaseDataset", "build_dataset",
     "infer_dataset_basename",
-]
+]  # fmt: skip
 
 
 class VideoBaseDataset:
@@ -102,11 +96,7 @@ class VideoBaseDataset:
         return self._paths(video, self.frame_tmpl_fps, num_frames)
 
     def save_video_frames(self, video: str) -> list[str]:
-        """Write the missing frames of a video, and return the paths of all.
-
-        Raises:
-            MissingExtraError: If decord, which reads videos, is not installed.
-        """
+        """Write the missing frames of a video, read by decord, and return the paths of all."""
         paths = self.frame_paths(video) if self.nframe > 0 else []
         if paths and all(Path(path).is_file() for path in paths):
             return paths
@@ -174,10 +164,8 @@ class ConcatVideoDataset(VideoBaseDataset):
 def build_dataset(dataset_name: str, *, metric: str = "", **kwargs: Any) -> Any:
     """Open a benchmark by name, by a name that a script's class declares, or a TSV file by path.
 
-    Args:
-        dataset_name: Name or path.
-        metric: Metric for open answers in a user's table.
-        kwargs: Arguments of the dataset class; unknown ones are ignored, as in the original.
+    ``metric`` scores open answers in a user's table. ``kwargs`` are arguments of the dataset class; unknown ones are
+    ignored, as in the original.
 
     Raises:
         UnknownNameError: If the name is unknown and there is no such file.

@@ -4,8 +4,6 @@ A user's benchmark extends one of them, declares its file in ``DATASET_URL`` and
 ``build_prompt`` and ``evaluate`` as needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +13,10 @@ from eyechart.compat.vlmevalkit.evaluation import evaluate_file
 from eyechart.compat.vlmevalkit.files import to_frame
 from eyechart.datasets.questions.benchmark_files import fetch, inside, lmu_data_root
 from eyechart.datasets.questions.benchmarks import (
-    CLASS_FORMS,
     OPEN_RULE,
     ClassForm,
     QuestionBenchmark,
+    class_forms,
     known_benchmarks,
 )
 from eyechart.datasets.questions.prompt_templates import PromptTemplate
@@ -42,31 +40,11 @@ from eyechart.errors import unknown_name
 from eyechart.messages import UserMessage
 
 __all__ = [
-    "CustomCaptionDataset",
-    "CustomMCQDataset",
-    "CustomTextMCQDataset",
-    "CustomVQADataset",
-    "HRBenchDataset",
-    "ImageBaseDataset",
-    "ImageCaptionDataset",
-    "ImageMCQDataset",
-    "ImageMTDataset",
-    "ImageShortQADataset",
-    "ImageVQADataset",
-    "ImageYORNDataset",
-    "LLaVABench",
-    "MMDUDataset",
-    "MMMUDataset",
-    "MMVet",
-    "MTVQADataset",
-    "MUIRDataset",
-    "MathVision",
-    "MathVista",
-    "NaturalBenchDataset",
-    "OCRBench",
-    "TextBaseDataset",
-    "VCRDataset",
-]
+    "CustomCaptionDataset", "CustomMCQDataset", "CustomTextMCQDataset", "CustomVQADataset", "HRBenchDataset",
+    "ImageBaseDataset", "ImageCaptionDataset", "ImageMCQDataset", "ImageMTDataset", "ImageShortQADataset",
+    "ImageVQADataset", "ImageYORNDataset", "LLaVABench", "MMDUDataset", "MMMUDataset", "MMVet", "MTVQADataset",
+    "MUIRDataset", "MathVision", "MathVista", "NaturalBenchDataset", "OCRBench", "TextBaseDataset", "VCRDataset",
+]  # fmt: skip
 
 
 class CatalogueColumn(Mapping[str, str]):
@@ -94,7 +72,7 @@ class ImageBaseDataset:
 
     MODALITY = "IMAGE"
     TYPE: ClassVar[str] = "VQA"
-    FORM: ClassVar[ClassForm] = CLASS_FORMS["ImageBaseDataset"]
+    FORM: ClassVar[ClassForm] = class_forms()["ImageBaseDataset"]
     """Prompts and scoring unless a subclass overrides the methods."""
     METRIC: ClassVar[str] = ""
     """Metric of `eyechart.metrics.answers.OPEN_METRICS` for open answers; chosen by the table if empty."""
@@ -105,8 +83,8 @@ class ImageBaseDataset:
         """Set form and files of a class that is in the catalogue."""
         super().__init_subclass__()
         name = cls.__name__
-        if name in CLASS_FORMS:
-            form = CLASS_FORMS[name]
+        if name in class_forms():
+            form = class_forms()[name]
             url, md5 = CatalogueColumn(name, "url"), CatalogueColumn(name, "md5")
             known = {"FORM": form, "TYPE": form.kind, "DATASET_URL": url, "DATASET_MD5": md5}
             for key, value in known.items():
@@ -174,7 +152,7 @@ class ImageBaseDataset:
         known = known_benchmarks().get(self.dataset_name)
         if known is not None and self.file is None:
             return known
-        name = next(one.__name__ for one in type(self).__mro__ if one.__name__ in CLASS_FORMS)
+        name = next(one.__name__ for one in type(self).__mro__ if one.__name__ in class_forms())
         found = benchmark_of(self.dataset_name, name, self.questions.data)
         if name == "CustomVQADataset":
             return with_metric(found, self.metric)

@@ -1,7 +1,5 @@
 """Scoring of prediction files and of multiple choice, under the names of VLMEvalKit's ``evaluate`` and ``utils``."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -34,25 +32,11 @@ from eyechart.store.answer_store import ResponseStore
 from eyechart.types import Answer, ModelSpec, Prompt
 
 __all__ = [
-    "MMMU_preproc",
-    "build_choices",
-    "can_infer",
-    "can_infer_lego",
-    "can_infer_option",
-    "can_infer_sequence",
-    "can_infer_text",
-    "eval_circular_group",
-    "eval_vanilla",
-    "extract_answer_from_item",
-    "extract_characters_regex",
-    "levenshtein_distance",
-    "mcq_circular_eval",
-    "mcq_vanilla_eval",
-    "prefetch_answer",
-    "report_acc",
-    "report_acc_MMT",
+    "MMMU_preproc", "build_choices", "can_infer", "can_infer_lego", "can_infer_option", "can_infer_sequence",
+    "can_infer_text", "eval_circular_group", "eval_vanilla", "extract_answer_from_item", "extract_characters_regex",
+    "levenshtein_distance", "mcq_circular_eval", "mcq_vanilla_eval", "prefetch_answer", "report_acc", "report_acc_MMT",
     "report_acc_MMVP",
-]
+]  # fmt: skip
 
 ENDINGS: dict[str, str] = {
     "rules.texts:whole_text": "_score.json",
@@ -208,7 +192,7 @@ def extract_answer_from_item(model: Any, item: Any, dataset_name: str | None = N
         note = row["prediction"] if found else "no rule matches, and there is no judge"
         return {"opt": found or rules.NO_OPTION, "log": note}
     judge = judge_of_model(model)
-    verdict = judge.verdicts(judge.prompts.form("choice", dataset_name or ""), [("", row)])[""]
+    verdict = judge.judge(judge.prompts.form("choice", dataset_name or ""), [("", row)])[""].verdict
     note = f"{judge.name} read {verdict}" if verdict else f"the reply of {judge.name} could not be read"
     return {"opt": verdict or rules.NO_OPTION, "log": note}
 

@@ -1,7 +1,5 @@
 """Tables and files under the names of VLMEvalKit's ``smp.file``: data frames, load and dump, file names."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import mimetypes
@@ -23,33 +21,11 @@ from eyechart.metrics.cell_values import LETTERS
 from eyechart.metrics.choices import FAILED
 
 __all__ = [
-    "FAIL_MSG",
-    "INFER_FAIL_MSG",
-    "RUN_STATUS_NAME",
-    "HFCacheRoot",
-    "LMUDataRoot",
-    "MMBenchOfficialServer",
-    "d2df",
-    "download_file",
-    "dump",
-    "fetch_aux_files",
-    "file_size",
-    "get_eval_file_format",
-    "get_eval_file_path",
-    "get_file_extension",
-    "get_intermediate_file_path",
-    "get_pred_file_format",
-    "get_pred_file_path",
-    "img_root_map",
-    "last_modified",
-    "load",
-    "localize_df",
-    "ls",
-    "md5",
-    "mrlines",
-    "mwlines",
-    "parse_file",
-]
+    "FAIL_MSG", "INFER_FAIL_MSG", "RUN_STATUS_NAME", "HFCacheRoot", "LMUDataRoot", "MMBenchOfficialServer", "d2df",
+    "download_file", "dump", "fetch_aux_files", "file_size", "get_eval_file_format", "get_eval_file_path",
+    "get_file_extension", "get_intermediate_file_path", "get_pred_file_format", "get_pred_file_path", "img_root_map",
+    "last_modified", "load", "localize_df", "ls", "md5", "mrlines", "mwlines", "parse_file",
+]  # fmt: skip
 
 TEXTS = frozenset({"question", "hint", "answer", "prediction", "image", "image_path", *LETTERS})
 """Text columns: an answer 7 and a prediction 7 are the same, whatever the file's type."""
@@ -59,10 +35,7 @@ FAIL_MSG = "Failed to obtain answer."
 INFER_FAIL_MSG = FAILED.removesuffix(" via API")
 RUN_STATUS_NAME = "status.json"
 UNITS = {"GB": 2**30, "MB": 2**20, "KB": 2**10}
-STEPS = (
-    (("_tmp", "_response", "_processed"), "pkl"),
-    (("_rating", "_config", "_meta"), "json"),
-)
+STEPS = ((("_tmp", "_response", "_processed"), "pkl"), (("_rating", "_config", "_meta"), "json"))
 """Formats of intermediate files, by the end of their names."""
 TABLES = ("_acc", "_fine", "_metrics")
 """Name endings of score tables."""
@@ -175,8 +148,7 @@ def load(f: str | Path, fmt: str | None = None) -> Any:
                 advice="Delete it to repeat the step, or convert it to JSON with the tool that wrote it.",
                 path=path,
             ) from error
-    found = prediction_files.load(path)
-    return found if path.suffix == ".json" else to_frame(found)
+    return parse_json(read_text(path)) if path.suffix == ".json" else to_frame(prediction_files.load_table(path))
 
 
 def dump(data: Any, f: str | Path, **_: Any) -> None:

@@ -35,41 +35,13 @@ if TYPE_CHECKING:
     from PIL import Image
 
 __all__ = [
-    "bincount",
-    "build_option_str",
-    "cn_string",
-    "concat_images_vlmeval",
-    "decode_base64_to_image",
-    "decode_base64_to_image_file",
-    "dict_merge",
-    "encode_image_file_to_base64",
-    "encode_image_to_base64",
-    "extract_json_objects",
-    "get_cache_path",
-    "get_cuda_visible_devices",
-    "get_gpu_memory",
-    "get_logger",
-    "get_rank_and_world_size",
-    "gpt_key_set",
-    "is_number",
-    "isimg",
-    "istype",
-    "listinstr",
-    "mmqa_display",
-    "modelscope_flag_set",
-    "process_punctuation",
-    "proxy_set",
-    "read_ok",
-    "rescale_img",
-    "resize_image_by_factor",
-    "setup_logger",
-    "splitlen",
-    "timestr",
-    "to_number",
-    "toliststr",
-    "track_progress_rich",
-    "version_cmp",
-]
+    "bincount", "build_option_str", "cn_string", "concat_images_vlmeval", "decode_base64_to_image",
+    "decode_base64_to_image_file", "dict_merge", "encode_image_file_to_base64", "encode_image_to_base64",
+    "extract_json_objects", "get_cache_path", "get_cuda_visible_devices", "get_gpu_memory", "get_logger",
+    "get_rank_and_world_size", "gpt_key_set", "is_number", "isimg", "istype", "listinstr", "mmqa_display",
+    "modelscope_flag_set", "process_punctuation", "proxy_set", "read_ok", "rescale_img", "resize_image_by_factor",
+    "setup_logger", "splitlen", "timestr", "to_number", "toliststr", "track_progress_rich", "version_cmp",
+]  # fmt: skip
 
 _CHINESE = re.compile("[\u4e00-\u9fff]")
 _CUT = {"second": None, "minute": -2, "hour": -4, "day": -6}
@@ -346,18 +318,10 @@ def track_progress_rich(
     use_process: bool = False,
     **_: Any,
 ) -> list[Any]:
-    """Call a function for each task: a dict is passed as keyword arguments, a list or tuple as positional ones.
+    """Call a function for each task (a dict of keyword arguments, a list of positional ones); return its results.
 
-    Args:
-        func: The function.
-        tasks: Its arguments.
-        nproc: Number of parallel calls; None for one per core.
-        save: File for the results by key, updated after each; previous content is kept.
-        keys: A key for each task.
-        use_process: Use processes instead of threads.
-
-    Returns:
-        The results in the order of the tasks.
+    ``nproc`` is the number of parallel calls, None for one per core. The file ``save`` gets the results by key, updated
+    after each; previous content is kept.
     """
     if not callable(func):
         raise TypeError("func must be a callable object")

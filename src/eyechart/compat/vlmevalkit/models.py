@@ -1,7 +1,5 @@
 """Models under VLMEvalKit's names: message formats, base classes, chat servers and judges."""
 
-from __future__ import annotations
-
 import logging
 import os
 import random
@@ -21,18 +19,9 @@ from eyechart.models.resolve import resolve_model
 from eyechart.types import ModelSpec, Prompt
 
 __all__ = [
-    "DEBUG_MESSAGE",
-    "GPT4V",
-    "BaseAPI",
-    "BaseModel",
-    "GeneratorModel",
-    "OpenAIWrapper",
-    "build_judge",
-    "check_content",
-    "message_to_promptimg",
-    "preproc_content",
-    "supported_VLM",
-]
+    "DEBUG_MESSAGE", "GPT4V", "BaseAPI", "BaseModel", "GeneratorModel", "OpenAIWrapper", "build_judge", "check_content",
+    "message_to_promptimg", "preproc_content", "supported_VLM",
+]  # fmt: skip
 
 ContentKind = Literal["str", "dict", "liststr", "listdict", "unknown"]
 TYPES = ("text", "image", "video")
@@ -243,8 +232,14 @@ class BaseAPI(BaseModel):
 
         ``kwargs`` go to ``generate_inner`` and override those of the constructor.
         """
-        items, told = self._without_system(self._checked(message)), {**self.default_kwargs, **kwargs}
-        return self._retried(lambda: self.generate_inner(items, dataset=dataset, **told))
+        checked, options = self._checked(message), {**self.default_kwargs, **kwargs}
+        # System messages move to the system prompt, replacing those of the previous message.
+        told = "".join(f"{item['value']}\n" for item in checked if item.get("role") == "system")
+        if told != self._told:
+            self.system_prompt = (self.system_prompt or "").removesuffix(self._told) + told or None
+            self._told = told
+        items = [item for item in checked if item.get("role") != "system"]
+        return self._retried(lambda: self.generate_inner(items, dataset=dataset, **options))
 
     def chat(self, messages: Sequence[Turn], dataset: str | None = None, **kwargs: Any) -> Any:
         """Answer a conversation, with retries."""
@@ -258,14 +253,6 @@ class BaseAPI(BaseModel):
     def working(self) -> bool:
         """Whether the API responds."""
         return self.fail_msg not in str(self.generate("hello"))
-
-    def _without_system(self, items: list[Item]) -> list[Item]:
-        """Move system messages to the system prompt, replacing those of the previous message."""
-        told = "".join(f"{item['value']}\n" for item in items if item.get("role") == "system")
-        if told != self._told:
-            self.system_prompt = (self.system_prompt or "").removesuffix(self._told) + told or None
-            self._told = told
-        return [item for item in items if item.get("role") != "system"]
 
     def _retried(self, ask: Callable[[], Any]) -> Any:
         answer: Any = None
