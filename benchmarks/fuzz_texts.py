@@ -17,7 +17,7 @@ from eyechart.api.limiter import TransientError, read_retry_after
 from eyechart.api.transport import Transport, read_error
 from eyechart.datasets.questions.benchmarks import known_benchmarks
 from eyechart.io.secrets import Secret
-from eyechart.metrics import answers, captions, long_texts, math_answers
+from eyechart.metrics import answers, captions, choices, long_texts, math_answers
 from eyechart.metrics.cell_values import literal_list, text_list
 from eyechart.scorers.judging import Judge, JudgePrompts
 from eyechart.scorers.rules import mathematics
@@ -129,9 +129,9 @@ def read_answer(data: bytes, _: Path) -> None:
 
 _TEXT_FUNCTIONS: Sequence[Callable[[str], object]] = (
     answers.split_thinking,
-    answers.extract_sequence,
-    answers.extract_first_letter,
-    answers.final_answer_line,
+    choices.extract_sequence,
+    choices.extract_first_letter,
+    choices.final_answer_line,
     answers.vqa_normalize,
     literal_list,
     text_list,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from contextlib import chdir
 from pathlib import Path
 
@@ -31,8 +32,11 @@ VIEWS = {
     "results": ("suite", "#/results?model=1", ""),
     "published": ("published", "#/published", ""),
     "demo": ("demo", "#/benchmark/0", ""),
+    "first": ("demo", "#/", ""),
 }
 """By name: report, view or benchmark, and what to click first."""
+CHINESE = ("overview", "sample")
+"""Views that are also taken in Chinese, light and at screen width, for docs/zh; needs a Chinese font."""
 
 REFERENCES = ("open_clip", "clip_benchmark", "internvl")
 
@@ -57,29 +61,34 @@ def make_reports(folder: Path) -> dict[str, Path]:
     return reports
 
 
-def take(browser: Browser, reports: dict[str, Path], scheme: str, width: int) -> None:
-    """Take screenshots of every view in one theme and width."""
+def take(
+    browser: Browser, reports: dict[str, Path], scheme: str, width: int, views: Iterable[str] = VIEWS, code: str = ""
+) -> None:
+    """Take screenshots of views in one theme and width; ``code`` is ``zh`` for Chinese."""
     from support.browser import place_of
 
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()
-    for name, (report, place, opener) in VIEWS.items():
+    for name in views:
+        report, place, opener = VIEWS[name]
         view = place if place.startswith("#") else f"#/benchmark/{place_of(reports[report], *place.split())}"
         page.goto(f"file://{reports[report]}{view}")
         page.reload()
         page.wait_for_selector("main h1")
+        if code == "zh" and page.get_attribute("html", "lang") == "en":  # the page remembers the choice
+            page.get_by_role("button", name="中文").click()
         page.wait_for_timeout(400)
         if opener:
             page.locator(opener).first.click()
             page.wait_for_selector("dialog[open]")
-        path = IMAGES / f"report-{name}-{scheme}-{width}.png"
+        path = IMAGES / f"report-{name}-{scheme}-{width}{f'-{code}' if code else ''}.png"
         page.screenshot(path=path, full_page=not opener)
         shrink(path)
     context.close()
 
 
 def shrink(path: Path) -> None:
-    """Crop long pages and reduce the colours: under 150 kB each."""
+    """Crop long pages and reduce the colours: under 200 kB each."""
     with Image.open(path) as image:
         cut = image.convert("RGB").crop((0, 0, image.width, min(image.height, TALLEST)))
     cut.quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
@@ -96,6 +105,7 @@ def main() -> None:
         for scheme in ("light", "dark"):
             for width in (400, 1400):
                 take(browser, reports, scheme, width)
+        take(browser, reports, "light", 1400, CHINESE, "zh")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 - Files of the project outside docs/ that are pages (ROOT_PAGES) join the site; links to other files become their names,
   since a site has no source tree beside it.
 - A fenced block's words for our tests (``skip``, ``file=NAME``) become what the site understands.
+- The language switch leads to the same page in the other language, or to that language's first page.
 - ``<!-- commands -->`` becomes the reference of the command line, ``<!-- names -->`` that of the Python API.
 """
 
@@ -30,6 +31,8 @@ ROOT_PAGES = {
     "CONTRIBUTING.md": "How Eyechart is built: the map of its code, its words, how to add datasets, models and tasks.",
 }
 """Pages outside docs/, with their descriptions for search engines."""
+LANGUAGES = {"English": "", "中文": "zh/"}
+"""Folders of the pages in each language."""
 FENCE = re.compile(r"^```(?P<language>\w+)(?P<words>[^\n`]*)$", re.MULTILINE)
 BLOCK = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]*)?\)")
@@ -57,6 +60,30 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         if marker in text:
             text = text.replace(marker, "\n".join(lines()))
     return text
+
+
+def on_page_context(context: Any, page: Any, config: Any, nav: Any) -> Any:
+    """Point the language switch at the same page in the other language."""
+    addresses = {other.file.src_uri: other.url for other in nav.pages}
+    name = page.file.src_uri.removeprefix("zh/")
+    config.extra["alternate"] = [
+        {
+            "name": language,
+            "lang": folder.strip("/") or "en",
+            "link": addresses.get(folder + name) or addresses[f"{folder}README.md"] or "./",
+        }
+        for language, folder in LANGUAGES.items()
+    ]
+    return context
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Declare the language of a Chinese page to browsers and screen readers.
+
+    The theme looks for a site map below every alternate page; the space hides these links from its selector only.
+    """
+    output = output.replace('<link rel="alternate" ', '<link rel="alternate " ')
+    return output.replace('lang="en"', 'lang="zh"', 1) if page.file.src_uri.startswith("zh/") else output
 
 
 def _link(link: re.Match[str], place: str, name: str) -> str:

@@ -37,7 +37,7 @@ ARROWS = {
     "plan_models": f"{BELOW} config models",
     "plan": f"{BELOW} config outputs plan_models datasets models tasks",
     "session": f"{BELOW} __init__ datasets inference manifest models store tasks",
-    "run": f"{BELOW} session results report tasks inference manifest models",
+    "run": f"{BELOW} provenance session results report tasks inference manifest models",
     "python_api": f"{BELOW} __init__ config engine plan plan_models session run results report models datasets"
     " inference tasks manifest metrics outputs store provenance",
     "estimate": f"{BELOW} config plan plan_models models datasets store results tasks session run",
@@ -52,7 +52,7 @@ ARROWS = {
     "vlm": "compat.vlmevalkit",
     "report": f"{BELOW} results stats metrics",
     "cli": f"{BELOW} __init__ api config plan plan_models session run estimate engine models datasets store tasks"
-    " manifest results report compat.import_shim compat.clip_benchmark compat.evalscope",
+    " manifest provenance results report python_api compat.import_shim compat.clip_benchmark compat.evalscope",
     "__init__": "*",
     "__main__": "cli",
 }

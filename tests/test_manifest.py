@@ -69,7 +69,7 @@ def test_blank_captions_and_copies_of_images_are_counted():
 def test_an_id_that_occurs_twice_is_an_error():
     samples = [Sample("same", ImageRef("1", data=png(i)), texts=("a",)) for i in range(2)]
 
-    with pytest.raises(DataError, match="1 sample ids occur more than once, for example 'same'"):
+    with pytest.raises(DataError, match="1 sample id occurs more than once, for example 'same'"):
         read_manifest(InMemory(samples))
 
 

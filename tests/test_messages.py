@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -191,3 +192,42 @@ def test_every_field_of_a_template_is_given():
 
 def test_errors_and_notices_are_templates_not_finished_texts():
     assert finished_texts() == []
+
+
+COUNTS = re.compile(
+    r"\{(n|m|k|all|count|lost|more|[a-z]+_?n|n_[a-z]+)(?::,)?\}((?: more| other| different)?) ([a-z]{3,}s)\b"
+)
+NOT_COUNTED = {"has", "was", "does", "class", "this", "times", "pixels", "always"}
+
+
+def test_one_of_a_thing_is_never_followed_by_its_plural():
+    """Every template of the source that has a count before a plural noun, rendered with a count of 1."""
+    wrong, checked = [], 0
+    for site in template_sites():
+        for found in COUNTS.finditer(site.template):
+            if found[3] in NOT_COUNTED:
+                continue
+            fields = dict.fromkeys(placeholders(site.template), 1)
+            checked += 1
+            text = UserMessage(re.sub(r":[^{}|]*\}", "}", site.template), **fields)
+            if f"1{found[2]} {found[3]} " in f"{text} ":
+                wrong.append(f"{site.place}: {text}")
+    assert wrong == []
+    assert checked > 100
+
+
+@pytest.mark.parametrize(
+    ("template", "one", "two"),
+    [
+        ("{n} images are too small", "1 image is too small", "2 images are too small"),
+        ("{n} queries belong to {m} images", "1 query belongs to 1 image", "2 queries belong to 2 images"),
+        ("{n:,} classes have no name", "1 class has no name", "2 classes have no name"),
+        ("{n} draws of training images do not show it", "1 draw of training images does not show it",
+         "2 draws of training images do not show it"),
+        ("{n} of the answers were lost", "1 of the answers were lost", "2 of the answers were lost"),
+        ("{m} {n:is|are} left", "1 is left", "2 are left"),
+    ],
+)  # fmt: skip
+def test_a_count_of_one_has_a_singular_noun_and_verb(template, one, two):
+    assert UserMessage(template, n=1, m=1) == one
+    assert UserMessage(template, n=2, m=2) == two

@@ -29,7 +29,8 @@ def test_every_text_of_the_table_is_said_by_the_source():
 @pytest.mark.parametrize("section", ["page", *SECTIONS])
 def test_both_languages_have_the_same_places(section):
     def places(text):
-        return {part[0].replace("|t", "") for part in PART.finditer(text)}
+        # Chinese has no plural, so {n:image|images} has no counterpart.
+        return {part[0].replace("|t", "") for part in PART.finditer(text) if part["one"] is None}
 
     assert {text: said for text, said in words(section).items() if places(text) != places(said)} == {}
 

@@ -9,15 +9,15 @@ import pytest
 from eyechart import vlm
 from eyechart.datasets.questions.benchmark_files import fetch
 from eyechart.datasets.questions.benchmarks import (
-    CAPTIONS,
     CHOICE_RULE,
     CIRCULAR,
     OPEN_RULE,
     YES_NO_RULE,
     known_benchmarks,
+    prompts,
 )
 from eyechart.datasets.questions.prediction_files import dump
-from eyechart.datasets.questions.question_dataset import DIALOGUE, PROMPTS
+from eyechart.datasets.questions.question_dataset import DIALOGUE
 from eyechart.errors import DataError, UsageError
 from eyechart.metrics.cell_values import as_text
 from eyechart.scorers import scorer_of
@@ -138,7 +138,7 @@ def test_the_catalogue_knows_every_family_of_the_guide():
         own = getattr(vlm, benchmark.dataset_class, None)  # a class that one benchmark uses needs no name here
         assert own is None or benchmark.parts or benchmark.name in own.DATASET_URL
         assert isinstance(scorer_of(benchmark), Scorer)
-        assert benchmark.prompt in {*PROMPTS, DIALOGUE}
+        assert benchmark.prompt in {*prompts(), DIALOGUE}
         assert benchmark.parts or benchmark.url.startswith("https://")
         assert benchmark.by_hand or benchmark.parts or ".tsv" in benchmark.url
         assert benchmark.md5 == "" or len(bytes.fromhex(benchmark.md5)) == 16
@@ -164,7 +164,13 @@ def test_the_catalogue_knows_every_family_of_the_guide():
         ),
         ([{"question": "q", "answer": "a cat"}], "CustomVQADataset", OPEN_RULE, "", "normalized_exact"),
         ([{"question": "q", "answer": "['a', 'b', 'c']"}], "CustomVQADataset", OPEN_RULE, "", "vqa_score"),
-        ([{"answer": "['a cat on a mat']"}], "CustomCaptionDataset", "rules.texts:whole_text", CAPTIONS, ""),
+        (
+            [{"answer": "['a cat on a mat']"}],
+            "CustomCaptionDataset",
+            "rules.texts:whole_text",
+            "aggregates.documents:captions",
+            "",
+        ),
     ],
 )
 def test_a_table_dropped_into_the_folder_is_a_benchmark(lmu_data, rows, cls, rule, aggregate, metric):

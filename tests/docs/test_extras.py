@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eyechart.cli.doctor import EXTRAS
+from eyechart.cli.flags.parser import table
 
 ROOT = Path(__file__).parent.parent.parent
 KNOWN = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
@@ -31,4 +31,4 @@ def test_messages_name_extras_that_exist():
     named += re.findall(r"(?:import_extra|missing_extra)\([^()]*?, \"([a-z_-]+)\"\)", text)
 
     assert len(named) > 20
-    assert {*named, *EXTRAS.values()} <= KNOWN
+    assert {*named, *(extra for extra, _ in table("extras").values())} <= KNOWN

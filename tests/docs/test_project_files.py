@@ -110,3 +110,24 @@ def test_the_workflows_run_what_there_is(name):
             assert (ROOT / program).stat().st_mode & 0o100, program
         else:
             assert program in {*PROGRAMS, "python", "docker"}
+
+
+def test_the_source_distribution_holds_the_package_and_what_describes_it_but_no_tests(tmp_path):
+    import tarfile
+
+    from hatchling.builders.sdist import SdistBuilder
+
+    archive = next(SdistBuilder(str(ROOT)).build(directory=str(tmp_path)))  # rejects unknown classifiers
+    with tarfile.open(archive) as package:
+        names = {name.partition("/")[2] for name in package.getnames()}
+
+    described = {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", "constraints.txt"}
+    assert {name for name in names if not name.startswith("src/eyechart/")} - {".gitignore"} == {
+        *described, "pyproject.toml", "PKG-INFO",
+    }  # fmt: skip
+    here = {
+        path.relative_to(ROOT).as_posix() for path in (ROOT / "src").rglob("*.*") if "__pycache__" not in path.parts
+    }
+    assert {
+        name for name in here if Path(name).suffix in {".py", ".toml", ".json", ".xz", ".js", ".css", ".onnx"}
+    } <= names

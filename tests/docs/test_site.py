@@ -124,6 +124,25 @@ def test_every_page_can_be_reached_from_the_first_one(pages):
     assert set(pages) - reached == {"404.html"}
 
 
+def test_the_language_switch_leads_to_the_same_page(site, pages):
+    switched = 0
+    for name in pages:
+        text = (site / name).read_text(encoding="utf-8")
+        links = dict(re.findall(r'<a href="([^"]+)" hreflang="(\w+)" class="md-select__link"', text))
+        targets = {
+            language: urlsplit(urljoin(f"http://site/{name}", link)).path.lstrip("/") + "index.html"
+            for link, language in links.items()
+        }
+        here = "zh" if name.startswith("zh/") else "en"
+        there, counterpart = ("en", name.removeprefix("zh/")) if here == "zh" else ("zh", f"zh/{name}")
+        assert re.search(rf'<html lang="{here}"', text), name
+        if name != "404.html":
+            assert targets[here] == name
+            assert targets[there] == (counterpart if counterpart in pages else "zh/index.html")
+            switched += counterpart in pages
+    assert switched >= 28
+
+
 def test_every_page_describes_itself_to_search_engines(site, pages):
     named = [name for name in pages if name != "404.html"]
     texts = [(site / name).read_text(encoding="utf-8") for name in named]

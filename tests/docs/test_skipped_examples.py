@@ -4,6 +4,7 @@ Flags are parsed, models and datasets are looked up by name. What the examples s
 on that, jobs are planned up to the files that they would write.
 """
 
+import re
 import shutil
 from itertools import product
 from pathlib import Path
@@ -48,6 +49,8 @@ def supposed(tmp_path_factory):
         write_classification(place / "data" / f"wds_{name}")
     (place / "models.txt").write_text("ViT-B-32,openai\nViT-L-14,laion400m_e32\n")
     shutil.copytree(model_folder(), place / "exported")
+    (place / "prices.toml").write_text('["my-vlm"]\nprompt = 2.0\ncompletion = 8.0\n')
+    (place / "Pets.tsv").write_text("index\tquestion\tA\tB\tanswer\n0\tWhich?\tcat\tdog\tA\n")
     (place / "runs").mkdir()
     (place / "runs" / "epoch_32.pt").write_bytes(b"weights")
     write_seed_models(place / "pretrained")
@@ -64,7 +67,16 @@ def there(supposed, monkeypatch):
     monkeypatch.chdir(supposed)
 
 
-@pytest.mark.parametrize(("program", "words"), list(skipped()))
+def in_the_table():
+    """Yield the commands of the FAQ's table of questions."""
+    table = (
+        (ROOT / "docs" / "faq.md").read_text(encoding="utf-8").partition("## Twenty questions")[2].partition("\n## ")[0]
+    )
+    for line in re.findall(r"`(eyechart \w+ [^`]*|eyechart doctor)`", table):
+        yield pytest.param(*line.split(" ", 1)[:1], line.split()[1:], id=f"table {line}")
+
+
+@pytest.mark.parametrize(("program", "words"), [*skipped(), *in_the_table()])
 def test_the_example_can_be_read(there, program, words):
     args = make_parser(program, words[0]).parse_args(words)
     if words[0] != "eval":

@@ -10,7 +10,8 @@ from PIL import Image
 from eyechart.datasets.webdataset_export import recode
 from eyechart.errors import DataError
 from eyechart.io.images import ImageRef, decode_image, to_rgb
-from eyechart.results.job_results import thumbnail
+from eyechart.results.job_results import _shrunk
+from eyechart.types import Sample
 
 GREY = pytest.importorskip("skimage.data").camera()[::4, ::4]
 """A photograph in eight bits."""
@@ -96,9 +97,15 @@ def test_twelve_bits_that_would_be_taken_for_sixteen_are_refused():
 
 
 def test_a_thumbnail_of_a_deep_image_is_not_white():
-    bright, dark = (ImageRef("a.png", data=saved(np.full((9, 9), value, np.uint16), "PNG")) for value in (60000, 9000))
+    levels = {"bright": 60000, "dark": 9000}
+    samples = [
+        Sample(name, ImageRef("a.png", data=saved(np.full((9, 9), value, np.uint16), "PNG")))
+        for name, value in levels.items()
+    ]
 
-    assert thumbnail(bright) != thumbnail(dark)
+    found = _shrunk(list(levels), samples, 256)
+
+    assert found["bright"]["thumbnail"] != found["dark"]["thumbnail"]
 
 
 @pytest.mark.parametrize(("wanted", "extension"), [(None, "png"), ("webp", "png"), ("png", "png"), ("jpg", "jpg")])

@@ -4,9 +4,11 @@ import os
 import platform
 import subprocess
 import sys
+import time
 
 import pytest
 
+from eyechart.io import progress
 from eyechart.io.progress import ABANDONED, PROGRESS_PREFIX, NoProgress, ProgressFile, read_progress
 from eyechart.io.stopwatch import JobClock
 
@@ -79,3 +81,17 @@ def test_an_interrupt_before_the_block_leaves_no_file(tmp_path):
 
     assert "KeyboardInterrupt" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_silence_is_explained_and_a_short_one_is_not(monkeypatch):
+    said = []
+    quiet = NoProgress()
+    quiet.say = said.append
+    monkeypatch.setattr(progress, "MOMENT", 0.05)
+
+    with progress.announced(quiet, "loading a small model"):
+        pass
+    with progress.announced(quiet, "loading a large model"):
+        time.sleep(0.5)
+
+    assert said == ["loading a large model"]

@@ -156,7 +156,7 @@ def test_no_unit_vector_is_made_of_what_is_no_number(bad):
     rows = np.ones((3, 4), np.float32)
     rows[1, 2] = bad
 
-    with pytest.raises(ModelError, match="1 vectors contain NaN or infinite"):
+    with pytest.raises(ModelError, match="1 vector contains NaN or infinite"):
         unit(rows)
 
 

@@ -138,7 +138,7 @@ def test_vectors_that_are_not_finite_are_refused(bad):
     documents = made([3, 2], 13)
     documents.rows[4, 0] = bad
 
-    with pytest.raises(ModelError, match="1 vectors contain NaN or infinite values"):
+    with pytest.raises(ModelError, match="1 vector contains NaN or infinite values"):
         rank_positives(made([2], 14), documents, Positives.one_each(np.array([0])))
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from eyechart.metrics import answers
+from eyechart.metrics import answers, choices
 from eyechart.metrics.cell_values import as_score, is_missing, literal_list, options_of, text_list
 
 ANIMALS = {"A": "cat", "B": "dog", "C": "horse", "D": "bird"}
@@ -50,7 +50,7 @@ ANY_TEXT = (
     ],
 )
 def test_strict_extractor_names_the_rule_that_decided(answer, options, choice, rule):
-    assert answers.EXTRACTORS["strict"](answer, options) == answers.Extraction(choice, rule)
+    assert answers.EXTRACTORS["strict"](answer, options) == choices.Extraction(choice, rule)
 
 
 @pytest.mark.parametrize(
@@ -91,18 +91,18 @@ def test_strict_yes_no_sees_through_punctuation(answer, verdict):
     ],
 )
 def test_compatible_extractor_names_the_rule_that_decided(answer, options, choice, rule):
-    assert answers.EXTRACTORS["vlmeval"](answer, options) == answers.Extraction(choice, rule)
+    assert answers.EXTRACTORS["vlmeval"](answer, options) == choices.Extraction(choice, rule)
 
 
 def test_the_last_answer_line_counts():
-    assert answers.final_answer_line("Answer: A\nno, wait\nAnswer: C") == "C"
-    assert answers.final_answer_line("so\nAnswer: A or B") == "A or B"
+    assert choices.final_answer_line("Answer: A\nno, wait\nAnswer: C") == "C"
+    assert choices.final_answer_line("so\nAnswer: A or B") == "A or B"
 
 
 def test_an_order_is_read_line_by_line():
-    assert answers.extract_sequence("First: C\nSecond: A\nThird: B\nFourth: D") == "CABD"
-    assert answers.extract_sequence("First:\nA. Second: B. Third: C. Fourth: D") is None
-    assert answers.extract_sequence("Step 1: B, step 2: A, step 3: D, step 4: C") == "BADC"
+    assert choices.extract_sequence("First: C\nSecond: A\nThird: B\nFourth: D") == "CABD"
+    assert choices.extract_sequence("First:\nA. Second: B. Third: C. Fourth: D") is None
+    assert choices.extract_sequence("Step 1: B, step 2: A, step 3: D, step 4: C") == "BADC"
 
 
 def test_only_32_periods_are_removed():
@@ -132,12 +132,12 @@ def test_extraction_leaves_the_options_as_they_are():
     options = {"A": "Cat", "B": "DOG", "C": None, "D": float("nan")}
     before = dict(options)
 
-    assert answers.infer_choice("a dog", options) == "B"
+    assert choices.extract_vlmeval("a dog", options).choice == "B"
     assert options == before
 
 
 def test_missing_options_cannot_be_chosen():
-    assert answers.infer_choice("none of them", {"A": "cat", "B": None}) is None
+    assert choices.extract_vlmeval("none of them", {"A": "cat", "B": None}).choice is None
     assert options_of({"A": "cat", "B": None, "C": float("nan"), "D": "None"}) == {"A": "cat", "D": "None"}
 
 
@@ -156,9 +156,9 @@ def test_no_text_makes_the_functions_raise(answer, other):
         assert 0 <= answers.open_score(answer, [other, "dog"], metric) <= 1
     assert isinstance(answers.relaxed_match(answer, other), bool)
     assert all(isinstance(part, str) for part in answers.split_thinking(answer))
-    assert answers.extract_first_letter(answer) in {"", *"ABCDE"}
-    assert answers.extract_sequence(answer) is None or sorted(answers.extract_sequence(answer)) == list("ABCD")
-    assert isinstance(answers.final_answer_line(answer), str)
+    assert choices.extract_first_letter(answer) in {"", *"ABCDE"}
+    assert choices.extract_sequence(answer) is None or sorted(choices.extract_sequence(answer)) == list("ABCD")
+    assert isinstance(choices.final_answer_line(answer), str)
 
 
 # Texts that drive careless regular expressions or parsers into quadratic or worse time, 100 kB each.
@@ -195,9 +195,9 @@ def test_100_kb_of_hostile_text_is_read_at_once(name):
         answers.open_score(text, ["a short answer"], metric)
     answers.relaxed_match(text, "5")
     answers.split_thinking(text)
-    answers.extract_sequence(text)
-    answers.extract_first_letter(text)
-    answers.final_answer_line(text)
+    choices.extract_sequence(text)
+    choices.extract_first_letter(text)
+    choices.final_answer_line(text)
     text_list(text)
 
     assert time.process_time() - started < 2.0
@@ -227,9 +227,9 @@ def test_edit_distance_of_long_texts():
 @given(st.text(max_size=20), st.lists(st.text(max_size=20), min_size=1, max_size=5))
 @settings(deadline=None)
 def test_anls_is_one_for_an_answer_itself_and_never_between_zero_and_a_half(prediction, targets):
-    score = answers.anls(prediction, targets)
+    score = answers.open_score(prediction, targets, "anls")
 
-    assert answers.anls(targets[0], targets) == 1.0
+    assert answers.open_score(targets[0], targets, "anls") == 1.0
     assert score == 0 or 0.5 <= score <= 1
 
 
@@ -237,7 +237,7 @@ def test_anls_is_one_for_an_answer_itself_and_never_between_zero_and_a_half(pred
 def test_vqa_accuracy_of_ten_annotators(agreeing, score):
     targets = ["Cat"] * agreeing + [f"other {i}" for i in range(10 - agreeing)]
 
-    assert answers.vqa_accuracy("the cat", targets) == pytest.approx(score)
+    assert answers.open_score("the cat", targets, "vqa_score") == pytest.approx(score)
 
 
 def test_relaxed_match_takes_nan_for_a_word():
@@ -248,7 +248,7 @@ def test_relaxed_match_takes_nan_for_a_word():
 
 def test_a_row_without_answers_cannot_be_scored():
     with pytest.raises(ValueError, match="no reference answer"):
-        answers.anls("x", [])
+        answers.open_score("x", [], "anls")
 
 
 @given(st.lists(st.text() | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)))

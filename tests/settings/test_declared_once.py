@@ -13,7 +13,7 @@ from eyechart.cli.flags.eval_flags import eval_settings
 from eyechart.compat.evalscope import schema
 from eyechart.config import make_config
 from eyechart.errors import UsageError
-from eyechart.settings import evaluation, generation, shared, tasks
+from eyechart.settings import evaluation, generation, tasks
 from eyechart.settings.declare import Settings, internal, option, setting
 
 LIGHT = """
@@ -33,7 +33,7 @@ def flags():
 def test_no_name_is_declared_by_two_classes():
     owners = {
         one
-        for module in (shared, evaluation, generation, tasks)
+        for module in (evaluation, generation, tasks)
         for _, one in inspect.getmembers(module, inspect.isclass)
         if issubclass(one, Settings)
     }

@@ -184,7 +184,7 @@ def test_what_was_cleared_while_it_was_in_use_is_missing_and_an_error_to_read(tm
     for name in parts(tmp_path):
         (tmp_path / name).unlink()
 
-    with pytest.raises(BlobError, match="1 of 1 vectors are not in the embedding store"):
+    with pytest.raises(BlobError, match="1 of 1 vector is not in the embedding store"):
         table.get(keys("text 1"))
     assert table.missing(keys("text 1")).all()
 

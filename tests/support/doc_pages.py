@@ -13,11 +13,16 @@ PROGRAMS = ("eyechart", "clip_benchmark", "clip_benchmark_export_wds")
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+def options_of(info):
+    """Return the language of a fenced block and the words after it: ``{"file": NAME}``, ``{"skip": ""}``."""
+    language, *options = info.split() or [""]
+    return language, dict(option.partition("=")[::2] for option in options)
+
+
 def blocks(page):
     """Yield language, options and text of each fenced block."""
     for found in FENCE.finditer(page.read_text(encoding="utf-8")):
-        language, *options = found["info"].split() or [""]
-        yield language, dict(option.partition("=")[::2] for option in options), found["body"]
+        yield *options_of(found["info"]), found["body"]
 
 
 def commands(body):
@@ -30,9 +35,3 @@ def commands(body):
 def original_of(page):
     """Return the English page that a Chinese one is a translation of."""
     return ROOT / "README.md" if page.parent == ROOT else ROOT / "docs" / page.name
-
-
-def repeats_its_original(page):
-    """Tell whether the examples of a Chinese page are the first ones of the English page: then they are run there."""
-    own = list(blocks(page))
-    return page in CHINESE and own == list(blocks(original_of(page)))[: len(own)]

@@ -108,26 +108,41 @@ def template_sites() -> tuple[TemplateSite, ...]:
     return tuple(site for path, tree in _trees() for site in _sites(path, tree))
 
 
-def _sites(path: Path, tree: ast.Module) -> Iterator[TemplateSite]:
-    named = {
-        target.id: node.value
+def _assigned(tree: ast.Module) -> list[tuple[int, str, ast.AST]]:
+    """List the texts assigned to variables, with line and name."""
+    return [
+        (node.lineno, target.id, node.value)
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign) and _text(node.value) is not None
         for target in node.targets
         if isinstance(target, ast.Name)
-    }
+    ]
+
+
+def _resolved(node: ast.AST | None, assigned: list[tuple[int, str, ast.AST]]) -> ast.AST | None:
+    """Return the text that was last assigned to a variable above its use; anything else as it is."""
+    if not isinstance(node, ast.Name):
+        return node
+    above = [(line, value) for line, name, value in assigned if name == node.id and line < node.lineno]
+    return max(above, key=lambda one: one[0])[1] if above else node
+
+
+def _sites(path: Path, tree: ast.Module) -> Iterator[TemplateSite]:
+    assigned = _assigned(tree)
+    named = {name: value for _, name, value in assigned}
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call) or not call.args:
             continue
         name = _name(call.func)
         given = {keyword.arg: keyword.value for keyword in call.keywords}
-        own = {"advice", "source"} if name == "NotHereError" else {"advice"}
+        own = {"NotHereError": {"advice", "source"}, "UserMessage": set()}.get(name, {"advice"})
         fields = None if None in given else frozenset(str(key) for key in given.keys() - own)
         kind, texts = "", []
-        if name in error_names() or (name == "kind" and _text(call.args[0]) is not None):
-            kind, texts = "error", [call.args[0], given.get("advice")]
+        first, advice = (_resolved(text, assigned) for text in (call.args[0], given.get("advice")))
+        if name in error_names() or (name == "kind" and _text(first) is not None):
+            kind, texts = "error", [first, advice]
         elif name in ("UserMessage", "write_message"):
-            kind, texts = "message", [call.args[0]]
+            kind, texts = "message", [first]
         elif name == "Notice" and len(call.args) > 2:
             kind, texts, fields = "notice", [call.args[2]], frozenset()
         elif name == "counted" and len(call.args) == 3 and _text(call.args[0]):
