@@ -113,6 +113,9 @@ class TestOneResult:
         assert both.get_title() == "vectors"
         dots = [line for line in both.lines if line.get_marker() == "o"]
         assert [line.get_xdata()[0] for line in dots] == [100 * result.metrics["acc1"] for result in pair]
+        bars = [line.get_xdata() for line in both.lines if line.get_alpha() == 0.6]
+        metrics = [result.values["acc1"] for result in pair]
+        assert [list(ends) for ends in bars] == [[100 * metric.low, 100 * metric.high] for metric in metrics]
         assert [text.get_text() for text in both.get_legend().get_texts()] == ["one", "two", "chance"]
         assert len({line.get_color() for line in dots}) == 2
         spoken = Results([pair[0], replace(pair[0], language="de")]).plot("acc1")
