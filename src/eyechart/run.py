@@ -1,10 +1,11 @@
 """Jobs to results: read, predict, score, save. `run_job` runs any job, whatever its task."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
+from typing import Any
 
 from eyechart.errors import EyechartError, ResultError
 from eyechart.inference.answers import CachedGenerator
@@ -19,7 +20,7 @@ from eyechart.provenance import compute_facts, reset_peak_memory
 from eyechart.report.compression_curve import compare_compressions
 from eyechart.results.job_results import check_complete, check_owner, is_done, make_result, with_images
 from eyechart.results.result import Result, write_result
-from eyechart.session import Session
+from eyechart.session import Session, Stored
 from eyechart.settings.tasks import TaskSettings
 from eyechart.tasks.base import Prediction, Task, TaskContext
 from eyechart.tasks.image_caption import USER, ImageCaption, data_folder, prompts
@@ -172,14 +173,9 @@ def run_job(job: Job, session: Session) -> Result:
     origins = {} if isinstance(model, CachedEncoder) else model.origins.details()
     if origins:
         outcome = replace(outcome, details={**outcome.details, "answers": origins})
-    facts = compute_facts(model.model.device)
     seconds = watch.seconds()
-    if isinstance(model, CachedEncoder) and model.pipeline.encoded and seconds.get("encode images"):
-        rate = round(model.pipeline.encoded / seconds["encode images"], 2)
-        facts |= {"throughput": rate, "throughput_unit": "images/s"}
-    elif not isinstance(model, CachedEncoder) and model.origins.generated and not job.extra_models:  # no judge's time
-        predicting -= 0 if loaded_before else model.model.load_seconds
-        facts |= {"throughput": round(model.origins.generated / predicting, 2), "throughput_unit": "answers/s"}
+    predicting -= 0 if loaded_before else model.model.load_seconds
+    facts = compute_facts(model.model.device) | _throughput(job, model, seconds, predicting)
     result = make_result(
         job=job,
         info=manifest.info,
@@ -200,6 +196,15 @@ def run_job(job: Job, session: Session) -> Result:
     )
     records = with_images(outcome.records, manifest.samples(), job.thumbnails, manifest.image_digests(), manifest.info)
     return write_result(result, records, job.output, place=job.place if job.append else None)
+
+
+def _throughput(job: Job, model: Stored, seconds: Mapping[str, float], predicting: float) -> dict[str, Any]:
+    """Return the speed of new vectors or answers; empty if all were cached, or a judge model took part of the time."""
+    if isinstance(model, CachedEncoder):
+        done, spent, unit = model.pipeline.encoded, seconds.get("encode images"), "images/s"
+    else:
+        done, spent, unit = 0 if job.extra_models else model.origins.generated, predicting, "answers/s"
+    return {"throughput": round(done / spent, 2), "throughput_unit": unit} if done and spent else {}
 
 
 def _check_encoder(job: Job, task: Task, encoder: CachedEncoder, session: Session) -> None:

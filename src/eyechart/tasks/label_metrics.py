@@ -67,24 +67,7 @@ def label_outcome(
     )
     if settings.metrics == "full":
         metrics[f"{prefix}f1_macro"] = Metric(f1_macro(predicted_classes(ranking, labels), labels), n=len(labels))
-    records = [
-        {
-            "id": entry.id,
-            "label": entry.label,
-            "prediction": int(top[0]),
-            "rank": int(rank),
-            "correct": bool(rank == 1),
-            "top": top.tolist(),
-            "scores": [round(float(score), 6) for score in scores],
-            "label_score": round(float(own), 6),
-        }
-        for entry, rank, top, scores, own in zip(
-            prediction.entries, ranking.ranks, ranking.top, ranking.top_scores, ranking.label_scores, strict=True
-        )
-    ]
-    for name, ranks in zip(fields[1:], [] if draws is None else draws[1:], strict=True):
-        for record, rank in zip(records, ranks.tolist(), strict=True):
-            record[name] = rank
+    records = _label_records(prediction.entries, ranking, fields, draws)
     few = "With {n_classes} classes {prefix}acc5 would always be 1, so it is null."
     return Outcome(
         metrics=metrics,
@@ -97,6 +80,31 @@ def label_outcome(
         details={"per_class_recall": recall},
         facts={f"{prefix}acc5": None} if n_classes < 5 else {},
     )
+
+
+def _label_records(
+    entries: Sequence[Entry], ranking: LabelRanking, fields: Sequence[str], draws: Ints | None
+) -> list[dict[str, Any]]:
+    """Return a record per sample; ``fields`` name the ranks of each training draw."""
+    records: list[dict[str, Any]] = [
+        {
+            "id": entry.id,
+            "label": entry.label,
+            "prediction": int(top[0]),
+            "rank": int(rank),
+            "correct": bool(rank == 1),
+            "top": top.tolist(),
+            "scores": [round(float(score), 6) for score in scores],
+            "label_score": round(float(own), 6),
+        }
+        for entry, rank, top, scores, own in zip(
+            entries, ranking.ranks, ranking.top, ranking.top_scores, ranking.label_scores, strict=True
+        )
+    ]
+    for name, ranks in zip(fields[1:], [] if draws is None else draws[1:], strict=True):
+        for record, rank in zip(records, ranks.tolist(), strict=True):
+            record[name] = rank
+    return records
 
 
 def labels_of(entries: Sequence[Entry]) -> Ints:
