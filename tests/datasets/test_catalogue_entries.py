@@ -101,3 +101,15 @@ def test_an_edited_catalogue_file_takes_effect_in_the_same_process(tmp_path, mon
     assert load_catalogue(["mine.toml"]).collections["mine"] == ("cifar10",)
     (tmp_path / "b" / "mine.toml").write_text('[collections]\nmine = ["mnist", "cifar10"]\n')
     assert load_catalogue(["mine.toml"]).collections["mine"] == ("mnist", "cifar10")
+
+
+def test_an_entry_may_be_converted_by_another_thread_meanwhile():
+    class Shared(dict):
+        def __getitem__(self, name):
+            found = super().__getitem__(name)
+            self[name] = CATALOGUE.entries["mnist"]  # by the other thread, after this read
+            return found
+
+    entries = type(CATALOGUE.entries)()
+    entries.data = Shared(mnist=GOOD)
+    assert entries["mnist"].title == "T"

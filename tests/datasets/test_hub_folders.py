@@ -12,6 +12,7 @@ import pytest
 from eyechart import evaluate
 from eyechart.cli import main
 from eyechart.config import make_config
+from eyechart.datasets.locations import files_by_split
 from eyechart.datasets.registry import open_dataset
 from eyechart.errors import EyechartError
 from eyechart.manifest import iter_samples
@@ -336,3 +337,15 @@ def test_class_folders_stay_class_folders_whatever_lies_beside_them(here):
     parquet([{"image": png(1), "label": 1}], here / "mine" / "extra.parquet")
 
     assert sorted(read(here / "mine")[0].info.classnames) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("place", ["data/data-00000-of-00001.parquet", "birds/data-00000-of-00001.arrow"])
+def test_a_folder_that_names_no_split_holds_the_split_test(tmp_path, place):
+    """Only `DatasetDict.save_to_disk` names folders after splits; it writes dataset_dict.json next to them."""
+    path = tmp_path / place
+    path.parent.mkdir()
+    path.touch()
+    assert list(files_by_split(tmp_path, path.suffix)) == ["test"]
+
+    (tmp_path / "dataset_dict.json").touch()
+    assert list(files_by_split(tmp_path, path.suffix)) == [path.parent.name]

@@ -8,6 +8,7 @@ import pytest
 
 from eyechart.datasets.catalogue import load_catalogue
 from eyechart.datasets.class_texts import wnids
+from eyechart.datasets.image_finder import new_folder
 from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError
@@ -560,3 +561,14 @@ def fmow(root, columns, names="airport\nzoo\n"):
         for i, values in enumerate(columns)
     ]
     write_shards(root / "test", rows, 1)
+
+
+def test_an_archive_that_another_process_unpacked_meanwhile_is_not_replaced(tmp_path):
+    """Its images may be being read."""
+    target = tmp_path / "unpacked"
+    with new_folder(target, overwrite=False) as folder:
+        (folder / "image.png").write_bytes(b"mine")
+        target.mkdir()
+        (target / "image.png").write_bytes(b"theirs")
+
+    assert [path.read_bytes() for path in tmp_path.rglob("*.png")] == [b"theirs"]

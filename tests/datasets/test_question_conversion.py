@@ -1,6 +1,7 @@
 """`eyechart vlm convert`: questions of others become tables that `eyechart eval` runs."""
 
 import json
+import shutil
 
 import pytest
 from PIL import Image
@@ -10,7 +11,7 @@ import eyechart
 from eyechart import vlm
 from eyechart.cli import main
 from eyechart.datasets.questions.conversion import answer_letters
-from eyechart.datasets.questions.table_files import read_tsv
+from eyechart.datasets.questions.table_files import open_source, read_tsv
 from eyechart.errors import DataError, UsageError
 from support.vlm_data import image_bytes, image_cell
 
@@ -197,3 +198,15 @@ def test_answers_with_two_meanings_are_asked_about():
 
     assert answer_letters([(1, "1", AB)], "0") == ["B"]
     assert answer_letters([(1, "0", DIGITS)], "text") == ["B"]
+
+
+def test_parquet_files_deeper_in_a_folder_are_other_data(folder):
+    """Such as metadata next to the images; the list of questions in the folder itself is meant."""
+    rows = saved(folder, "parquet") / "data" / "test-00000-of-00001.parquet"
+    own = folder / "own"
+    for place in ("one", "two"):
+        (own / "img" / place).mkdir(parents=True)
+        shutil.copy(rows, own / "img" / place / "meta.parquet")
+    (own / "questions.csv").write_text("question,answer\nWhich colour?,red\n")
+
+    assert open_source(own).rows[0]["question"] == "Which colour?"

@@ -12,7 +12,7 @@ from eyechart.models.lazy_model import LazyModel
 from eyechart.models.registry import open_model
 from eyechart.models.rerankers import Shortlist
 from eyechart.store.answer_store import ResponseStore
-from eyechart.types import Message, ModelSpec, Prompt
+from eyechart.types import Answer, Message, ModelSpec, Prompt
 from support.openai_server import OpenAIServer, Status
 
 PROMPTS = [Prompt(str(i), (Message("user", (f"question {i}",)),)) for i in range(4)]
@@ -163,3 +163,25 @@ def test_answers_of_a_local_model_have_no_age(tmp_path, server):
 
     assert origins.find(table, "k") is not None
     assert origins.notices() == []
+
+
+def test_a_failed_answer_is_never_stored_whatever_a_generator_hands_over(server, tmp_path):
+    class Careless:
+        card = cached(server, tmp_path).card
+        replies = iter([Answer("", error="busy"), Answer("fine")])
+
+        def generate(self, messages):
+            return next(self.replies)
+
+        def generate_many(self, prompts, keep=lambda *_: None):
+            for prompt in prompts:
+                answer = next(self.replies)
+                keep(prompt.id, answer)
+                yield prompt.id, answer
+
+    made = Careless()
+    for text in ("", "fine", "fine"):
+        model = cached(server, tmp_path)
+        model.model._model = made
+        [(_, answer)] = model.generate(PROMPTS[:1])
+        assert answer.text == text

@@ -145,3 +145,14 @@ def test_more_cores_have_more_ways(network):
     assert tuner(network).plans == [PLAIN, 1, 2]
     torch.set_num_threads(8)
     assert tuner(network).plans == [PLAIN, 1, 4, 8]
+
+
+@pytest.mark.parametrize("broken", [np.nan, None])
+def test_a_model_that_does_not_repeat_its_bits_is_run_plainly(network, pixels, monkeypatch, broken):
+    """Vectors with NaN equal nothing, not even themselves; those of some models differ from call to call."""
+    values = iter(range(10**6))
+
+    def run(model, inputs):
+        return forward(model, inputs) + np.float32(next(values) if broken is None else broken)
+
+    assert settled(tuner(network, run), pixels, monkeypatch, lambda plan: 1.0) == PLAIN

@@ -153,6 +153,17 @@ class TestHuggingFace:
         assert records(hugging_face.with_format("torch")) == expected
         assert records({"test": hugging_face}) == expected
 
+    @pytest.mark.parametrize("name", ["png", "objects"])
+    def test_other_columns_may_hold_bytes_or_structs_of_lists(self, hugging_face, expected, name):
+        from datasets import List, Value
+
+        boxes = {"box": List(Value("float32")), "kind": List(Value("int64"))}
+        content, feature = {
+            "png": (b"a thumbnail", Value("binary")),
+            "objects": ({"box": [0.0, 1.0], "kind": [2]}, boxes),
+        }[name]
+        assert records(hugging_face.add_column(name, [content] * 6, feature=feature)) == expected
+
     def test_a_dict_of_splits_as_load_dataset_gives_it(self, hugging_face):
         from datasets import DatasetDict
 

@@ -292,3 +292,9 @@ class TestCoca:
 
     def test_the_librarys_own_cocas_are_known(self):
         CocaFamily().check(ModelSpec("open_clip", "coca_ViT-B-32"))
+
+    @pytest.mark.parametrize("decoding", ["beam_search", "magic"])
+    def test_a_decoding_other_than_greedy_is_refused(self, coca, decoding):
+        spec = ModelSpec(coca.family, coca.name, coca.pretrained, options={"settings": {"decoding": decoding}})
+        with pytest.raises(UsageError, match=f"Unknown decoding: '{decoding}'"):
+            CocaFamily().check(spec)

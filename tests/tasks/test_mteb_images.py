@@ -12,11 +12,12 @@ import pytest
 from PIL import Image
 
 import eyechart
-from eyechart.datasets.mteb import _load_folder, _with_folder
+from eyechart.datasets.mteb import _load_folder, _with_folder, image_column
 from eyechart.errors import DataError, EyechartError
 from eyechart.report.paired_records import check_records
 from eyechart.tasks.mteb import flat_scores
 from eyechart.tasks.mteb_records import label_ranking_precision
+from eyechart.types import DatasetInfo
 from support.mteb_images import (
     aro,
     cifar10,
@@ -343,3 +344,13 @@ def test_label_ranking_precision_is_that_of_scikit_learn():
 
     ours = label_ranking_precision(present, scores).mean()
     assert ours == pytest.approx(label_ranking_average_precision_score(present.astype(int), scores))
+
+
+def test_an_image_is_named_by_its_own_row():
+    rows = [{"image": None}, {"image": b"one"}, {"image": 7}]
+    samples = iter(image_column(DatasetInfo("mixed", "collection"), rows))
+
+    sample = next(samples)
+    assert (sample.id, sample.image.source) == ("1", "mixed[1]")
+    with pytest.raises(DataError, match=r"mixed\[2\]: a int is not an image"):
+        next(samples)

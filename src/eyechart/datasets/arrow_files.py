@@ -83,23 +83,26 @@ class DescribedColumn:
 def describe_columns(schema: Any) -> dict[str, DescribedColumn]:
     """Describe the columns of a schema by the features that Hugging Face's library declares in it, else by their types.
 
-    Undeclared bytes, or a struct with bytes, are an image if the column is named so.
+    Without a declared column of images, bytes, or a struct with bytes, are an image if the column is named so.
     """
     try:
         features = parse_json((schema.metadata or {}).get(b"huggingface", b"{}").decode())["info"]["features"]
     except (ValueError, KeyError, TypeError):
         features = {}
-    return {field.name: _described(field, dict(features or {}).get(field.name)) for field in schema}
+    known = features if isinstance(features, dict) else {}
+    declared = any(isinstance(feature, dict) and feature.get("_type") == "Image" for feature in known.values())
+    return {field.name: _described(field, known.get(field.name), declared=declared) for field in schema}
 
 
-def _described(field: Any, feature: Any) -> DescribedColumn:
+def _described(field: Any, feature: Any, *, declared: bool) -> DescribedColumn:
     inner = feature[0] if isinstance(feature, list) and feature else feature
     inner = inner.get("feature", inner) if isinstance(inner, dict) else {}
-    listed = "list<" in str(field.type)
+    inner = inner if isinstance(inner, dict) else {}
+    listed = str(field.type).partition("<")[0].endswith("list")  # not a struct of lists
     if inner.get("_type") == "ClassLabel":
         return DescribedColumn("label", tuple(map(str, inner.get("names") or ())), listed)
     text = str(field.type.value_type if listed else field.type)
-    embedded = field.name in IMAGE_KEYS and ("binary" in text or "bytes:" in text)
+    embedded = not declared and field.name in IMAGE_KEYS and ("binary" in text or "bytes:" in text)
     if not listed and (embedded or inner.get("_type") == "Image"):
         return DescribedColumn("image")
     if text.endswith("string"):

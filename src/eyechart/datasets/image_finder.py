@@ -82,20 +82,25 @@ def from_pixels(image: Image.Image, source: str) -> ImageRef:
 
 
 @contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
-    """Create a temporary folder that replaces the target when the block ends, and is removed if it fails."""
+def new_folder(target: Path, *, overwrite: bool = True) -> Iterator[Path]:
+    """Create a temporary folder that becomes the target when the block ends, and is removed if it fails.
+
+    An existing target is replaced; without ``overwrite`` it is kept, since another process may be reading it.
+    """
     mark = f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}"
     folder = target.parent / f"{mark}-{target.name}"
     folder.mkdir(parents=True)
     try:
         yield folder
-        if target.exists():
+        if not target.exists():
+            folder.rename(target)
+        elif overwrite:
             old = target.parent / f"{mark}-old-{target.name}"
             target.rename(old)
             folder.rename(target)
             shutil.rmtree(old)
         else:
-            folder.rename(target)
+            shutil.rmtree(folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -112,21 +117,26 @@ def unpack(archive: Path) -> Path:
         return target
     with explained("cache", target.parent):
         make_folder(target.parent, private=True)
-    try:
-        with zipfile.ZipFile(archive) as opened, new_folder(target) as aside:
-            for member in opened.infolist():
-                name = PurePosixPath(member.filename.replace("\\", "/"))
-                if name.is_absolute() or ".." in name.parts or member.file_size > MAX_BYTES:
-                    raise DataError(
-                        "{archive}: {filename!r} is not an acceptable image (bad path or size).",
-                        archive=archive,
-                        filename=member.filename,
-                    )
-                if not member.is_dir():
-                    (aside / name).parent.mkdir(parents=True, exist_ok=True)
-                    (aside / name).write_bytes(opened.read(member))
-    except DAMAGED as error:
-        raise DataError(
-            "Cannot unpack {archive} ({reason}).", advice="Download the archive again.", archive=archive, reason=error
-        ) from error
+        with new_folder(target, overwrite=False) as aside:
+            try:
+                _unpack_into(aside, archive)
+            except DAMAGED as error:
+                text = "Cannot unpack {archive} ({reason})."
+                advice = "Download the archive again."
+                raise DataError(text, advice=advice, archive=archive, reason=error) from error
     return target
+
+
+def _unpack_into(folder: Path, archive: Path) -> None:
+    with zipfile.ZipFile(archive) as opened:
+        for member in opened.infolist():
+            name = PurePosixPath(member.filename.replace("\\", "/"))
+            if name.is_absolute() or ".." in name.parts or member.file_size > MAX_BYTES:
+                raise DataError(
+                    "{archive}: {filename!r} is not an acceptable image (bad path or size).",
+                    archive=archive,
+                    filename=member.filename,
+                )
+            if not member.is_dir():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(opened.read(member))

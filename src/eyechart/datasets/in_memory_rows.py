@@ -28,6 +28,8 @@ MODES = ("1", "L", "LA", "I;16", "P", "RGB", "RGBA")
 
 def image_of(thing: Any, source: str) -> ImageRef:
     """Create a reference to an image in any form; pixels become lossless PNG. Errors do not name the source."""
+    if isinstance(thing, ImageRef):
+        return thing
     if isinstance(thing, Image.Image):
         return _encoded(thing, source)
     if isinstance(thing, str | Path):

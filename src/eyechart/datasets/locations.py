@@ -48,7 +48,7 @@ def files_by_split(folder: Path, suffix: str) -> dict[str, list[Path]]:
         inner = path.relative_to(folder)
         if path.is_file() and not any(part.startswith((".", "cache-")) for part in inner.parts):
             series = _NUMBERS.sub("", str(inner.with_suffix("")))
-            found.setdefault(_split_in(inner), {}).setdefault(series, []).append(path)
+            found.setdefault(_split_in(inner, folder), {}).setdefault(series, []).append(path)
     for split, series_of_files in found.items():
         if len(series_of_files) > 1:
             first, second, *_ = sorted(shown(files[0].relative_to(folder)) for files in series_of_files.values())
@@ -75,13 +75,13 @@ def files_by_split(folder: Path, suffix: str) -> dict[str, list[Path]]:
     return {split: by_name(file for files in found[split].values() for file in files) for split in splits}
 
 
-def _split_in(path: Path) -> str:
+def _split_in(path: Path, folder: Path) -> str:
     for text in (path.stem, *(part.name for part in path.parents)):
         if word := _SPLIT.search(text):
             return word[0].lower()
     stem = _NUMBERS.sub("", path.stem).rstrip("-_") if _COUNT.search(path.stem) else ""
-    if stem == "data":  # save_to_disk writes SPLIT/data-00000-of-00001.arrow
-        stem = path.parent.name
+    if stem == "data":  # save_to_disk writes SPLIT/data-00000-of-00001.arrow next to dataset_dict.json
+        stem = path.parent.name if (folder / path.parent.parent / "dataset_dict.json").is_file() else ""
     return stem or ONLY_SPLIT
 
 

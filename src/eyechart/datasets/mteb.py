@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.benchmarks import MTEB_COLLECTIONS
-from eyechart.datasets.in_memory_rows import ObjectDataset, ObjectRow, ObjectRows
+from eyechart.datasets.in_memory_rows import ObjectDataset, ObjectRow, ObjectRows, image_of
 from eyechart.datasets.locations import no_such_split
 from eyechart.datasets.remote.hubs import HubFiles
 from eyechart.datasets.remote.remote_sources import open_files
-from eyechart.datasets.row_dataset import describe
+from eyechart.datasets.row_dataset import describe, located
 from eyechart.datasets.text_collection import CORPUS, read_collection
 from eyechart.errors import (
     DataError,
@@ -314,8 +314,12 @@ def image_column(info: DatasetInfo, rows: Any) -> ObjectDataset:
     """Return the images of a dataset of the library as samples; rows without an image are skipped."""
 
     def images() -> Iterator[ObjectRow]:
-        found = ((str(position), rows[position]["image"]) for position in range(len(rows)))
-        return (ObjectRow(image, None, id=position) for position, image in found if image is not None)
+        for position in range(len(rows)):
+            image, where = rows[position]["image"], f"{info.name}[{position}]"
+            if image is not None:
+                with located(where):  # by its own position: rows before it may have no image
+                    ref = image_of(image, where)
+                yield ObjectRow(ref, None, id=str(position))
 
     return ObjectDataset(info, ObjectRows("images", images), None)
 

@@ -285,7 +285,7 @@ class _Sorter:
             if seen := {name: known[name] for name in images if name in known}:
                 self.owner.table.add(_traits_key(key), Answer(json.dumps(seen)))
                 self.owner.traits |= seen
-            if usable is None or usable(answer):
+            if not answer.error and (usable is None or usable(answer)):  # failed requests are sent again
                 self.owner.table.add(key, answer)
         except EyechartError as error:
             self.lost.append(error)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.api.image_payloads import plain_image
-from eyechart.errors import DataError, ModelError, OutOfMemoryError, UsageError, first_line
+from eyechart.errors import DataError, ModelError, OutOfMemoryError, UsageError, first_line, unknown_name
 from eyechart.io.images import ImageRef, Trait, image_traits, traits_seen
 from eyechart.messages import UserMessage
 from eyechart.metrics.answers import split_thinking
@@ -309,7 +309,7 @@ LONGEST, SHORTEST = 30, 5
 """Length limits of a caption in tokens, start token included: open_clip's defaults."""
 START, END = 49406, 49407
 """Start and end tokens of CLIP's tokenizer, which all CoCa models of open_clip use."""
-NOTE = "Captions are decoded greedily: open_clip's beam search needs transformers 4."
+NOTE = "Captions are decoded greedily, not with open_clip's beam search."
 
 
 class CocaGenerator(LocalGenerator):
@@ -368,11 +368,14 @@ class CocaFamily(OpenClipFamily):
     model = CocaGenerator
 
     def check(self, spec: ModelSpec) -> None:
-        """Refuse models unknown to open_clip, and architectures other than CoCa."""
+        """Refuse models unknown to open_clip, architectures other than CoCa, and any decoding but greedy."""
         super().check(spec)
         known = architecture(spec)
         if known is not None and "multimodal_cfg" not in known:
             raise _no_decoder(spec)
+        decoding = (spec.options.get("settings") or {}).get("decoding", "greedy")
+        if decoding != "greedy":
+            raise unknown_name("decoding", str(decoding), ["greedy"])
 
 
 def greedy(model: Any, images: torch.Tensor) -> torch.Tensor:

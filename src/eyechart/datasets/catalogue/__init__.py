@@ -346,11 +346,11 @@ class _BuiltInEntries(UserDict[str, Any]):
     """The tables of the built-in entries, each converted on first use."""
 
     def __getitem__(self, name: str) -> CatalogueEntry:
-        if not isinstance(self.data[name], CatalogueEntry):
-            values = _complete(name, self.data[name]) | catalogue_facts(name)
-            self.data[name] = make_entry(name, values, "built-in catalogue")
-        entry: CatalogueEntry = self.data[name]
-        return entry
+        found = self.data[name]  # read once: another thread may convert it meanwhile
+        if not isinstance(found, CatalogueEntry):
+            found = make_entry(name, _complete(name, found) | catalogue_facts(name), "built-in catalogue")
+            self.data[name] = found
+        return found
 
 
 def _complete(name: str, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 from eyechart.datasets.arrow_files import arrow_table, describe_columns
 from eyechart.datasets.libraries import hugging_face_splits
+from eyechart.datasets.locations import is_present
 from eyechart.datasets.questions.row_table import Cell, Record, RowTable, StoredCell
 from eyechart.datasets.row_dataset import json_objects, read_csv
 from eyechart.errors import DataError, UsageError, unknown_name
@@ -219,7 +220,10 @@ def open_source(path: Path, split: str = "") -> RowSource:
 
 
 def _open_folder(path: Path, split: str) -> RowSource:
-    splits = hugging_face_splits(path)
+    tables = sorted(file for file in path.iterdir() if file.suffix.lower() in READERS)
+    listed = any(file.suffix.lower() in (".jsonl", ".csv", ".tsv") for file in tables)
+    near = is_present(path, ("*.arrow", "*.parquet", "data/*.arrow", "data/*.parquet"))
+    splits = {} if listed and not near else hugging_face_splits(path)  # Parquet files deeper down are other data
     if splits:
         if split and split not in splits:
             raise unknown_name("split", split, splits)
@@ -231,7 +235,6 @@ def _open_folder(path: Path, split: str) -> RowSource:
         return _arrow_source(path, splits[split or next(iter(splits))])
     if split:
         raise UsageError("{path} has no splits.", advice="Omit {--split}.", path=path)
-    tables = sorted(file for file in path.iterdir() if file.suffix.lower() in READERS)
     if len(tables) != 1:
         raise UsageError(
             "{path} must contain exactly one file of questions ({readers}); found: {held}.",

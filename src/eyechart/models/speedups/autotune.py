@@ -75,7 +75,8 @@ class CpuAutotuner:
             return self._run(PLAIN, inputs)
         if not self.times:  # find the plans that give identical bits
             vectors = self._run(PLAIN, inputs)
-            self.times = {plan: [] for plan in self.plans if np.array_equal(self._run(plan, inputs), vectors)}
+            same = (plan for plan in self.plans[1:] if np.array_equal(self._run(plan, inputs), vectors))
+            self.times = {plan: [] for plan in (PLAIN, *same)}  # itself not compared: vectors may hold NaN
             return vectors
         # Compute the batch with the least tried plan; choose once all are measured.
         plan = min(self.times, key=lambda plan: len(self.times[plan]))
