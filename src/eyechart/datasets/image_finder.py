@@ -92,15 +92,18 @@ def new_folder(target: Path, *, overwrite: bool = True) -> Iterator[Path]:
     folder.mkdir(parents=True)
     try:
         yield folder
-        if not target.exists():
-            folder.rename(target)
-        elif overwrite:
+        if overwrite and target.exists():
             old = target.parent / f"{mark}-old-{target.name}"
             target.rename(old)
             folder.rename(target)
             shutil.rmtree(old)
         else:
-            shutil.rmtree(folder)
+            try:
+                folder.rename(target)
+            except OSError:
+                if overwrite or not target.is_dir():
+                    raise
+                shutil.rmtree(folder)  # another process was faster
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
