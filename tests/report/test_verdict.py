@@ -204,6 +204,12 @@ def test_the_matrix_fits_the_terminal_and_shows_every_number(suite, width):
     assert str(verdict.sentences[0]).split()[-1] in text
 
 
+def test_negative_values_have_a_real_minus():
+    table = make_table([made("a", value=-0.25, points=True), made("b", value=0.5, points=True)])
+
+    assert "\u22120.2500" in verdict_text(table, make_verdict(RecordsCache(table)))
+
+
 def test_names_from_outside_cannot_control_the_terminal():
     found = [made("evil\x1b[2J", value=0.9, low=0.8, high=0.95), made("b\u202e", value=0.2, low=0.1, high=0.3)]
     table = make_table(found)

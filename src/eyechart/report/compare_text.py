@@ -77,7 +77,7 @@ def _matrix_cells(table: ResultTable, column: Column, cells: Sequence[VerdictCel
     """Format the cells of a column: value, mark, distance to the best; aligned at the value."""
     percent = table.in_per_cent(column)
     digits = 2 if percent or any(cell and abs(cell.value) >= 10 for cell in cells) else FINE
-    numbers = ["" if cell is None else shown(cell.value, digits, percent=percent) for cell in cells]
+    numbers = ["" if cell is None else real_minus(shown(cell.value, digits, percent=percent)) for cell in cells]
     reach = max(map(len, numbers), default=0)
     texts = []
     for cell, number in zip(cells, numbers, strict=True):

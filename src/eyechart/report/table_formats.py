@@ -312,8 +312,12 @@ def _text_columns(grid: Grid) -> frozenset[int]:
     return frozenset(i for i, name in enumerate(grid.header) if name in names)
 
 
+_MARKDOWN = re.compile(r"[\\|*`~]|(?<=\])\(|(?<![^\W_])_(?=\w)")
+"""Characters that would end a cell, or start code, emphasis or a link."""
+
+
 def _markdown_escape(text: str) -> str:
-    return one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace("\\", "\\\\").replace("|", "\\|")
+    return _MARKDOWN.sub(r"\\\g<0>", one_line(text).replace("&", "&amp;").replace("<", "&lt;"))
 
 
 _LATEX = str.maketrans(
@@ -325,10 +329,13 @@ _LATEX = str.maketrans(
         MINUS: "$-$",
         "^": r"\textasciicircum{}",
         "~": r"\textasciitilde{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
         **{character: f"\\{character}" for character in "&%$#_{}"},
     }
 )
 
 
 def _latex_escape(text: str) -> str:
-    return visible(one_line(text)).translate(_LATEX)
+    escaped = visible(one_line(text)).translate(_LATEX)
+    return f"{{}}{escaped}" if escaped.startswith(("[", "*")) else escaped  # else an argument of the line break before

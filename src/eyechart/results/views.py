@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from html import escape
@@ -239,12 +240,18 @@ def plot_results(results: Results, metrics: str | Sequence[str] | None, ax: Any)
     chosen = _chosen(results, metrics)
     if not chosen:
         raise UsageError("There is no metric to plot.", advice="Name metrics explicitly: metrics=[...].")
-    models = list(dict.fromkeys(model_of(result) for result, _ in chosen))
-    benchmarks = list(dict.fromkeys(_plain(result) for result, _ in chosen))
-    groups: dict[str, list[tuple[int, Metric]]] = {}
+    tasks = Counter(plain for plain, _ in {(_plain(result), result.task) for result, _ in chosen})
+    benchmarks: dict[str, None] = {}
+    models: dict[str, int] = {}
+    groups: dict[str, dict[int, Metric]] = {}
     for result, name in chosen:
-        label = name if len(benchmarks) == 1 else f"{_plain(result)}\n{name}"
-        groups.setdefault(label, []).append((models.index(model_of(result)), result.values[name]))
+        title = f"{plain} [{result.task}]" if tasks[plain := _plain(result)] > 1 else plain
+        benchmarks[title] = None
+        runs, own, number = groups.setdefault(f"{title}\n{name}", {}), model_of(result), 1
+        while (place := models.setdefault(own, len(models))) in runs:  # the same model in other settings
+            number += 1
+            own = f"{model_of(result)} ({number})"
+        runs[place] = result.values[name]
     percent = all(is_fraction(result.values[name]) for result, name in chosen)
     scale, step = 100 if percent else 1, 0.8 / len(models)
     new = ax is None
@@ -255,8 +262,8 @@ def plot_results(results: Results, metrics: str | Sequence[str] | None, ax: Any)
         ax = pyplot.subplots(figsize=(WIDTH, height), layout="constrained")[1]
     drawn: dict[int, Any] = {}
     chances = []
-    for place, rows in enumerate(groups.values()):
-        for model, metric in rows:
+    for place, runs in enumerate(groups.values()):
+        for model, metric in runs.items():
             y, color = place + (model - (len(models) - 1) / 2) * step, f"C{model % 10}"
             ends = [scale * (metric.value if end is None else end) for end in (metric.low, metric.high)]
             ax.plot(ends, [y, y], color=color, linewidth=1.5, alpha=0.6)
@@ -264,10 +271,12 @@ def plot_results(results: Results, metrics: str | Sequence[str] | None, ax: Any)
             if metric.chance is not None:
                 x, half = scale * metric.chance, step / 2
                 chances = ax.plot([x, x], [y - half, y + half], color="0.4", linewidth=1, linestyle=":")
-    names = [_no_formula(models[model]) for model in sorted(drawn)] + ["chance"] * len(chances)
+    names = [*map(_no_formula, models)] + ["chance"] * len(chances)
     handles = [*(drawn[model] for model in sorted(drawn)), *chances]
-    ax.set_title(_no_formula(benchmarks[0] if len(benchmarks) == 1 else f"{len(benchmarks)} benchmarks"), fontsize=9)
-    ax.set_yticks(range(len(groups)), [_no_formula(label) for label in groups], fontsize=7)
+    several = len(benchmarks) > 1
+    ax.set_title(f"{len(benchmarks)} benchmarks" if several else _no_formula(*benchmarks), fontsize=9)
+    labels = [_no_formula(label if several else label.split("\n")[-1]) for label in groups]
+    ax.set_yticks(range(len(groups)), labels, fontsize=7)
     ax.tick_params(axis="x", labelsize=7)
     ax.set_ylim(len(groups) - 0.5, -0.5)
     if percent:
