@@ -270,11 +270,7 @@ FORMATS: Mapping[str, Callable[[Grid], bytes]] = {
     "latex": to_latex,
     "parquet": to_parquet,
 }
-SUFFIXES = {f".{name}": name for name in ("csv", "markdown", "parquet")} | {
-    ".txt": "text",
-    ".md": "markdown",
-    ".tex": "latex",
-}
+SUFFIXES = {f".{name}": name for name in FORMATS} | {".txt": "text", ".md": "markdown", ".tex": "latex"}
 
 
 def _bytes(text: str) -> bytes:
@@ -320,17 +316,14 @@ def _markdown_escape(text: str) -> str:
     return _MARKDOWN.sub(r"\\\g<0>", one_line(text).replace("&", "&amp;").replace("<", "&lt;"))
 
 
+_LATEX_NAMES = ("backslash", "asciicircum", "asciitilde", "less", "greater")
 _LATEX = str.maketrans(
     {
-        "\\": r"\textbackslash{}",
         "→": r"$\to$",
         "↓": r"$\downarrow$",
         "±": r"$\pm$",
         MINUS: "$-$",
-        "^": r"\textasciicircum{}",
-        "~": r"\textasciitilde{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
+        **dict(zip("\\^~<>", map(r"\text{}{{}}".format, _LATEX_NAMES), strict=True)),
         **{character: f"\\{character}" for character in "&%$#_{}"},
     }
 )

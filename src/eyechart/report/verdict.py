@@ -2,9 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any
 
 from eyechart.io.text_tables import one_line
@@ -14,7 +13,7 @@ from eyechart.report.comparison import SuiteRanking, SuiteScores, against_best
 from eyechart.report.loader import PUBLISHED
 from eyechart.report.paired_records import LEVEL, POWER, RecordsCache, differences
 from eyechart.report.result_table import Column, ResultTable, metric_label
-from eyechart.results.views import fixed, real_minus
+from eyechart.results.views import FORMS, fixed, real_minus
 from eyechart.stats import holm, mean_of_intervals, more_units_to_decide
 from eyechart.stats.intervals import normal_cdf, two_sided_z
 
@@ -24,12 +23,10 @@ MOST_UNITS = 1e7
 """More additional images than this are no advice."""
 UNTESTED = "No difference can be tested: no two results have records of the same samples, prompts and settings."
 MORE = {
-    (True, True): "; about {n:,} more images would decide",
-    (False, True): "; about {n:,} more samples would decide",
-    (True, False): "; about {n:,} more images would decide between the first two",
-    (False, False): "; about {n:,} more samples would decide between the first two",
+    True: "; about {n:,} more images would decide{between}",
+    False: "; about {n:,} more samples would decide{between}",
 }
-"""Advice by whether the units are images, and whether there are two models only."""
+"""Advice by whether the units are images."""
 
 
 @dataclass(frozen=True)
@@ -101,39 +98,47 @@ class VerdictBuilder:
         """Judge a column that is not part of the verdict, by tests of this column only."""
         if found := against_best(self.cache, column):
             self.tests[column] = found
-        return next(self._judge([column]))
+        return self._judge([column])[0]
 
     def verdict(self) -> Verdict:
         """Judge all columns together, and put the outcome in words."""
-        judged = enumerate(self._judge(self.columns))
-        cells = {(m, c): cell for c, found in judged for m, cell in found.items()}
+        cells = {(m, c): cell for c, found in enumerate(self._judge(self.columns)) for m, cell in found.items()}
         ranking = self.suite.ranking()
-        words = _Words(self.table, self.columns, cells, ranking)
-        return Verdict(self.columns, cells, self._averages(ranking), words.sentences(), ranking)
+        verdict = Verdict(self.columns, cells, self._averages(ranking), (), ranking)
+        return replace(verdict, sentences=_Words(self.table, verdict).sentences())
 
-    def _judge(self, columns: Sequence[Column]) -> Iterator[dict[int, VerdictCell]]:
-        """Yield the cells of each column by model; p-values are corrected by Holm's method over these columns.
+    def _judge(self, columns: Sequence[Column]) -> list[dict[int, VerdictCell]]:
+        """Return the cells of each column by model; p-values are corrected by Holm's method over these columns.
 
-        The best is known only afterwards, so of M models the M - 1 tests against it stand for M (M - 1) / 2 pairs.
+        The best is known only afterwards, so of M models the M - 1 tests against it stand for M (M - 1) / 2 pairs. Of
+        many models that guess, some have an interval above chance: their one-sided p-values are those of a normal
+        distribution with this interval.
         """
         tests = {column: self.tests[column] for column in columns if column in self.tests}
         pairs = [min(1.0, p * (1 + len(found)) / 2) for _, found in tests.values() for p in found.values()]
         adjusted = iter(holm(pairs))
         corrected = {column: (best, {m: next(adjusted) for m in found}) for column, (best, found) in tests.items()}
-        table = self.table
-        above = _above_chance(table, columns)
-        for column in columns:
+        table, judged, by_luck = self.table, list[dict[int, VerdictCell]](), dict[tuple[int, int], float]()
+        for c, column in enumerate(columns):
             marks = _marks(self.cache, column, corrected.get(column))
             metrics, leader, contest = table.metrics_in(column), table.leader(column), table.contestants(column)
             known, sign = table.known(column, "chance"), -1 if table.lower_is_better(column) else 1
             found = {}
             for m, x in metrics.items():
-                chance = known if x.chance is None else x.chance
+                chance, end = known if x.chance is None else x.chance, x.low if sign > 0 else x.high
+                if chance is not None and end is not None:
+                    reach = two_sided_z(LEVEL) * sign * (x.value - chance) / max(sign * (x.value - end), 1e-12)
+                    by_luck[c, m] = normal_cdf(-reach) if sign * end > sign * chance else 1.0
                 behind = sign * (x.value - metrics[leader].value) if m in contest and leader is not None else None
-                found[m] = VerdictCell(x.value, x.low, x.high, chance, behind, marks.get(m), above.get((column, m)))
+                found[m] = VerdictCell(x.value, x.low, x.high, chance, behind, marks.get(m), None)
+            judged.append(found)
+        for (c, m), p_value in zip(by_luck, holm(list(by_luck.values())), strict=True):
+            judged[c][m] = replace(judged[c][m], above_chance=p_value < (1 - LEVEL) / 2)
+        for column, found in zip(columns, judged, strict=True):
+            leader = table.leader(column)
             if leader is not None and found[leader].above_chance is False:  # nobody is the best
                 found |= {m: replace(cell, mark="tied") for m, cell in found.items() if cell.mark == "best"}
-            yield found
+        return judged
 
     def _averages(self, ranking: SuiteRanking | None) -> dict[int, ModelAverage]:
         table, mean = self.table, average(self.table, self.columns)
@@ -141,7 +146,7 @@ class VerdictBuilder:
         columns = [column for column in self.columns if column.benchmark in mean.used]
         if not mean.common or not columns:
             return {}
-        sizes = {b: len(list(own)) for b, own in groupby(columns, key=lambda column: column.benchmark)}
+        sizes = Counter(column.benchmark for column in columns)
         weights = [1 / (len(mean.used) * sizes[column.benchmark]) for column in columns]
         correlations = self.suite.correlations(columns)
         metrics = [table.metrics_in(column) for column in columns]
@@ -157,23 +162,6 @@ class VerdictBuilder:
                 low, high = max(0.0, interval.low), min(1.0, interval.high)
             found[m] = ModelAverage(value, low, high, *ranks.get(m, (None, None)))
         return found
-
-
-def _above_chance(table: ResultTable, columns: Sequence[Column]) -> dict[tuple[Column, int], bool]:
-    """Test all cells with an interval and a chance level: one alone is above if its interval excludes chance.
-
-    Of many models that guess, some do so by luck: one-sided p-values are corrected by Holm's method. They come from the
-    normal distribution whose quantile is the distance to the end of the interval.
-    """
-    found: dict[tuple[Column, int], float] = {}
-    for column in columns:
-        known, sign = table.known(column, "chance"), -1 if table.lower_is_better(column) else 1
-        for m, x in table.metrics_in(column).items():
-            chance, end = known if x.chance is None else x.chance, x.low if sign > 0 else x.high
-            if chance is not None and end is not None:
-                reach = two_sided_z(LEVEL) * sign * (x.value - chance) / max(sign * (x.value - end), 1e-12)
-                found[column, m] = normal_cdf(-reach) if sign * end > sign * chance else 1.0
-    return {place: p_value < (1 - LEVEL) / 2 for place, p_value in zip(found, holm(list(found.values())), strict=True)}
 
 
 def separable(column: Iterable[VerdictCell]) -> bool:
@@ -209,23 +197,15 @@ def _marks(cache: RecordsCache, column: Column, tested: tuple[int, Mapping[int, 
 class _Words:
     """Puts marks, the lead of the first model and chance levels into sentences."""
 
-    def __init__(
-        self,
-        table: ResultTable,
-        columns: Sequence[Column],
-        cells: Mapping[tuple[int, int], VerdictCell],
-        ranking: SuiteRanking | None,
-    ) -> None:
+    def __init__(self, table: ResultTable, verdict: Verdict) -> None:
         own = {m for m, row in enumerate(table.models) if row.origin != PUBLISHED} or set(range(len(table.models)))
-        self.table, self.columns, self.ranking = table, columns, ranking
-        self.at: list[dict[int, VerdictCell]] = [{} for _ in columns]
-        for (m, c), cell in cells.items():
+        self.table, self.columns, self.ranking = table, verdict.columns, verdict.ranking
+        self.at: list[dict[int, VerdictCell]] = [{} for _ in verdict.columns]
+        for (m, c), cell in verdict.cells.items():
             if m in own:
                 self.at[c][m] = cell
         self.models = sorted({m for there in self.at for m in there})
-        self.tested = [
-            c for c, there in enumerate(self.at) if sum(cell.mark is not None for cell in there.values()) > 1
-        ]
+        self.tested = [c for c, there in enumerate(self.at) if sum(bool(cell.mark) for cell in there.values()) > 1]
 
     def sentences(self) -> tuple[UserMessage, ...]:
         """Return who is ahead, unless all are at chance, then what is not above chance."""
@@ -241,9 +221,7 @@ class _Words:
         ranked, lead, n = ranking.models, ranking.lead, len(ranking.models)
         tied = [m for m, (low, _) in zip(ranked, ranking.ranks, strict=True) if low == 1][1:]
         results = [result for b in ranking.benchmarks for result in self.table.by_benchmark[b].values()]
-        images = all(
-            r.record_info.get("form") in ("label", "labels") or r.task == "zeroshot_retrieval" for r in results
-        )
+        images = all(r.record_info.get("form") in FORMS or r.task == "zeroshot_retrieval" for r in results)
         used = [c for c, column in enumerate(self.columns) if column.benchmark in ranking.benchmarks]
         every = len({column.benchmark for column in self.columns})
         where = UserMessage("on average")
@@ -261,7 +239,8 @@ class _Words:
         more: UserMessage | str = ""
         undecided = sum(high - low for low, high in ranking.ranks) / 2  # pairs, for which the test is corrected
         if tied and (units := _rounded(more_units_to_decide(lead, 1 - (1 - LEVEL) / undecided, POWER))):
-            more = UserMessage(MORE[images, n == 2], n=units)
+            between = UserMessage(" between the first two") if n > 2 else ""
+            more = UserMessage(MORE[images], n=units, between=between)
         fields: dict[str, Any] = {
             "first": self._name(ranked[0]),
             "second": self._name(ranked[1]),
@@ -313,14 +292,10 @@ class _Words:
             known = {m: cell for m, cell in only.items() if cell.mark}
             best = max(known, key=lambda m: known[m].difference or 0.0)
             tied = [self._name(m) for m, cell in known.items() if m != best and cell.mark != "behind"]
-            text = "{first} is first of {n} models on {name}, but not separable from {others}."
-            said = UserMessage(
-                text if tied else "{first} is the best of {n} models on {name}.",
-                first=self._name(best),
-                n=len(known),
-                name=self._titles([self.tested[0]]),
-                others=self._names(tied),
-            )
+            text = "{first} is first of {n} models {where}, but not separable from {others}{more}."
+            names, where = self._names(tied), UserMessage("on {name}", name=self._titles(self.tested))
+            fields = {"first": self._name(best), "n": len(known), "where": where, "others": names, "more": ""}
+            said = UserMessage(text if tied else "{first} is the best of {n} models {where}.", **fields)
             return [said, *self._not_ranked(known)]
         text = (
             "There is no common average of these {models} models; on {k} of {n} columns one is separable from the rest."

@@ -241,17 +241,15 @@ def plot_results(results: Results, metrics: str | Sequence[str] | None, ax: Any)
     if not chosen:
         raise UsageError("There is no metric to plot.", advice="Name metrics explicitly: metrics=[...].")
     tasks = Counter(plain for plain, _ in {(_plain(result), result.task) for result, _ in chosen})
-    benchmarks: dict[str, None] = {}
     models: dict[str, int] = {}
-    groups: dict[str, dict[int, Metric]] = {}
+    groups: dict[tuple[str, str], dict[str, Metric]] = {}
     for result, name in chosen:
         title = f"{plain} [{result.task}]" if tasks[plain := _plain(result)] > 1 else plain
-        benchmarks[title] = None
-        runs, own, number = groups.setdefault(f"{title}\n{name}", {}), model_of(result), 1
-        while (place := models.setdefault(own, len(models))) in runs:  # the same model in other settings
-            number += 1
-            own = f"{model_of(result)} ({number})"
-        runs[place] = result.values[name]
+        runs, model, again = groups.setdefault((title, name), {}), model_of(result), 1
+        while (own := model if again == 1 else f"{model} ({again})") in runs:  # the same model in other settings
+            again += 1
+        runs[own] = result.values[name]
+        models.setdefault(own, len(models))
     percent = all(is_fraction(result.values[name]) for result, name in chosen)
     scale, step = 100 if percent else 1, 0.8 / len(models)
     new = ax is None
@@ -263,19 +261,19 @@ def plot_results(results: Results, metrics: str | Sequence[str] | None, ax: Any)
     drawn: dict[int, Any] = {}
     chances = []
     for place, runs in enumerate(groups.values()):
-        for model, metric in runs.items():
-            y, color = place + (model - (len(models) - 1) / 2) * step, f"C{model % 10}"
+        for i, metric in ((models[own], metric) for own, metric in runs.items()):
+            y, color = place + (i - (len(models) - 1) / 2) * step, f"C{i % 10}"
             ends = [scale * (metric.value if end is None else end) for end in (metric.low, metric.high)]
             ax.plot(ends, [y, y], color=color, linewidth=1.5, alpha=0.6)
-            (drawn[model],) = ax.plot([scale * metric.value], [y], "o", color=color, markersize=4)
+            (drawn[i],) = ax.plot([scale * metric.value], [y], "o", color=color, markersize=4)
             if metric.chance is not None:
                 x, half = scale * metric.chance, step / 2
                 chances = ax.plot([x, x], [y - half, y + half], color="0.4", linewidth=1, linestyle=":")
     names = [*map(_no_formula, models)] + ["chance"] * len(chances)
-    handles = [*(drawn[model] for model in sorted(drawn)), *chances]
-    several = len(benchmarks) > 1
-    ax.set_title(f"{len(benchmarks)} benchmarks" if several else _no_formula(*benchmarks), fontsize=9)
-    labels = [_no_formula(label if several else label.split("\n")[-1]) for label in groups]
+    handles = [*(drawn[i] for i in sorted(drawn)), *chances]
+    titles = {title for title, _ in groups}
+    ax.set_title(f"{len(titles)} benchmarks" if len(titles) > 1 else _no_formula(*titles), fontsize=9)
+    labels = [_no_formula("\n".join(label[len(titles) == 1 :])) for label in groups]
     ax.set_yticks(range(len(groups)), labels, fontsize=7)
     ax.tick_params(axis="x", labelsize=7)
     ax.set_ylim(len(groups) - 0.5, -0.5)
@@ -293,7 +291,6 @@ def _plain(result: ResultFields) -> str:
 
 
 def _no_formula(text: str) -> str:
-    """Escape dollar signs, which would start a formula."""
     return text.replace("$", r"\$")
 
 
