@@ -252,14 +252,12 @@ def plot_results(results: Results, metrics: str | Sequence[str] | None, ax: Any)
         models.setdefault(own, len(models))
     percent = all(is_fraction(result.values[name]) for result, name in chosen)
     scale, step = 100 if percent else 1, 0.8 / len(models)
-    new = ax is None
-    if new:
+    if new := ax is None:
         # pyplot registers the figure, so that a notebook displays it.
         pyplot = import_extra("matplotlib.pyplot", "plot")
         height = 1.0 + len(groups) * max(0.3, 0.13 * len(models)) + (0.16 * len(models) if len(models) > 1 else 0)
         ax = pyplot.subplots(figsize=(WIDTH, height), layout="constrained")[1]
-    drawn: dict[int, Any] = {}
-    chances = []
+    drawn, chances = dict[int, Any](), list[Any]()
     for place, runs in enumerate(groups.values()):
         for i, metric in ((models[own], metric) for own, metric in runs.items()):
             y, color = place + (i - (len(models) - 1) / 2) * step, f"C{i % 10}"
@@ -273,8 +271,7 @@ def plot_results(results: Results, metrics: str | Sequence[str] | None, ax: Any)
     handles = [*(drawn[i] for i in sorted(drawn)), *chances]
     titles = {title for title, _ in groups}
     ax.set_title(f"{len(titles)} benchmarks" if len(titles) > 1 else _no_formula(*titles), fontsize=9)
-    labels = [_no_formula("\n".join(label[len(titles) == 1 :])) for label in groups]
-    ax.set_yticks(range(len(groups)), labels, fontsize=7)
+    ax.set_yticks(range(len(groups)), [_no_formula("\n".join(own[len(titles) == 1 :])) for own in groups], fontsize=7)
     ax.tick_params(axis="x", labelsize=7)
     ax.set_ylim(len(groups) - 0.5, -0.5)
     if percent:
