@@ -11,6 +11,7 @@ import pytest
 from eyechart.io.terminal import text_width
 from eyechart.report.compare_text import verdict_text
 from eyechart.report.loader import PUBLISHED, LoadedResult, load_results
+from eyechart.report.page.payload import make_payload
 from eyechart.report.paired_records import RecordsCache
 from eyechart.report.result_table import make_table
 from eyechart.report.table_formats import matrix
@@ -268,9 +269,22 @@ def test_the_best_is_not_called_the_best_of_models_it_was_not_tested_against(tak
         "Not ranked, without records of the same samples: c.",
     )
     assert not matrix(table, verdict.columns, verdict=verdict).best
+    (benchmark,) = make_payload(load_results([tmp_path / "taken"]).found).overview["benchmarks"]
+    assert [(marks["best"], marks["ahead"]) for marks in benchmark["marks"]] == [([0], False)]
     (tmp_path / "taken" / "c_d.json").unlink()
     table, verdict = judged(tmp_path / "taken")
     assert matrix(table, verdict.columns, verdict=verdict).best == {(0, 1), (0, 2)}
+
+
+def test_the_average_is_bold_only_if_the_ranks_are_those_of_the_average(taken, tmp_path):
+    """On d2, without records, the other is far ahead: so it is on average."""
+    taken({("a", "d1"): [1] * 90 + [0] * 10, ("b", "d1"): [1] * 60 + [0] * 40})
+    rest = [made("a", "d2", value=0.1), made("b", "d2", value=0.9)]
+    table = make_table([*load_results([tmp_path / "taken"]).found, *rest])
+    verdict = make_verdict(RecordsCache(table))
+
+    assert verdict.averages[1].value > verdict.averages[0].value
+    assert matrix(table, verdict.columns, verdict=verdict).best == {(0, 1)}
 
 
 def test_the_matrix_of_errors_has_the_fewest_first(taken):
