@@ -123,6 +123,13 @@ class TestOneResult:
         assert spoken.figure.get_size_inches()[0] == 3.4, "one column of a paper"
         (legend,) = spoken.figure.legends
         assert [text.get_text() for text in legend.get_texts()] == ["one", "chance"]
+        tasks = Results([pair[0], replace(pair[0], task="knn"), replace(pair[0], task="knn")]).plot("acc1")
+        labels = [text.get_text() for text in tasks.get_yticklabels()]
+        assert labels == [f"vectors [{task}]\nacc1" for task in (pair[0].task, "knn")]
+        (legend,) = tasks.figure.legends
+        assert [text.get_text() for text in legend.get_texts()] == ["one", "one (2)", "chance"]
+        heights = [line.get_ydata()[0] for line in tasks.lines if line.get_marker() == "o"]
+        assert len(set(heights)) == 3, "no dot hides another"
         with pytest.raises(EyechartError, match="acc2") as caught:
             pair[0].plot("acc2")
         assert "acc1" in caught.value.advice

@@ -21,7 +21,7 @@ from eyechart.report.collection_means import average
 from eyechart.report.loader import LoadedResult, load_results
 from eyechart.report.paired_records import RecordsCache
 from eyechart.report.result_table import Column, make_table
-from eyechart.report.table_formats import FORMATS, matrix, result_rows
+from eyechart.report.table_formats import FORMATS, Grid, matrix, result_rows
 from eyechart.report.verdict import make_verdict
 from eyechart.results import Result
 from eyechart.types import Metric
@@ -156,6 +156,19 @@ def test_markdown_and_latex_escape_what_would_break_the_table(tmp_path, capsys):
     assert "m&lt;b>" in markdown
     assert r"a|b\_\%" in latex
     assert r"\$x" in latex
+
+
+def test_names_are_no_markup():
+    names = ["__a__", "b*c*d", "`e`", "[f](https://example.org)", "[limit 5]", "*", "g_h", "~~i~~", "j<k>"]
+    grid = Grid(("model", "acc1"), tuple((name, 0.5) for name in names))
+
+    lines = FORMATS["markdown"](grid).decode().splitlines()[2:]
+    escaped = [r"\_\_a__", r"b\*c\*d", r"\`e\`", r"[f]\(https://example.org)", "[limit 5]", r"\*", "g_h"]
+    assert [line.split(" | ")[0][2:] for line in lines] == [*escaped, r"\~\~i\~\~", "j&lt;k>"]
+    latex = FORMATS["latex"](grid).decode().splitlines()
+    starts = [line for line in latex if line.startswith(("[", "*"))]  # arguments of the line break before
+    assert not starts
+    assert r"j\textless{}k\textgreater{} & $0.5000$ \\" in latex
 
 
 def test_the_matrix_marks_the_best_and_says_how_the_average_is_made(suite, capsys):

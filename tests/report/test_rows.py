@@ -159,10 +159,11 @@ def test_files_that_are_named_one_by_one_are_rows_by_what_differs(exam_data, tmp
 
 
 @pytest.mark.parametrize("later", ["plain", "custom"])
-def test_the_plain_name_goes_to_the_run_with_fewer_flags(exam_data, tmp_path, later):
-    """Templates of one's own are the unusual ones, whichever run was the last."""
+@pytest.mark.parametrize("flags", ["", " --device cpu --num-workers 4 --output r"])
+def test_the_plain_name_goes_to_the_run_with_fewer_flags(exam_data, tmp_path, later, flags):
+    """Templates of one's own are the unusual ones, whichever run was the last; flags that change no number are not."""
     result = sit(exam_data, tmp_path / "m.json", "m")
-    commands = {"plain": "eyechart eval exam m", "custom": "eyechart eval exam m --custom-template-file t.txt"}
+    commands = {"plain": f"eyechart eval exam m{flags}", "custom": "eyechart eval exam m --custom-template-file t.txt"}
     templates = {"plain": ["a photo of a {c}."], "custom": ["a blurry {c}"]}
     found = [
         LoadedResult(

@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from eyechart.io.terminal import text_width
 from eyechart.report.compare_text import verdict_text
 from eyechart.report.loader import PUBLISHED, LoadedResult, load_results
+from eyechart.report.page.payload import make_payload
 from eyechart.report.paired_records import RecordsCache
 from eyechart.report.result_table import make_table
+from eyechart.report.table_formats import matrix
 from eyechart.report.verdict import make_verdict
 from eyechart.results import Result
-from eyechart.stats import paired_suite_test
-from eyechart.types import Metric
+from eyechart.results.result import write_result
+from eyechart.stats import mean_interval, paired_suite_test
+from eyechart.types import MeanOf, Metric
 from support.make_results import sit
 
 
@@ -32,6 +36,23 @@ def made(model, dataset="photos", value=0.5, low=None, high=None, origin="eyecha
 def said(*found):
     table = make_table(list(found))
     return list(map(str, make_verdict(RecordsCache(table)).sentences))
+
+
+@pytest.fixture
+def taken(tmp_path):
+    """Write results of given scores, {(model, dataset): scores}, with records, and judge them."""
+
+    def judge(scores, names="s{}", **known):
+        for (model, dataset), values in scores.items():
+            low, high = mean_interval(values) or (None, None)
+            mean_of = MeanOf("score")
+            metric = Metric(float(np.mean(values)), low, high, primary=True, mean_of=mean_of, **known)
+            result = Result(dataset, model, "", "zeroshot_classification", "en", {"acc1": metric})
+            records = [{"id": names.format(i, model=model), "score": float(x)} for i, x in enumerate(values)]
+            write_result(result, records, tmp_path / "taken" / f"{model}_{dataset}.json")
+        return judged(tmp_path / "taken")
+
+    return judge
 
 
 @pytest.fixture
@@ -184,6 +205,12 @@ def test_the_matrix_fits_the_terminal_and_shows_every_number(suite, width):
     assert str(verdict.sentences[0]).split()[-1] in text
 
 
+def test_negative_values_have_a_real_minus():
+    table = make_table([made("a", value=-0.25, points=True), made("b", value=0.5, points=True)])
+
+    assert "\u22120.2500" in verdict_text(table, make_verdict(RecordsCache(table)))
+
+
 def test_names_from_outside_cannot_control_the_terminal():
     found = [made("evil\x1b[2J", value=0.9, low=0.8, high=0.95), made("b\u202e", value=0.2, low=0.1, high=0.3)]
     table = make_table(found)
@@ -213,3 +240,91 @@ def test_the_lead_is_that_of_the_suites_paired_test(small_suite):
     assert (first == (1, 1)) == (lead.p_value < 0.05) == (second == (2, 2))
     assert (lead.interval.low > 0) == (lead.p_value < 0.05)
     assert paired_suite_test([[[1] * 30, [0] * 30]]).difference == 1
+
+
+def test_of_many_equal_models_none_is_behind_and_of_many_that_guess_none_is_above_chance(taken):
+    """In at most one of 20 tables; the best and the worst of ten are the largest of 45 differences."""
+    rng = np.random.default_rng(0)
+    behind = above = unlike = 0
+    for _ in range(60):
+        scores = {(f"m{m}", "d"): rng.random(100) < 0.5 for m in range(10)}
+        _, verdict = taken(scores, chance=0.5)
+        behind += any(cell.mark == "behind" for cell in verdict.cells.values())
+        above += any(cell.above_chance for cell in verdict.cells.values())
+        firsts = {m for m, ranks in zip(verdict.ranking.models, verdict.ranking.ranks, strict=True) if ranks[0] == 1}
+        unlike += firsts != {m for (m, _), cell in verdict.cells.items() if cell.mark != "behind"}
+    assert behind <= 5
+    assert above <= 5
+    assert unlike <= 1
+
+
+def test_the_best_is_not_called_the_best_of_models_it_was_not_tested_against(taken, tmp_path):
+    """The third has other samples: nothing is known about its distance."""
+    scores = {("a", "d"): [1] * 90 + [0] * 10, ("b", "d"): [1] * 30 + [0] * 70}
+    taken(scores)
+    table, verdict = taken({("c", "d"): [1] * 88 + [0] * 12}, names="{model}{}")
+
+    assert verdict.sentences == (
+        "a is the best of 2 models on d.",
+        "Not ranked, without records of the same samples: c.",
+    )
+    assert not matrix(table, verdict.columns, verdict=verdict).best
+    (benchmark,) = make_payload(load_results([tmp_path / "taken"]).found).overview["benchmarks"]
+    assert [(marks["best"], marks["ahead"]) for marks in benchmark["marks"]] == [([0], False)]
+    (tmp_path / "taken" / "c_d.json").unlink()
+    table, verdict = judged(tmp_path / "taken")
+    assert matrix(table, verdict.columns, verdict=verdict).best == {(0, 1), (0, 2)}
+
+
+def test_the_average_is_bold_only_if_the_ranks_are_those_of_the_average(taken, tmp_path):
+    """On d2, without records, the other is far ahead: so it is on average."""
+    taken({("a", "d1"): [1] * 90 + [0] * 10, ("b", "d1"): [1] * 60 + [0] * 40})
+    rest = [made("a", "d2", value=0.1), made("b", "d2", value=0.9)]
+    table = make_table([*load_results([tmp_path / "taken"]).found, *rest])
+    verdict = make_verdict(RecordsCache(table))
+
+    assert verdict.averages[1].value > verdict.averages[0].value
+    assert matrix(table, verdict.columns, verdict=verdict).best == {(0, 1)}
+
+
+def test_the_matrix_of_errors_has_the_fewest_first(taken):
+    errors = {"bad": 50, "good": 20, "mid": 30}
+    scores = {(m, d): [1] * k + [0] * (100 - k) for m, k in errors.items() for d in ("d1", "d2")}
+    text = verdict_text(*taken(scores, lower_is_better=True))
+
+    assert re.findall(r"^(bad|good|mid) ", text, re.MULTILINE)[:3] == ["good", "mid", "bad"]
+
+
+def test_columns_won_by_the_second_are_counted(taken):
+    wins = {("a", "d1"): 90, ("b", "d1"): 20, ("a", "d2"): 40, ("b", "d2"): 80, ("a", "d3"): 50, ("b", "d3"): 50}
+    _, verdict = taken({place: [1] * k + [0] * (100 - k) for place, k in wins.items()})
+
+    assert verdict.sentences[0].endswith("separable on 2 of 3 columns, 1 of them won by b.")
+
+
+def test_a_single_column_is_not_an_average(taken):
+    """Points are not averaged with fractions, so that one of three columns is ranked."""
+    taken({("a", "photos"): [1] * 60 + [0] * 40, ("b", "photos"): [0, 1] * 50})
+    _, verdict = taken({(m, d): [x] * 50 for m, x in (("a", 0.9), ("b", 0.4)) for d in ("d1", "d2")}, points=True)
+
+    assert "points on photos (" in verdict.sentences[0]
+    assert "not separable there, but on 2 of 3 columns; about" in verdict.sentences[0]
+
+
+def test_copies_of_a_model_share_the_first_place(taken):
+    _, verdict = taken({(m, "d"): [0, 1] * 40 for m in "abc"})
+
+    assert verdict.sentences[0] == "a shares the first place of 3 models on d with b and c: not separable."
+
+
+def test_with_as_many_more_images_the_first_of_many_models_is_separable(taken):
+    """The number is for the test that ranks use, corrected for all pairs."""
+    rng = np.random.default_rng(4)
+    rates = [0.8, 0.76, *[0.74] * 6]
+    drawn = {(f"m{i}", "d"): rng.permutation(np.arange(200) < round(200 * p)) for i, p in enumerate(rates)}
+    _, verdict = taken(drawn)
+    more = int(re.search(r"about ([\d,]+) more", verdict.sentences[0])[1].replace(",", ""))
+
+    times = 1 + round(more / 200)
+    _, verdict = taken({place: np.tile(values, times) for place, values in drawn.items()})
+    assert re.match("m0 is the best of 8 models", verdict.sentences[0])

@@ -33,7 +33,7 @@ MOST_MODELS, MOST_COLUMNS = 20, 24
 
 def verdict_text(table: ResultTable, verdict: Verdict, width: int | None = None) -> str:
     """Lay out models x benchmarks with marks and differences to the best, then the verdict in words."""
-    own = sorted({m for m, _ in verdict.cells}, key=lambda m: _standing(verdict, m))
+    own = sorted({m for m, _ in verdict.cells}, key=lambda m: _standing(table, verdict, m))
     models, columns = own[:MOST_MODELS], range(min(len(verdict.columns), MOST_COLUMNS))
     parts = [(["model"], [one_line(table.models[m].label) for m in models])]
     if verdict.averages and len(verdict.columns) > 1:
@@ -66,18 +66,18 @@ def verdict_text(table: ResultTable, verdict: Verdict, width: int | None = None)
     return "\n".join([*lines, *_wrapped(notes, width), "", *_wrapped(verdict.sentences, width)]).rstrip() + "\n"
 
 
-def _standing(verdict: Verdict, model: int) -> tuple[float, int]:
-    average = verdict.averages.get(model)
+def _standing(table: ResultTable, verdict: Verdict, model: int) -> tuple[bool, float, int]:
+    sign = 1 if all(map(table.lower_is_better, verdict.columns)) else -1
     single = verdict.cells.get((model, 0)) if len(verdict.columns) == 1 else None
-    value = average.value if average else single.difference if single else None
-    return -(value or 0.0), model
+    found = verdict.averages.get(model) or single
+    return found is None, sign * found.value if found else 0.0, model
 
 
 def _matrix_cells(table: ResultTable, column: Column, cells: Sequence[VerdictCell | None]) -> list[str]:
     """Format the cells of a column: value, mark, distance to the best; aligned at the value."""
     percent = table.in_per_cent(column)
     digits = 2 if percent or any(cell and abs(cell.value) >= 10 for cell in cells) else FINE
-    numbers = ["" if cell is None else shown(cell.value, digits, percent=percent) for cell in cells]
+    numbers = ["" if cell is None else real_minus(shown(cell.value, digits, percent=percent)) for cell in cells]
     reach = max(map(len, numbers), default=0)
     texts = []
     for cell, number in zip(cells, numbers, strict=True):

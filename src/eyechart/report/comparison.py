@@ -303,7 +303,7 @@ def _lead(matrices: Sequence[Floats], weights: Sequence[float]) -> PairedTest:
     found = paired_suite_test([matrix / scale for matrix in matrices], weights, level=LEVEL)
     ends = found.interval and Interval(scale * found.interval.low, scale * found.interval.high)
     spread = None if found.spread is None else scale * found.spread
-    return found._replace(difference=scale * found.difference, interval=ends, spread=spread)
+    return found._replace(difference=round(scale * found.difference, 12), interval=ends, spread=spread)
 
 
 def unit_scores(parts: Sequence[UnitValues]) -> UnitValues:

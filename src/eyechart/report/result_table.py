@@ -132,9 +132,12 @@ def _what_differs(
     def usual(row: Hashable) -> Counter[tuple[str, str]]:
         return Counter(pair for i in models[row] for pair in settings_of(found[i].result).items())
 
-    def unusual(i: int) -> tuple[int, bool, int, str]:
-        own, flags = settings_of(found[i].result), str(found[i].result.provenance.get("command", "")).count(" --")
-        return -sum(usual(rows[i])[pair] for pair in own.items()), bool(own["limit"]), flags, _date(found[i].result)
+    def unusual(i: int) -> tuple[int, bool, int, int, str]:
+        result, own = found[i].result, settings_of(found[i].result)
+        known = {word.rstrip("s") for name in own for word in name.split()}  # a device, say, changes no number
+        flags = [flag.split("-") for flag in re.findall(r" --([\w-]+)", str(result.provenance.get("command", "")))]
+        named = sum(any(word.rstrip("s") in known for word in flag) for flag in flags)
+        return -sum(usual(rows[i])[pair] for pair in own.items()), bool(own["limit"]), named, len(flags), _date(result)
 
     said: list[tuple[str, ...]] = [()] * len(found)
     for members in cells.values():

@@ -16,7 +16,7 @@ from eyechart.report.collection_means import AVERAGES, average, collection_means
 from eyechart.report.loader import LoadedResult
 from eyechart.report.paired_records import differing
 from eyechart.report.result_table import Column, ResultTable, lost_samples, metric_label
-from eyechart.report.verdict import Verdict
+from eyechart.report.verdict import Verdict, separable
 from eyechart.results import IDENTITY
 from eyechart.results.views import FINE, MINUS, fixed, is_fraction, real_minus, shown, spread
 
@@ -96,7 +96,8 @@ def matrix(
     rows = tuple((model.label, *(column[m] for column in cells)) for m, model in enumerate(table.models))
     heads = [(table.benchmarks[column.benchmark].label, metric_label(table, column)) for column in columns]
     ends = [("", AVERAGES[how][0]), *(("", one.name) for one in shown)]
-    best, tied = _emphasis(verdict, len(columns), averages=how == "plain") if verdict else (frozenset(), frozenset())
+    averaged = mean.used if how == "plain" else ()
+    marked = _emphasis(verdict, len(columns), averaged) if verdict else (frozenset[tuple[int, int]](),) * 2
     spellings = {b: table.spellings(b) for b in dict.fromkeys(column.benchmark for column in columns)}
     several = [f"{table.benchmarks[b].label}: {', '.join(names)}" for b, names in spellings.items() if len(names) > 1]
     note = [mean.describe(how, table), *(note for one in means if one.notable for note in one.notes)]
@@ -107,25 +108,25 @@ def matrix(
     return Grid(
         ("model", *(" ".join(head).strip() for head in (*heads, *ends))),
         rows,
-        best,
-        tied,
+        *marked,
         " ".join(note),
         heads=(("", "model"), *heads, *ends),
-        caption=_caption(table, columns, intervals=intervals, tested=bool(best or tied)),
+        caption=_caption(table, columns, intervals=intervals, tested=any(marked)),
     )
 
 
 def _emphasis(
-    verdict: Verdict, width: int, *, averages: bool
+    verdict: Verdict, width: int, averaged: Sequence[int]
 ) -> tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]]]:
     """Return the cells of the best that are separable from all others, and those not separable from the best."""
     marks = {(m, c + 1): cell.mark for (m, c), cell in verdict.cells.items() if cell.mark in ("best", "tied")}
-    if averages:
-        first = [m for m, average in verdict.averages.items() if average.rank_low == 1]
-        marks |= {(m, width + 1): "best" for m in first}
+    ranking = verdict.ranking
+    if ranking and set(ranking.benchmarks) == set(averaged) and len(ranking.models) == len(verdict.averages):
+        marks |= {(m, width + 1): "best" for m, (low, _) in zip(ranking.models, ranking.ranks, strict=True) if low == 1}
     crowd = Counter(column for _, column in marks)
-    alone = {place for place, mark in marks.items() if mark == "best" and crowd[place[1]] == 1}
-    return frozenset(alone), frozenset(marks.keys() - alone)
+    alone = {(m, c) for m, c in marks if crowd[c] == 1}
+    tested = {c for c in range(1, width + 1) if separable(x for (_, own), x in verdict.cells.items() if own == c - 1)}
+    return frozenset(place for place in alone if place[1] in {*tested, width + 1}), frozenset(marks.keys() - alone)
 
 
 def _caption(table: ResultTable, columns: Sequence[Column], *, intervals: bool, tested: bool) -> str:
@@ -269,11 +270,7 @@ FORMATS: Mapping[str, Callable[[Grid], bytes]] = {
     "latex": to_latex,
     "parquet": to_parquet,
 }
-SUFFIXES = {f".{name}": name for name in ("csv", "markdown", "parquet")} | {
-    ".txt": "text",
-    ".md": "markdown",
-    ".tex": "latex",
-}
+SUFFIXES = {f".{name}": name for name in FORMATS} | {".txt": "text", ".md": "markdown", ".tex": "latex"}
 
 
 def _bytes(text: str) -> bytes:
@@ -311,23 +308,27 @@ def _text_columns(grid: Grid) -> frozenset[int]:
     return frozenset(i for i, name in enumerate(grid.header) if name in names)
 
 
+_MARKDOWN = re.compile(r"[\\|*`~]|(?<=\])\(|(?<![^\W_])_(?=\w)")
+"""Characters that would end a cell, or start code, emphasis or a link."""
+
+
 def _markdown_escape(text: str) -> str:
-    return one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace("\\", "\\\\").replace("|", "\\|")
+    return _MARKDOWN.sub(r"\\\g<0>", one_line(text).replace("&", "&amp;").replace("<", "&lt;"))
 
 
+_LATEX_NAMES = ("backslash", "asciicircum", "asciitilde", "less", "greater")
 _LATEX = str.maketrans(
     {
-        "\\": r"\textbackslash{}",
         "→": r"$\to$",
         "↓": r"$\downarrow$",
         "±": r"$\pm$",
         MINUS: "$-$",
-        "^": r"\textasciicircum{}",
-        "~": r"\textasciitilde{}",
+        **dict(zip("\\^~<>", map(r"\text{}{{}}".format, _LATEX_NAMES), strict=True)),
         **{character: f"\\{character}" for character in "&%$#_{}"},
     }
 )
 
 
 def _latex_escape(text: str) -> str:
-    return visible(one_line(text)).translate(_LATEX)
+    escaped = visible(one_line(text)).translate(_LATEX)
+    return f"{{}}{escaped}" if escaped.startswith(("[", "*")) else escaped  # else an argument of the line break before

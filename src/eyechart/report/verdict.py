@@ -2,9 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any
 
 from eyechart.io.text_tables import one_line
@@ -14,8 +13,9 @@ from eyechart.report.comparison import SuiteRanking, SuiteScores, against_best
 from eyechart.report.loader import PUBLISHED
 from eyechart.report.paired_records import LEVEL, POWER, RecordsCache, differences
 from eyechart.report.result_table import Column, ResultTable, metric_label
-from eyechart.results.views import fixed, real_minus
+from eyechart.results.views import FORMS, fixed, real_minus
 from eyechart.stats import holm, mean_of_intervals, more_units_to_decide
+from eyechart.stats.intervals import normal_cdf, two_sided_z
 
 NAMED = 3
 """Names listed in a sentence; of more, the number is given."""
@@ -23,12 +23,10 @@ MOST_UNITS = 1e7
 """More additional images than this are no advice."""
 UNTESTED = "No difference can be tested: no two results have records of the same samples, prompts and settings."
 MORE = {
-    (True, True): "; about {n:,} more images would decide",
-    (False, True): "; about {n:,} more samples would decide",
-    (True, False): "; about {n:,} more images would decide between the first two",
-    (False, False): "; about {n:,} more samples would decide between the first two",
+    True: "; about {n:,} more images would decide{between}",
+    False: "; about {n:,} more samples would decide{between}",
 }
-"""Advice by whether the units are images, and whether there are two models only."""
+"""Advice by whether the units are images."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class VerdictCell:
     mark: str | None
     """``best``, ``tied`` (not separable from the best), ``behind``; None if it cannot be tested."""
     above_chance: bool | None
-    """Whether the whole interval is better than chance; None without an interval or a chance level."""
+    """Whether it is better than chance, corrected for all cells; None without an interval or a chance level."""
 
 
 @dataclass(frozen=True)
@@ -100,35 +98,47 @@ class VerdictBuilder:
         """Judge a column that is not part of the verdict, by tests of this column only."""
         if found := against_best(self.cache, column):
             self.tests[column] = found
-        return next(self._judge([column]))
+        return self._judge([column])[0]
 
     def verdict(self) -> Verdict:
         """Judge all columns together, and put the outcome in words."""
-        judged = enumerate(self._judge(self.columns))
-        cells = {(m, c): cell for c, found in judged for m, cell in found.items()}
+        cells = {(m, c): cell for c, found in enumerate(self._judge(self.columns)) for m, cell in found.items()}
         ranking = self.suite.ranking()
-        words = _Words(self.table, self.columns, cells, ranking)
-        return Verdict(self.columns, cells, self._averages(ranking), words.sentences(), ranking)
+        verdict = Verdict(self.columns, cells, self._averages(ranking), (), ranking)
+        return replace(verdict, sentences=_Words(self.table, verdict).sentences())
 
-    def _judge(self, columns: Sequence[Column]) -> Iterator[dict[int, VerdictCell]]:
-        """Yield the cells of each column by model; p-values are corrected by Holm's method over these columns."""
+    def _judge(self, columns: Sequence[Column]) -> list[dict[int, VerdictCell]]:
+        """Return the cells of each column by model; p-values are corrected by Holm's method over these columns.
+
+        The best is known only afterwards, so of M models the M - 1 tests against it stand for M (M - 1) / 2 pairs. Of
+        many models that guess, some have an interval above chance: their one-sided p-values are those of a normal
+        distribution with this interval.
+        """
         tests = {column: self.tests[column] for column in columns if column in self.tests}
-        adjusted = iter(holm([p_value for _, found in tests.values() for p_value in found.values()]))
+        pairs = [min(1.0, p * (1 + len(found)) / 2) for _, found in tests.values() for p in found.values()]
+        adjusted = iter(holm(pairs))
         corrected = {column: (best, {m: next(adjusted) for m in found}) for column, (best, found) in tests.items()}
-        table = self.table
-        for column in columns:
+        table, judged, by_luck = self.table, list[dict[int, VerdictCell]](), dict[tuple[int, int], float]()
+        for c, column in enumerate(columns):
             marks = _marks(self.cache, column, corrected.get(column))
             metrics, leader, contest = table.metrics_in(column), table.leader(column), table.contestants(column)
             known, sign = table.known(column, "chance"), -1 if table.lower_is_better(column) else 1
             found = {}
             for m, x in metrics.items():
                 chance, end = known if x.chance is None else x.chance, x.low if sign > 0 else x.high
-                above = None if chance is None or end is None else sign * end > sign * chance
+                if chance is not None and end is not None:
+                    reach = two_sided_z(LEVEL) * sign * (x.value - chance) / max(sign * (x.value - end), 1e-12)
+                    by_luck[c, m] = normal_cdf(-reach) if sign * end > sign * chance else 1.0
                 behind = sign * (x.value - metrics[leader].value) if m in contest and leader is not None else None
-                found[m] = VerdictCell(x.value, x.low, x.high, chance, behind, marks.get(m), above)
+                found[m] = VerdictCell(x.value, x.low, x.high, chance, behind, marks.get(m), None)
+            judged.append(found)
+        for (c, m), p_value in zip(by_luck, holm(list(by_luck.values())), strict=True):
+            judged[c][m] = replace(judged[c][m], above_chance=p_value < (1 - LEVEL) / 2)
+        for column, found in zip(columns, judged, strict=True):
+            leader = table.leader(column)
             if leader is not None and found[leader].above_chance is False:  # nobody is the best
                 found |= {m: replace(cell, mark="tied") for m, cell in found.items() if cell.mark == "best"}
-            yield found
+        return judged
 
     def _averages(self, ranking: SuiteRanking | None) -> dict[int, ModelAverage]:
         table, mean = self.table, average(self.table, self.columns)
@@ -136,7 +146,7 @@ class VerdictBuilder:
         columns = [column for column in self.columns if column.benchmark in mean.used]
         if not mean.common or not columns:
             return {}
-        sizes = {b: len(list(own)) for b, own in groupby(columns, key=lambda column: column.benchmark)}
+        sizes = Counter(column.benchmark for column in columns)
         weights = [1 / (len(mean.used) * sizes[column.benchmark]) for column in columns]
         correlations = self.suite.correlations(columns)
         metrics = [table.metrics_in(column) for column in columns]
@@ -152,6 +162,12 @@ class VerdictBuilder:
                 low, high = max(0.0, interval.low), min(1.0, interval.high)
             found[m] = ModelAverage(value, low, high, *ranks.get(m, (None, None)))
         return found
+
+
+def separable(column: Iterable[VerdictCell]) -> bool:
+    """Whether one model of a column is the best, and separable from all contestants."""
+    marks = [cell.mark for cell in column if cell.difference is not None]
+    return marks.count("best") == 1 and {"tied", None}.isdisjoint(marks)
 
 
 def _marks(cache: RecordsCache, column: Column, tested: tuple[int, Mapping[int, float]] | None) -> dict[int, str]:
@@ -181,23 +197,15 @@ def _marks(cache: RecordsCache, column: Column, tested: tuple[int, Mapping[int, 
 class _Words:
     """Puts marks, the lead of the first model and chance levels into sentences."""
 
-    def __init__(
-        self,
-        table: ResultTable,
-        columns: Sequence[Column],
-        cells: Mapping[tuple[int, int], VerdictCell],
-        ranking: SuiteRanking | None,
-    ) -> None:
+    def __init__(self, table: ResultTable, verdict: Verdict) -> None:
         own = {m for m, row in enumerate(table.models) if row.origin != PUBLISHED} or set(range(len(table.models)))
-        self.table, self.columns, self.ranking = table, columns, ranking
-        self.at: list[dict[int, VerdictCell]] = [{} for _ in columns]
-        for (m, c), cell in cells.items():
+        self.table, self.columns, self.ranking = table, verdict.columns, verdict.ranking
+        self.at: list[dict[int, VerdictCell]] = [{} for _ in verdict.columns]
+        for (m, c), cell in verdict.cells.items():
             if m in own:
                 self.at[c][m] = cell
         self.models = sorted({m for there in self.at for m in there})
-        self.tested = [
-            c for c, there in enumerate(self.at) if sum(cell.mark is not None for cell in there.values()) > 1
-        ]
+        self.tested = [c for c, there in enumerate(self.at) if sum(bool(cell.mark) for cell in there.values()) > 1]
 
     def sentences(self) -> tuple[UserMessage, ...]:
         """Return who is ahead, unless all are at chance, then what is not above chance."""
@@ -206,16 +214,14 @@ class _Words:
             return tuple(chance)
         if not self.tested:
             return UserMessage(UNTESTED), *chance
-        return *(self._by_ranking(self.ranking) if self.ranking else [self._by_columns()]), *chance
+        return *(self._by_ranking(self.ranking) if self.ranking else self._by_columns()), *chance
 
     def _by_ranking(self, ranking: SuiteRanking) -> list[UserMessage]:
         """Describe the lead of the first model on average."""
         ranked, lead, n = ranking.models, ranking.lead, len(ranking.models)
         tied = [m for m, (low, _) in zip(ranked, ranking.ranks, strict=True) if low == 1][1:]
         results = [result for b in ranking.benchmarks for result in self.table.by_benchmark[b].values()]
-        images = all(
-            r.record_info.get("form") in ("label", "labels") or r.task == "zeroshot_retrieval" for r in results
-        )
+        images = all(r.record_info.get("form") in FORMS or r.task == "zeroshot_retrieval" for r in results)
         used = [c for c, column in enumerate(self.columns) if column.benchmark in ranking.benchmarks]
         every = len({column.benchmark for column in self.columns})
         where = UserMessage("on average")
@@ -231,8 +237,10 @@ class _Words:
 
         gap = "{value} points" if ranking.in_per_cent else "{value} ({metric})"
         more: UserMessage | str = ""
-        if tied and (units := _rounded(more_units_to_decide(lead, LEVEL, POWER))):
-            more = UserMessage(MORE[images, n == 2], n=units)
+        undecided = sum(high - low for low, high in ranking.ranks) / 2  # pairs, for which the test is corrected
+        if tied and (units := _rounded(more_units_to_decide(lead, 1 - (1 - LEVEL) / undecided, POWER))):
+            between = UserMessage(" between the first two") if n > 2 else ""
+            more = UserMessage(MORE[images], n=units, between=between)
         fields: dict[str, Any] = {
             "first": self._name(ranked[0]),
             "second": self._name(ranked[1]),
@@ -249,52 +257,56 @@ class _Words:
             text = "{first} and {second} are equal {where} ({range}): {outcome}."
             if lead.difference:
                 text = "{first} is ahead of {second} by {gap} {where} ({range}): {outcome}{more}."
-            fields["outcome"] = self._outcome(not tied)
+            fields["outcome"] = self._outcome(not tied, ranked, single=len(used) == 1)
+        elif not lead.difference:
+            text = "{first} shares the first place of {n} models {where} with {others}: not separable."
         elif tied:
             text = "{first} is first of {n} models {where}, but not separable from {others}{more}."
         else:
             text = "{first} is the best of {n} models {where}: {gap} ahead of {second} ({range})."
-        said = [UserMessage(text, **fields)]
-        if left := [self._name(m) for m in self.models if m not in ranked]:
-            text = "Not ranked, without records of the same samples: {names}."
-            said.append(UserMessage(text, names=self._names(left)))
-        return said
+        return [UserMessage(text, **fields), *self._not_ranked(ranked)]
 
-    def _outcome(self, significant: bool) -> UserMessage:
-        """Count the columns on which two models are separable."""
-        n, k = len(self.tested), sum(map(self._separable, self.tested))
+    def _outcome(self, significant: bool, pair: Sequence[int], *, single: bool) -> UserMessage:
+        """Count the columns on which two models are separable, besides the average or the single column compared."""
+        n, separate = len(self.tested), [self.at[c] for c in self.tested if separable(self.at[c].values())]
         if n == 1 or len(self.models) > 2:
             return UserMessage("separable" if significant else "not separable")
         texts = {
-            (True, True): "separable on {k} of {n} columns",
+            (True, True): "separable on {k} of {n} columns{against}",
             (True, False): "separable on average, but not on any of {n} columns",
-            (False, True): "not separable on average, but on {k} of {n} columns",
+            (False, True): "not separable on average, but on {k} of {n} columns{against}",
             (False, False): "not separable on any of {n} columns",
         }
-        return UserMessage(texts[significant, k > 0], n=n, k=k)
+        if single:  # its test is corrected like that of any other column
+            there = "not separable there, but on {k} of {n} columns{against}"
+            texts |= {(True, False): texts[False, False], (False, True): there}
+        lost, against = sum(there[pair[1]].mark == "best" for there in separate), UserMessage("")
+        if lost:
+            against = UserMessage(", {lost} of them won by {second}", lost=lost, second=self._name(pair[1]))
+        return UserMessage(texts[significant, bool(separate)], n=n, k=len(separate), against=against)
 
-    def _by_columns(self) -> UserMessage:
+    def _by_columns(self) -> list[UserMessage]:
         """Describe models without a common average, by the marks of each column."""
         n, only = len(self.tested), self.at[self.tested[0]]
-        best = max(only, key=lambda m: -math.inf if (d := only[m].difference) is None else d)
-        tied = [self._name(m) for m, cell in only.items() if m != best and cell.mark in ("best", "tied")]
         if n == 1:
-            text = "{first} is first of {n} models on {name}, but not separable from {others}."
-            return UserMessage(
-                text if tied else "{first} is the best of {n} models on {name}.",
-                first=self._name(best),
-                n=len(only),
-                name=self._titles([self.tested[0]]),
-                others=self._names(tied),
-            )
+            known = {m: cell for m, cell in only.items() if cell.mark}
+            best = max(known, key=lambda m: known[m].difference or 0.0)
+            tied = [self._name(m) for m, cell in known.items() if m != best and cell.mark != "behind"]
+            text = "{first} is first of {n} models {where}, but not separable from {others}{more}."
+            names, where = self._names(tied), UserMessage("on {name}", name=self._titles(self.tested))
+            fields = {"first": self._name(best), "n": len(known), "where": where, "others": names, "more": ""}
+            said = UserMessage(text if tied else "{first} is the best of {n} models {where}.", **fields)
+            return [said, *self._not_ranked(known)]
         text = (
             "There is no common average of these {models} models; on {k} of {n} columns one is separable from the rest."
         )
-        return UserMessage(text, models=len(self.models), k=sum(map(self._separable, self.tested)), n=n)
+        k = sum(separable(self.at[c].values()) for c in self.tested)
+        return [UserMessage(text, models=len(self.models), k=k, n=n)]
 
-    def _separable(self, column: int) -> bool:
-        marks = [cell.mark for cell in self.at[column].values()]
-        return marks.count("best") == 1 and "tied" not in marks
+    def _not_ranked(self, ranked: Collection[int]) -> list[UserMessage]:
+        left = [self._name(m) for m in self.models if m not in ranked]
+        text = "Not ranked, without records of the same samples: {names}."
+        return [UserMessage(text, names=self._names(left))] if left else []
 
     def _chance(self) -> tuple[list[UserMessage], int]:
         """Name the columns on which no model, or some, are not above chance; also count the former."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from html import escape
@@ -239,35 +240,38 @@ def plot_results(results: Results, metrics: str | Sequence[str] | None, ax: Any)
     chosen = _chosen(results, metrics)
     if not chosen:
         raise UsageError("There is no metric to plot.", advice="Name metrics explicitly: metrics=[...].")
-    models = list(dict.fromkeys(model_of(result) for result, _ in chosen))
-    benchmarks = list(dict.fromkeys(_plain(result) for result, _ in chosen))
-    groups: dict[str, list[tuple[int, Metric]]] = {}
+    tasks = Counter(plain for plain, _ in {(_plain(result), result.task) for result, _ in chosen})
+    models: dict[str, int] = {}
+    groups: dict[tuple[str, str], dict[str, Metric]] = {}
     for result, name in chosen:
-        label = name if len(benchmarks) == 1 else f"{_plain(result)}\n{name}"
-        groups.setdefault(label, []).append((models.index(model_of(result)), result.values[name]))
+        title = f"{plain} [{result.task}]" if tasks[plain := _plain(result)] > 1 else plain
+        runs, model, again = groups.setdefault((title, name), {}), model_of(result), 1
+        while (own := model if again == 1 else f"{model} ({again})") in runs:  # the same model in other settings
+            again += 1
+        runs[own] = result.values[name]
+        models.setdefault(own, len(models))
     percent = all(is_fraction(result.values[name]) for result, name in chosen)
     scale, step = 100 if percent else 1, 0.8 / len(models)
-    new = ax is None
-    if new:
+    if new := ax is None:
         # pyplot registers the figure, so that a notebook displays it.
         pyplot = import_extra("matplotlib.pyplot", "plot")
         height = 1.0 + len(groups) * max(0.3, 0.13 * len(models)) + (0.16 * len(models) if len(models) > 1 else 0)
         ax = pyplot.subplots(figsize=(WIDTH, height), layout="constrained")[1]
-    drawn: dict[int, Any] = {}
-    chances = []
-    for place, rows in enumerate(groups.values()):
-        for model, metric in rows:
-            y, color = place + (model - (len(models) - 1) / 2) * step, f"C{model % 10}"
+    drawn, chances = dict[int, Any](), list[Any]()
+    for place, runs in enumerate(groups.values()):
+        for i, metric in ((models[own], metric) for own, metric in runs.items()):
+            y, color = place + (i - (len(models) - 1) / 2) * step, f"C{i % 10}"
             ends = [scale * (metric.value if end is None else end) for end in (metric.low, metric.high)]
             ax.plot(ends, [y, y], color=color, linewidth=1.5, alpha=0.6)
-            (drawn[model],) = ax.plot([scale * metric.value], [y], "o", color=color, markersize=4)
+            (drawn[i],) = ax.plot([scale * metric.value], [y], "o", color=color, markersize=4)
             if metric.chance is not None:
                 x, half = scale * metric.chance, step / 2
                 chances = ax.plot([x, x], [y - half, y + half], color="0.4", linewidth=1, linestyle=":")
-    names = [_no_formula(models[model]) for model in sorted(drawn)] + ["chance"] * len(chances)
-    handles = [*(drawn[model] for model in sorted(drawn)), *chances]
-    ax.set_title(_no_formula(benchmarks[0] if len(benchmarks) == 1 else f"{len(benchmarks)} benchmarks"), fontsize=9)
-    ax.set_yticks(range(len(groups)), [_no_formula(label) for label in groups], fontsize=7)
+    names = [*map(_no_formula, models)] + ["chance"] * len(chances)
+    handles = [*(drawn[i] for i in sorted(drawn)), *chances]
+    titles = {title for title, _ in groups}
+    ax.set_title(f"{len(titles)} benchmarks" if len(titles) > 1 else _no_formula(*titles), fontsize=9)
+    ax.set_yticks(range(len(groups)), [_no_formula("\n".join(own[len(titles) == 1 :])) for own in groups], fontsize=7)
     ax.tick_params(axis="x", labelsize=7)
     ax.set_ylim(len(groups) - 0.5, -0.5)
     if percent:
@@ -284,7 +288,6 @@ def _plain(result: ResultFields) -> str:
 
 
 def _no_formula(text: str) -> str:
-    """Escape dollar signs, which would start a formula."""
     return text.replace("$", r"\$")
 
 

@@ -31,7 +31,7 @@ from eyechart.report.paired_records import AlignedRows, RecordsCache, align, row
 from eyechart.report.record_columns import NO_VALUE, Floats, Ints, RecordColumns, Truth
 from eyechart.report.reference import load_publication
 from eyechart.report.result_table import Column, ResultTable, benchmark_of, make_table
-from eyechart.report.verdict import VerdictBuilder, VerdictCell
+from eyechart.report.verdict import VerdictBuilder, VerdictCell, separable
 from eyechart.results import Result
 from eyechart.stats import paired_test
 from eyechart.types import RecordForm
@@ -375,8 +375,9 @@ def _marks(table: ResultTable, column: Column, cells: Mapping[int, VerdictCell],
     marks = {mark: [m for m, cell in cells.items() if cell.mark == mark] for mark in ("best", "tied")}
     chance = [m for m, cell in cells.items() if cell.above_chance is False]
     if any(marks.values()):
-        return {**marks, "chance": chance, "how": "paired" if paired else "overlap"}
-    return {"best": table.best(column, without=chance), "tied": [], "chance": chance, "how": ""}
+        how = "paired" if paired else "overlap"
+        return {**marks, "chance": chance, "how": how, "ahead": separable(cells.values())}
+    return {"best": table.best(column, without=chance), "tied": [], "chance": chance, "how": "", "ahead": False}
 
 
 def _difference(line: Difference, benchmark: int) -> dict[str, Any]:

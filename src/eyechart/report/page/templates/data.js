@@ -79,8 +79,7 @@ function markOf(m, column) {
 
 // Whether the best of a column is separable from all others.
 function isAhead(column) {
-  const { best, tied, how } = BENCHMARKS[column.b].marks[column.i];
-  return how !== "" && best.length === 1 && !tied.length;
+  return BENCHMARKS[column.b].marks[column.i].ahead;
 }
 
 function atChance(m, column) {
