@@ -83,10 +83,7 @@ def from_pixels(image: Image.Image, source: str) -> ImageRef:
 
 @contextmanager
 def new_folder(target: Path, *, overwrite: bool = True) -> Iterator[Path]:
-    """Create a temporary folder that becomes the target when the block ends, and is removed if it fails.
-
-    An existing target is replaced; without ``overwrite`` it is kept, since another process may be reading it.
-    """
+    """Create a temporary folder that becomes the target when the block ends, and is removed if it fails."""
     mark = f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}"
     folder = target.parent / f"{mark}-{target.name}"
     folder.mkdir(parents=True)
@@ -124,8 +121,7 @@ def unpack(archive: Path) -> Path:
             try:
                 _unpack_into(aside, archive)
             except DAMAGED as error:
-                text = "Cannot unpack {archive} ({reason})."
-                advice = "Download the archive again."
+                text, advice = "Cannot unpack {archive} ({reason}).", "Download the archive again."
                 raise DataError(text, advice=advice, archive=archive, reason=error) from error
     return target
 

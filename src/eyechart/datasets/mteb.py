@@ -315,9 +315,8 @@ def image_column(info: DatasetInfo, rows: Any) -> ObjectDataset:
 
     def images() -> Iterator[ObjectRow]:
         for position in range(len(rows)):
-            image, where = rows[position]["image"], f"{info.name}[{position}]"
-            if image is not None:
-                with located(where):  # by its own position: rows before it may have no image
+            if (image := rows[position]["image"]) is not None:
+                with located(where := f"{info.name}[{position}]"):  # rows before it may have no image
                     ref = image_of(image, where)
                 yield ObjectRow(ref, None, id=str(position))
 

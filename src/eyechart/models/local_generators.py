@@ -373,8 +373,7 @@ class CocaFamily(OpenClipFamily):
         known = architecture(spec)
         if known is not None and "multimodal_cfg" not in known:
             raise _no_decoder(spec)
-        decoding = (spec.options.get("settings") or {}).get("decoding", "greedy")
-        if decoding != "greedy":
+        if (decoding := (spec.options.get("settings") or {}).get("decoding", "greedy")) != "greedy":
             raise unknown_name("decoding", str(decoding), ["greedy"])
 
 
