@@ -224,6 +224,34 @@ def offline_hub(*, wanted: bool) -> Iterator[None]:
             _set_offline(before)
 
 
+@contextmanager
+def one_connection_attempt() -> Iterator[None]:
+    """Have the client, if it is imported, use its cache when a first connection fails: it repeats requests for 23 s."""
+    client: Any = sys.modules.get("huggingface_hub")
+    session, failed = client and client.get_session(), []
+
+    def send(request: Any, **options: Any) -> Any:
+        try:
+            if failed:
+                raise failed[0]
+            response = type(session).send(session, request, **options)
+        except Exception as error:
+            if type(error).__name__ not in {"ConnectError", "ConnectTimeout"}:
+                raise
+            failed.append(error)
+            raise client.errors.OfflineModeIsEnabled(str(error)) from error
+        session.__dict__.pop("send", None)  # it is there: lost connections are retried
+        return response
+
+    if session is not None:
+        session.send = send
+    try:
+        yield
+    finally:
+        if session is not None:
+            session.__dict__.pop("send", None)
+
+
 def _set_offline(value: str | None) -> None:
     """Set the environment variable, and the client's constant that was derived from it at import."""
     os.environ.pop(OFFLINE, None) if value is None else os.environ.update({OFFLINE: value})
