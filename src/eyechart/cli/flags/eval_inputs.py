@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -208,12 +210,19 @@ def _is_model(word: str, catalogue: Catalogue) -> bool:
 
 
 def _is_mistyped(word: str, catalogue: Catalogue) -> bool:
-    """Whether an unknown word is a path, or a near miss of the name of a dataset, a folder or a file."""
-    return is_path(word, catalogue) or "," in word or bool(nearest(word, _data_names(catalogue), cutoff=NEAR_MISS))
+    """Whether an unknown word is a path, or close to the name of a dataset (``food`` is to food101) or of data here.
+
+    Files and folders such as ``gpt-4o.log`` are named after a model.
+    """
+    begins = re.compile(rf"(?:.*/)?{re.escape(word)}[\d_.-]", re.IGNORECASE).match
+    here = [item.name for item in Path().iterdir() if not begins(item.name) or item.suffix.lower() in TABLES]
+    names = _data_names(catalogue)
+    near = nearest(word, (*here, *names), cutoff=NEAR_MISS)
+    return is_path(word, catalogue) or "," in word or bool(near) or any(map(begins, names))
 
 
 def _data_names(catalogue: Catalogue) -> list[str]:
-    return [*(item.name for item in Path().iterdir()), *DEMO, *catalogue.spellings(), *question_names()]
+    return [*DEMO, *catalogue.spellings(), *question_names()]
 
 
 def is_absent_path(word: str) -> bool:
@@ -224,7 +233,7 @@ def is_absent_path(word: str) -> bool:
 def _unknown(word: str, catalogue: Catalogue) -> UsageError:
     if is_path(word, catalogue):
         return no_such_path(word)
-    near = nearest(word, (*_data_names(catalogue), *MODELS, *open_clip_names()))
+    near = nearest(word, (*os.listdir(), *_data_names(catalogue), *MODELS, *open_clip_names()))
     name, comma, weights = word.partition(",")
     if comma and name in open_clip_names():  # the syntax of --pretrained-model
         near = [f"{name}:{weights}"]
