@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -233,7 +232,8 @@ def is_absent_path(word: str) -> bool:
 def _unknown(word: str, catalogue: Catalogue) -> UsageError:
     if is_path(word, catalogue):
         return no_such_path(word)
-    near = nearest(word, (*os.listdir(), *_data_names(catalogue), *MODELS, *open_clip_names()))
+    here = (item.name for item in Path().iterdir())
+    near = nearest(word, (*here, *_data_names(catalogue), *MODELS, *open_clip_names()))
     name, comma, weights = word.partition(",")
     if comma and name in open_clip_names():  # the syntax of --pretrained-model
         near = [f"{name}:{weights}"]
