@@ -57,6 +57,13 @@ def test_at_least_one_batch_of_each_size_is_measured(capsys):
     assert rows == [["image", "1", "1"], ["image", "2", "1"], ["text", "1", "1"], ["text", "2", "1"]]
 
 
+def test_a_file_that_cannot_be_written_is_told(tmp_path, capsys):
+    (tmp_path / "file").touch()
+
+    assert main(["bench", "eyechart-tiny", "--seconds", "1e-9", "--output", str(tmp_path / "file" / "x.json")]) == 2
+    assert f"Cannot write {tmp_path / 'file' / 'x.json'} (" in capsys.readouterr().err
+
+
 def test_something_must_be_named_to_be_measured(capsys):
     assert main(["bench", "--requests", "3"]) == 2
     assert "There is no model to measure.\nName one, or a server with --api-base URL." in capsys.readouterr().err

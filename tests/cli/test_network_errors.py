@@ -120,7 +120,7 @@ def test_offline_a_model_that_is_not_here_is_an_error_at_once(tmp_path):
 def pauses(monkeypatch):
     """The pauses of the Hugging Face client between attempts, which are not waited for."""
     found = []
-    monkeypatch.setattr(huggingface_hub.utils._http.time, "sleep", found.append)
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", found.append)
     return found
 
 

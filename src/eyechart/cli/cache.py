@@ -92,7 +92,7 @@ def _clear(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
                 "Cannot ask for confirmation without a terminal.",
                 advice="Use --yes to remove, or {--dry_run} to preview.",
             )
-        write_message(f"Remove {len(items)} item(s)? Running evaluations may fail. [y/N] ", sys.stderr)
+        write_message("Remove {n} items? Running evaluations may fail. [y/N] ", sys.stderr, n=len(items))
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             write_message("Nothing was removed.\n", sys.stderr)
             return 1

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any, BinaryIO
 
 from eyechart.errors import DataError, EyechartError
@@ -228,7 +229,8 @@ def offline_hub(*, wanted: bool) -> Iterator[None]:
 def one_connection_attempt() -> Iterator[None]:
     """Have the client, if it is imported, use its cache when a first connection fails: it repeats requests for 23 s."""
     client: Any = sys.modules.get("huggingface_hub")
-    session, failed = client and client.get_session(), []
+    session: Any = client.get_session() if client else SimpleNamespace()
+    failed = list[Exception]()
 
     def send(request: Any, **options: Any) -> Any:
         try:
@@ -240,16 +242,14 @@ def one_connection_attempt() -> Iterator[None]:
                 raise
             failed.append(error)
             raise client.errors.OfflineModeIsEnabled(str(error)) from error
-        session.__dict__.pop("send", None)  # it is there: lost connections are retried
+        vars(session).pop("send", None)  # it is there: lost connections are retried
         return response
 
-    if session is not None:
-        session.send = send
+    session.send = send
     try:
         yield
     finally:
-        if session is not None:
-            session.__dict__.pop("send", None)
+        vars(session).pop("send", None)
 
 
 def _set_offline(value: str | None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.errors import ModelError, UsageError, first_line, is_unreachable, missing_extra, unknown_name, unreachable
-from eyechart.io.files import cached_snapshot, one_connection_attempt
+from eyechart.io.files import cached_snapshot
 from eyechart.messages import UserMessage
 from eyechart.models import family
 from eyechart.types import ModelSpec
@@ -199,8 +199,7 @@ def download(name: str, spec: ModelSpec) -> str:
         from huggingface_hub import snapshot_download
 
         # The library reads the variable only at import.
-        with one_connection_attempt():
-            return str(snapshot_download(name, endpoint=os.environ.get("HF_ENDPOINT"), **where))
+        return str(snapshot_download(name, endpoint=os.environ.get("HF_ENDPOINT"), **where))
     except Exception as error:
         # Each client has its own exceptions for a missing network, model or permission.
         if is_unreachable(error):

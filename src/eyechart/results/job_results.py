@@ -291,8 +291,7 @@ def check_complete(result: Result, min_success: float) -> IncompleteError | None
         UserMessage("{n} unreadable", n=unreadable) if unreadable else "",
     ]
     message = UserMessage(
-        "{dataset}: {lost} of {listed} samples {lost:is|are} lost ({parts}): "
-        "the success rate {share:.4f} is below {least:g}.",
+        "{dataset}: {lost} of {listed} samples are lost ({parts}): the success rate {share:.4f} is below {least:g}.",
         dataset=result.dataset,
         lost=lost,
         listed=listed,

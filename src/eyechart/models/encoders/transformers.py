@@ -282,10 +282,7 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
     try:
         with one_connection_attempt():
             config = transformers.AutoConfig.from_pretrained(source, **options)
-        with (
-            one_connection_attempt(),
-            whole_weights(source, unused=POOLER if config.model_type in CLASS_TOKEN else "") as notes,
-        ):
+        with whole_weights(source, unused=POOLER if config.model_type in CLASS_TOKEN else "") as notes:
             saved_as = (getattr(config, "architectures", None) or [""])[0]
             by_name = saved_as in HEADS or (saved_as.endswith(TOWER_CLASSES) and hasattr(transformers, saved_as))
             loader = getattr(transformers, saved_as) if by_name else transformers.AutoModel
