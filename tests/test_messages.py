@@ -200,6 +200,22 @@ COUNTS = re.compile(
 NOT_COUNTED = {"has", "was", "does", "class", "this", "times", "pixels", "always"}
 
 
+LATER = re.compile(r"\band (?:are|were|count|have)\b|^1 (?:\w+ )?of .* (?:are|were)\b")
+
+
+def test_the_second_verb_of_a_count_is_singular_too():
+    """Templates that begin with a count, and whose later verb has the same subject."""
+    wrong = []
+    for site in template_sites():
+        if site.template.startswith("{n} "):
+            text = str(
+                UserMessage(re.sub(r":[^{}|]*\}", "}", site.template), **dict.fromkeys(placeholders(site.template), 1))
+            )
+            first = re.split(r"[.:;(,]", text)[0]
+            wrong += [f"{site.place}: {first}"] if LATER.search(first) else []
+    assert wrong == []
+
+
 def test_one_of_a_thing_is_never_followed_by_its_plural():
     """Every template of the source that has a count before a plural noun, rendered with a count of 1."""
     wrong, checked = [], 0

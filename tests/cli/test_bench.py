@@ -61,6 +61,13 @@ def test_something_must_be_named_to_be_measured(capsys):
     assert "There is no model to measure.\nName one, or a server with --api-base URL." in capsys.readouterr().err
 
 
+def test_a_file_that_cannot_be_written_is_told(tmp_path, capsys):
+    (tmp_path / "file").touch()
+
+    assert main(["bench", "eyechart-tiny", "--seconds", "1e-9", "--output", str(tmp_path / "file" / "x.json")]) == 2
+    assert f"Cannot write {tmp_path / 'file' / 'x.json'} (" in capsys.readouterr().err
+
+
 def test_chat_completions_are_measured_with_prompts_and_images_of_their_own(tmp_path, capsys):
     with OpenAIServer(delay=0.02, usage={"prompt_tokens": 30, "completion_tokens": 10}) as server:
         code = bench(server, "--kind", "chat", "--requests", "12", "--words", "7", "--max-tokens", "9",

@@ -124,7 +124,7 @@ def test_a_person_is_asked(cache, said, gone):
     os.close(ours)
     os.close(theirs)
 
-    assert "Remove 1 item(s)?" in done.stderr
+    assert "Remove 1 item?" in done.stderr
     assert (not (cache / PETS).exists(), done.returncode == 0) == (gone, gone)
 
 
@@ -173,7 +173,7 @@ def test_verify_finds_a_byte_that_changed(cache, capsys, where):
 
     told = capsys.readouterr().out
     assert str(part) in told.replace("\n", " ")
-    assert "1 are damaged" in told
+    assert "1 is damaged" in told
 
 
 def test_verify_finds_vectors_of_another_model(cache, capsys):
@@ -201,7 +201,7 @@ def test_verify_finds_an_answer_that_changed(cache, capsys):
 
     assert main(["cache", "verify", "--kind", "responses"]) == 1
 
-    assert "1 damaged lines" in capsys.readouterr().out
+    assert "1 damaged line\n" in capsys.readouterr().out
 
 
 def test_small_files_of_vectors_are_merged_and_a_run_reads_them(cache, capsys, tmp_path):

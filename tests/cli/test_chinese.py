@@ -10,7 +10,9 @@ import pytest
 from PIL import Image
 
 from eyechart.cli import COMMANDS, main, make_parser
+from eyechart.cli.list import plain_lines, registries
 from eyechart.io.terminal import text_width, translate, wrap
+from eyechart.types import IN_MEMORY
 
 HAN = re.compile(r"[\u4e00-\u9fff]")
 
@@ -109,6 +111,19 @@ def test_doctor_and_lists_speak_chinese(say):
     assert code == 0
     assert HAN.search(head)
     assert rows.split() == say("list", "languages", language="en")[1].split()
+
+
+def test_every_paragraph_about_a_task_or_a_family_is_chinese(monkeypatch):
+    monkeypatch.setenv("EYECHART_LANG", "zh")
+    about = {
+        name: plain_lines(registry.load(name).__doc__)
+        for registry in registries().values()
+        for name in registry.names()
+        if name != IN_MEMORY
+    }
+
+    assert {name: line for name, lines in about.items() for line in lines if not HAN.search(line)} == {}
+    assert sum(map(len, about.values())) > 30
 
 
 def test_data_of_one_s_own_are_described_in_chinese(say, tmp_path):

@@ -5,14 +5,16 @@ import subprocess
 import sys
 from itertools import pairwise
 
+import huggingface_hub
 import pytest
 
 from eyechart.datasets.remote.download import no_network
 from eyechart.errors import DataError, ModelError, is_unreachable, unreachable
-from eyechart.io.files import offline_hub
+from eyechart.io.files import offline_hub, one_connection_attempt
 from eyechart.models.hub import download
-from eyechart.models.towers.checkpoints import load_error
+from eyechart.models.towers.checkpoints import load_error, load_errors
 from eyechart.types import ModelSpec
+from support.hub_server import hub_serving
 
 NOWHERE = "http://127.0.0.1:9"
 HELP = ("--offline", "HF_ENDPOINT", "--hub modelscope")
@@ -112,3 +114,34 @@ def test_offline_a_model_that_is_not_here_is_an_error_at_once(tmp_path):
     assert "Retrying" not in done.stderr
     assert "Cannot reach the hub for open_clip ViT-B-32 openai" in done.stderr
     assert [word for word in HELP if word not in done.stderr] == []
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    """The pauses of the Hugging Face client between attempts, which are not waited for."""
+    found = []
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", found.append)
+    return found
+
+
+def test_a_hub_that_cannot_be_reached_is_asked_once_and_the_cache_is_used(tmp_path, pauses):
+    place = {"repo_id": "owner/name", "filename": "config.json", "cache_dir": tmp_path / "cache"}
+    (tmp_path / "hub" / "owner" / "name").mkdir(parents=True)
+    (tmp_path / "hub" / "owner" / "name" / "config.json").write_text("{}")
+    with hub_serving(tmp_path / "hub") as server, one_connection_attempt():
+        path = huggingface_hub.hf_hub_download(**place, endpoint=server.url)
+
+    with one_connection_attempt():
+        assert huggingface_hub.hf_hub_download(**place, endpoint=NOWHERE) == path
+    with pytest.raises(ModelError, match="Cannot reach the hub for it"), load_errors("it"):
+        huggingface_hub.hf_hub_download("owner/name", "other.json", cache_dir=tmp_path, endpoint=NOWHERE)
+    assert pauses == []
+
+
+def test_a_connection_that_is_lost_later_is_retried(tmp_path, pauses):
+    with hub_serving(tmp_path) as server, one_connection_attempt():
+        huggingface_hub.get_session().get(server.url)
+        with pytest.raises(huggingface_hub.errors.LocalEntryNotFoundError):
+            huggingface_hub.hf_hub_download("owner/name", "config.json", cache_dir=tmp_path, endpoint=NOWHERE)
+
+    assert len(pauses) > 1

@@ -54,6 +54,20 @@ def test_flags_that_two_tools_use_differently_are_told_apart(capsys):
     assert "lm-eval/lmms-eval's -b is --batch-size here; mteb's -b is --dataset here" in message
 
 
+def test_all_flags_of_other_tools_are_answered_at_once(capsys):
+    message = said(capsys, "eval", "--data", "MME", "--work-dir=out", "--api-nproc", "4", "--data", "POPE")
+
+    assert message.count("VLMEvalKit's --data is --dataset here\n") == 1
+    assert "VLMEvalKit's --work-dir is --output here\nVLMEvalKit's --api-nproc is --concurrency here\n" in message
+
+
+def test_eval_alone_starts_no_download(capsys):
+    assert main(["eval"]) == 2
+
+    expected = "eyechart: No dataset and no model given.\nFor example: `eyechart eval photos/ ViT-B-32:openai`\n"
+    assert capsys.readouterr() == ("", expected)
+
+
 def test_a_flag_of_another_tool_may_be_a_value_after_two_dashes(capsys):
     assert main(["eval", "--", "--data", "eyechart-tiny"]) == 2  # an unknown dataset, not VLMEvalKit's flag
 

@@ -82,6 +82,7 @@ def test_a_hub_id_is_a_guess_and_said_to_be_one(role, family):
 
     assert found.family == family
     assert f"openai/clip-vit-base-patch32 is loaded from the hub with {family}." in found.notice
+    assert "object" not in found.notice  # internal: a model passed as a Python object
     assert resolve_model("openai/clip-vit-base-patch32", family=family, role=role).notice == ""
 
 

@@ -58,7 +58,7 @@ def _trees() -> Iterator[tuple[Path, ast.Module]]:
 
 @cache
 def source_runs() -> frozenset[str]:
-    """Collect the strings of the package, its tables and `argparse`, whole and by their sentences."""
+    """Collect the strings of the package, its tables and `argparse`, whole, by their sentences and by paragraphs."""
     trees = [tree for _, tree in _trees()] + [ast.parse(Path(argparse.__file__).read_text(encoding="utf-8"))]
     texts = {
         node.value
@@ -68,7 +68,8 @@ def source_runs() -> frozenset[str]:
     }
     tables = (path for path in SOURCE.rglob("*.toml") if path.parent.name != "words")
     texts |= {text for path in tables for text in _values(tomllib.loads(path.read_text(encoding="utf-8")))}
-    return frozenset(run for text in texts for run in (text, *runs_of(text)))
+    paragraphs = (" ".join(part.split()) for text in texts for part in text.split("\n\n"))
+    return frozenset([*(run for text in texts for run in (text, *runs_of(text))), *paragraphs])
 
 
 def _values(value: object) -> Iterator[str]:

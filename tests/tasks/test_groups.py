@@ -77,7 +77,7 @@ def test_samples_without_a_value_are_in_no_group_and_counted(tmp_path, blank):
     assert set(outcome.details["groups"]["region"]) == {"north", "south"}
     assert outcome.metrics["acc1_worst_region"].value == 0.5
     assert [notice.message for notice in outcome.notices if notice.kind == "no_group"] == [
-        "2 samples have no region and are in no group."
+        "2 samples have no region, hence no group."
     ]
 
 

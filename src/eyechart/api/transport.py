@@ -125,7 +125,7 @@ class Transport:
             unreachable = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError)
             failure = TransientError(
                 errors.UnreachableError(
-                    "Cannot connect to {address}: {reason}", advice="Start the server, or fix api_base.", **fields
+                    "Cannot connect to {address}: {reason}", advice="Start the server, or fix {--api_base}.", **fields
                 )
                 if unreachable
                 else errors.ConnectionCutError("{address} closed the connection: {reason}", **fields)

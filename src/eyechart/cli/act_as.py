@@ -30,11 +30,8 @@ def run(args: argparse.Namespace) -> int:
     """Install the import shim, then run the script or module."""
     module = args.words[:1] == ["-m"]
     if len(args.words) <= module:
-        raise UsageError(
-            "No script or module given.",
-            advice="Usage: eyechart as {package} SCRIPT [ARGS], or -m MODULE [ARGS]",
-            package=args.package,
-        )
+        advice = "Usage: eyechart as {package} SCRIPT [ARGS], or -m MODULE [ARGS]"
+        raise UsageError("No script or module given.", advice=advice, package=args.package)
     serve(args.package)
     if module:
         return run_module(args.words[1], args.words[2:])

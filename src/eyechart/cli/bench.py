@@ -18,8 +18,8 @@ from PIL import Image
 from eyechart.api import ApiClient, Request, Retry, chat_request, parse_embeddings, rerank_request, user
 from eyechart.cli.flags.parser import CommandParser
 from eyechart.cli.info import add_model_arguments, model_of
+from eyechart.cli.result_arguments import save
 from eyechart.errors import UsageError
-from eyechart.io.files import write_atomic
 from eyechart.io.images import ImageRef
 from eyechart.io.terminal import width_of, write_message
 from eyechart.io.text_tables import columns_of, lay_out
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("There is no model to measure.", advice="Name one, or a server with {--api_base=URL}.")
     found = _measure_server(args) if args.api_base else _measure_encoder(args)
     if args.output:
-        write_atomic(Path(args.output), (json.dumps(found, indent=1) + "\n").encode())
+        save(args.output, (json.dumps(found, indent=1) + "\n").encode())
     return 1 if found.get("failed") else 0
 
 
@@ -199,12 +199,8 @@ def _texts(args: argparse.Namespace) -> Callable[[], str]:
     try:
         lines = [line for line in Path(args.texts).read_text("utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            "Cannot read the texts in {path} ({reason}).",
-            advice="It must be UTF-8 text.",
-            path=args.texts,
-            reason=error,
-        ) from error
+        text = "Cannot read the texts in {path} ({reason})."
+        raise UsageError(text, advice="It must be UTF-8 text.", path=args.texts, reason=error) from error
     if not lines:
         raise UsageError("{path} is empty.", path=args.texts)
     return cycle(lines).__next__

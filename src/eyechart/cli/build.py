@@ -38,11 +38,8 @@ def run(args: argparse.Namespace) -> int:
         table = arrange(loaded.found)
         columns = table.columns(args.metric)
         if not columns:
-            raise UsageError(
-                "No result has the metric {metric!r}.",
-                advice="Omit {--metric} for the primary metrics.",
-                metric=args.metric,
-            )
+            advice = "Omit {--metric} for the primary metrics."
+            raise UsageError("No result has the metric {metric!r}.", advice=advice, metric=args.metric)
         verdict = None if kind in ("csv", "parquet") else make_verdict(RecordsCache(table, strict=False), args.metric)
         settings = {"how": args.average, "digits": args.digits, "intervals": args.intervals}
         grid = matrix(table, columns, verdict=verdict, **settings)

@@ -92,7 +92,7 @@ def _clear(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
                 "Cannot ask for confirmation without a terminal.",
                 advice="Use --yes to remove, or {--dry_run} to preview.",
             )
-        write_message(f"Remove {len(items)} item(s)? Running evaluations may fail. [y/N] ", sys.stderr)
+        write_message("Remove {n} items? Running evaluations may fail. [y/N] ", sys.stderr, n=len(items))
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             write_message("Nothing was removed.\n", sys.stderr)
             return 1
@@ -113,7 +113,7 @@ def _verify(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:  # noq
             damaged += len(found)
             for line in found:
                 write_message("{name}: {line}\n", sys.stdout, name=item.name, line=line)
-    bad = UserMessage("{n} are damaged: a run sets them aside and recomputes them.", n=damaged)
+    bad = UserMessage("{n} {n:is|are} damaged: a run sets {n:it|them} aside and recomputes {n:it|them}.", n=damaged)
     end = bad if damaged else UserMessage("All are intact.")
     write_message("Verified the checksums of {n} parts of vectors and answers. {end}\n", sys.stdout, n=pieces, end=end)
     return int(damaged > 0)

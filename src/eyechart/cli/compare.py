@@ -55,11 +55,8 @@ def run(args: argparse.Namespace) -> int:
     baseline = _baseline(table, args.baseline, files[0])
     others = [row for row in range(len(table.models)) if row != baseline]
     if not others and not args.reference:
-        raise UsageError(
-            "Only one model found: {model}.",
-            advice="Give results of at least two models, or compare with published ones: --reference open_clip.",
-            model=table.models[baseline].label,
-        )
+        advice = "Give results of at least two models, or compare with published ones: --reference open_clip."
+        raise UsageError("Only one model found: {model}.", advice=advice, model=table.models[baseline].label)
     others = _comparable(table, baseline, others)
     published = published_positions(found, args.reference) if args.reference else None
     cache = RecordsCache(table, allow=args.allow_different)

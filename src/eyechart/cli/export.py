@@ -54,13 +54,8 @@ def run(args: argparse.Namespace) -> int:
     kind = datasets[0].info.kind
     for flag in ("retrieval", "multilabel"):
         if getattr(args, flag) and kind != flag:
-            raise UsageError(
-                "{--{flag}}: {name} is a {kind} dataset.",
-                advice="Omit {--{flag}}.",
-                flag=flag,
-                name=args.dataset,
-                kind=kind,
-            )
+            text = "{--{flag}}: {name} is a {kind} dataset."
+            raise UsageError(text, advice="Omit {--{flag}}.", flag=flag, name=args.dataset, kind=kind)
     done = export_webdataset(
         datasets,
         args.output,

@@ -223,8 +223,9 @@ def _summary(registry: Registry, name: str) -> str:
 
 
 def plain_lines(docstring: str | None) -> list[str]:
-    """Return the lines of a docstring without markup, translated where they are."""
-    return [translate(line.strip()).replace("``", "") for line in (docstring or "").strip().split("\n")]
+    """Return the paragraphs of a docstring as lines without markup, translated where they are."""
+    paragraphs = (" ".join(part.split()) for part in (docstring or "").split("\n\n"))
+    return [translate(line).replace("``", "").replace("`", "") for line in paragraphs]
 
 
 _LISTS: dict[str, tuple[Sequence[str], Callable[[argparse.Namespace], Rows]]] = {

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
+from eyechart.cli.result_arguments import save
 from eyechart.errors import EyechartError
-from eyechart.io.files import write_atomic
 from eyechart.io.progress import choose_progress
 from eyechart.io.secrets import redact_message
 from eyechart.io.terminal import write_message
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     _show(body, sys.stdout)
     if args.output:
         text = redact_message(to_json(body, indent=1)).replace(str(Path.home()), "~")
-        write_atomic(Path(args.output), f"{text}\n".encode())
+        save(args.output, f"{text}\n".encode())
     return int(body["verdict"] == "different")
 
 

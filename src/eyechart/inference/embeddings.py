@@ -327,7 +327,7 @@ class CachedEncoder:
         parts = [part for table in tables for part in table.damaged]
         if parts:
             message = UserMessage(
-                "{n} parts of the embedding store were damaged; their vectors were recomputed.", n=len(parts)
+                "{n} parts of the embedding store {n:was|were} damaged; the vectors were recomputed.", n=len(parts)
             )
             found.append(Notice("damaged_store", len(parts), message))
         return found + self.pipeline.notices()

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any, BinaryIO
 
 from eyechart.errors import DataError, EyechartError
@@ -222,6 +223,33 @@ def offline_hub(*, wanted: bool) -> Iterator[None]:
     finally:
         if wanted:
             _set_offline(before)
+
+
+@contextmanager
+def one_connection_attempt() -> Iterator[None]:
+    """Have the client, if it is imported, use its cache when a first connection fails: it repeats requests for 23 s."""
+    client: Any = sys.modules.get("huggingface_hub")
+    session: Any = client.get_session() if client else SimpleNamespace()
+    failed = list[Exception]()
+
+    def send(request: Any, **options: Any) -> Any:
+        try:
+            if failed:
+                raise failed[0]
+            response = type(session).send(session, request, **options)
+        except Exception as error:
+            if type(error).__name__ not in {"ConnectError", "ConnectTimeout"}:
+                raise
+            failed.append(error)
+            raise client.errors.OfflineModeIsEnabled(str(error)) from error
+        vars(session).pop("send", None)  # it is there: lost connections are retried
+        return response
+
+    session.send = send
+    try:
+        yield
+    finally:
+        vars(session).pop("send", None)
 
 
 def _set_offline(value: str | None) -> None:

@@ -106,6 +106,7 @@ def resolve_model(
         return ResolvedModel(family, name, pretrained)
     address = address or (pretrained if pretrained.startswith(("http://", "https://")) else "")
     found = next(_candidates(name, pretrained, role, address), None)
+    known = [one for one in FAMILIES[role].names() if one != IN_MEMORY]
     if found is None:
         plain = name.partition(":")[0] if role == "encoder" else name
         if plain in MODELS and plain != name:
@@ -113,13 +114,12 @@ def resolve_model(
         advice = UserMessage(
             "If a server has it, name the server with {--api_base=URL}. If a library can load it, select the library "
             "with {--model_type}: {names}.",
-            names=", ".join(one for one in FAMILIES[role].names() if one != IN_MEMORY),
+            names=", ".join(known),
         )
         if not has_open_clip():
             advice = join((advice, "For models of open_clip: pip install 'eyechart[open-clip]'"))
         names = [*MODELS, *open_clip_names()] if role == "encoder" else OWN_GENERATORS.names()
         raise unknown_name("model", plain, names, advice=advice)
-    known = FAMILIES[role].names()
     if found not in known:
         raise UsageError(
             "{name} belongs to the family {found}, which has no {role}s.",

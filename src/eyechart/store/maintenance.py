@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.io.files import NOTES, cache_root
+from eyechart.messages import UserMessage
 from eyechart.metrics.vectors import concatenate
 from eyechart.store.answer_store import Responses
 from eyechart.store.blobs import DAMAGED, PATTERN, BlobError, GoneBlobError, LocalBlobs, open_blobs
@@ -248,7 +249,7 @@ def verify(item: CacheItem) -> tuple[int, list[str]]:
     """Verify the checksums of stored vectors or answers; return the number of entries and the errors found."""
     if item.kind == RESPONSES:
         found = Responses(item.path)
-        lost = [f"{item.path}: {found.damaged} damaged lines"] if found.damaged else []
-        return len(found) + found.damaged, lost
+        text: str = UserMessage("{path}: {n} damaged lines", path=item.path, n=found.damaged)
+        return len(found) + found.damaged, [text] if found.damaged else []
     parts = [path for path in sorted(item.path.rglob(PATTERN)) if not path.name.startswith(DAMAGED)]
     return len(parts), [damage for path in parts if (damage := damage_of_part(path))]

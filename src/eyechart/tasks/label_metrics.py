@@ -154,7 +154,7 @@ def score_with_groups(task: Task, prediction: Prediction, settings: TaskSettings
         column = rule["field"]
         groups = _groups(prediction.entries, column)
         without = len(prediction.entries) - sum(map(len, groups.values()))
-        notices += counted("no_group", without, "{n} samples have no {column} and are in no group.", column=column)
+        notices += counted("no_group", without, "{n} samples have no {column}, hence no group.", column=column)
         scored: dict[str, Mapping[str, Metric]] = {}
         for group, rows in groups.items():
             try:

@@ -116,7 +116,7 @@ class Mteb(RerankingTask):
                 advice="Check the data: a split may have too few rows or a single class.",
                 name=prediction.info.name,
             )
-        text = "{n} metrics of MTEB are undefined (NaN) and left out, such as {first}."
+        text = "{n} metrics of MTEB {n:is|are} undefined (NaN) and left out, such as {first}."
         notes = counted("undefined_metrics", len(undefined), text, first=next(iter(undefined), ""))
         metrics = {
             name: Metric(value, primary=name == "main_score" and not own.metrics)

@@ -179,11 +179,9 @@ class QuestionScores:
         undecided = self.lost.get(UNDECIDED, 0) if first.scorer.form else 0
         unread = "{n} verdicts of the judge {decided_by} could not be read: these answers count as wrong."
         known = first.scorer.benchmark
-        judgeable = "{n} answers could not be read by rule and count as wrong; a judge could read them."
+        judgeable = "{n} answers could not be read by rule, which counts as wrong; a judge could read more."
         if known.url:
-            judgeable = (
-                "{n} answers could not be read by rule and count as wrong; for published numbers a judge reads them."
-            )
+            judgeable = "{n} answers could not be read by rule, which counts as wrong; published numbers use a judge."
         unjudged = first.decided_by == EXACT and known.published == JUDGE
         incomparable = "Published numbers of {name} come from a judge model; this one is not comparable with them."
         differently = "The extractor {other!r} reads {n} of {count} answers differently."

@@ -188,8 +188,8 @@ def score(
             primary=name == main,
             mean_of=MeanOf(name, cluster="unit"),
         )
-    irrelevant = "{n} queries have no relevant document and are left out."
-    absent = "{n} relevant documents are not in the corpus and count as not found."
+    irrelevant = "{n} queries have no relevant document and {n:is|are} left out."
+    absent = "{n} relevant documents are not in the corpus and {n:counts|count} as not found."
     return Outcome(
         metrics=metrics,
         records=list(_records(found, collection, values, units)),

@@ -158,7 +158,7 @@ def load_mean_classifier(
     strange = [shown(path) for path, _, known in read if known.get("model", model) != model]
     unknown = [shown(path) for path, _, known in read if "model" not in known]
     other_model = "{n} classifiers were written with another model, such as {first}."
-    unknown_model = "{n} classifiers do not record their model and classes, such as {first}."
+    unknown_model = "{n} classifiers do not record {n:its|their} model and classes, such as {first}."
     return np.mean([unit(vectors) for _, vectors, _ in read], axis=0, dtype=np.float32), (
         *counted("classifier_of_another_model", len(strange), other_model, first="".join(strange[:1])),
         *counted("classifier_of_unknown_model", len(unknown), unknown_model, first="".join(unknown[:1])),

@@ -31,6 +31,9 @@ def complete(parser: CommandParser, given: dict[str, Any]) -> dict[str, Any]:
     """
     words, file = given["targets"], given.get("config")
     if not words and not file:
+        if given.keys() == {"targets"} and parser.prog.split()[0] != CLIP_BENCHMARK:
+            advice = "For example: `eyechart eval {example}`"
+            raise UsageError("No dataset and no model given.", advice=advice, example=EXAMPLES[0])
         _check_lists(given, given)
         return given
     from eyechart.cli.flags.eval_inputs import is_absent_path, read_config, sort_targets

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,15 +44,13 @@ def read_config(parser: CommandParser, file: str) -> dict[str, Any]:
     flags = _flags(parser)
     for name, value in _settings(content):
         if name not in flags:
-            raise unknown_name(
-                UserMessage("setting in {path}", path=path), name, flags, advice="See eyechart eval --help-all"
-            )
+            kind = UserMessage("setting in {path}", path=path)
+            raise unknown_name(kind, name, flags, advice="See eyechart eval --help-all")
         if value is None:
             continue
         if flags[name].dest in seen - set(PAIRS):
-            raise UsageError(
-                "{path} sets {name!r} twice.", advice="Check for an alias of the same setting.", path=path, name=name
-            )
+            advice = "Check for an alias of the same setting."
+            raise UsageError("{path} sets {name!r} twice.", advice=advice, path=path, name=name)
         seen.add(flags[name].dest)
         said = _words(flags[name], name, value, path)
         if said is None:
@@ -115,13 +114,9 @@ def _plain(value: Any, action: argparse.Action, name: str, path: Path) -> Any:
         return "yes" if value else "no"
     if action.nargs == argparse.OPTIONAL:
         return action.const if value and not isinstance(action.const, bool) else str(value).lower()
-    raise UsageError(
-        "{path}: {name} cannot be {value}.",
-        advice="Quote words such as no and on, which YAML parses as booleans.",
-        path=path,
-        name=name,
-        value=str(value).lower(),
-    )
+    advice = "Quote words such as no and on, which YAML parses as booleans."
+    text = "{path}: {name} cannot be {value}."
+    raise UsageError(text, advice=advice, path=path, name=name, value=str(value).lower())
 
 
 NEAR_MISS = 0.75
@@ -161,13 +156,9 @@ def sort_targets(
         found.setdefault(kinds[0], []).extend(names)
     for flag, kind in {"dataset": "dataset", "model": "model", "pretrained_model": "model"}.items():
         if flag in flags and kind in found:
-            raise UsageError(
-                "{names} and {--{flag}} both specify a {kind}.",
-                advice="Use positional arguments or flags, not both.",
-                names=" ".join(found[kind]),
-                flag=flag,
-                kind=kind,
-            )
+            advice = "Use positional arguments or flags, not both."
+            text = "{names} and {--{flag}} both specify a {kind}."
+            raise UsageError(text, advice=advice, names=" ".join(found[kind]), flag=flag, kind=kind)
     return found
 
 
@@ -208,12 +199,17 @@ def _is_model(word: str, catalogue: Catalogue) -> bool:
 
 
 def _is_mistyped(word: str, catalogue: Catalogue) -> bool:
-    """Whether an unknown word is a path, or a near miss of the name of a dataset, a folder or a file."""
-    return is_path(word, catalogue) or "," in word or bool(nearest(word, _data_names(catalogue), cutoff=NEAR_MISS))
+    """Whether an unknown word is a path, or close to a dataset's name (food101 if it is ``food``) or to data here."""
+    begins = re.compile(rf"(?:.*/)?{re.escape(word)}[\d_.-]", re.IGNORECASE).match
+    # A file or folder such as gpt-4o.log is named after a model.
+    here = [item.name for item in Path().iterdir() if not begins(item.name) or item.suffix.lower() in TABLES]
+    names = _data_names(catalogue)
+    near = nearest(word, (*here, *names), cutoff=NEAR_MISS) or any(map(begins, names))
+    return is_path(word, catalogue) or "," in word or bool(near)
 
 
 def _data_names(catalogue: Catalogue) -> list[str]:
-    return [*(item.name for item in Path().iterdir()), *DEMO, *catalogue.spellings(), *question_names()]
+    return [*DEMO, *catalogue.spellings(), *question_names()]
 
 
 def is_absent_path(word: str) -> bool:
@@ -224,7 +220,8 @@ def is_absent_path(word: str) -> bool:
 def _unknown(word: str, catalogue: Catalogue) -> UsageError:
     if is_path(word, catalogue):
         return no_such_path(word)
-    near = nearest(word, (*_data_names(catalogue), *MODELS, *open_clip_names()))
+    here = (item.name for item in Path().iterdir())
+    near = nearest(word, (*here, *_data_names(catalogue), *MODELS, *open_clip_names()))
     name, comma, weights = word.partition(",")
     if comma and name in open_clip_names():  # the syntax of --pretrained-model
         near = [f"{name}:{weights}"]

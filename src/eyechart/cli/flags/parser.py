@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from eyechart.errors import nearest
 from eyechart.io.terminal import translate, wrap, write_message
-from eyechart.messages import UserMessage
+from eyechart.messages import UserMessage, join
 
 LISTS = (argparse.ONE_OR_MORE, argparse.ZERO_OR_MORE)
 """``nargs`` of arguments that take any number of values, up to the next flag."""
@@ -92,12 +92,10 @@ class CommandParser(argparse.ArgumentParser):
     def _parsed(self, words: Sequence[str], namespace: Any) -> tuple[argparse.Namespace, list[str]]:
         self.exit_on_error = False  # raises errors as objects instead of formatted text
         spelled = self._spelled(words)
-        for word in takewhile(lambda word: word != "--", spelled):
-            flag = word.partition("=")[0]
-            if self.foreign and flag.startswith("-") and flag not in self._option_string_actions:
-                message = self.foreign(flag)
-                if message:
-                    self.error(message)
+        flags = (word.partition("=")[0] for word in takewhile(lambda word: word != "--", spelled))
+        unknown = [flag for flag in flags if flag.startswith("-") and flag not in self._option_string_actions]
+        if self.foreign and (said := list(filter(None, map(self.foreign, dict.fromkeys(unknown))))):
+            self.error(join(said, "\n"))
         try:
             return super().parse_known_args(spelled, namespace)
         except argparse.ArgumentError as error:

@@ -110,7 +110,7 @@ def in_place(text: str, images: Sequence[Item], mark: str = MARK) -> list[Any]:
         return first(text, images)
     if len(rest) != len(images):
         raise DataError(
-            "the text contains {mark} {n} times, but there are {n_images} images.",
+            "the text contains {mark} {n} times, but there {n_images:is|are} {n_images} images.",
             n=len(rest),
             mark=mark,
             n_images=len(images),

@@ -48,7 +48,7 @@ class QuestionTable:
                     lost=lost,
                 )
             if lost:
-                text = UserMessage("{n} rows have no image and are skipped.", n=lost)
+                text = UserMessage("{n} rows have no image and {n:is|are} skipped.", n=lost)
                 self.notices.append(Notice("rows_without_image", lost, text))
             table = RowTable(kept, table.columns)
         self.data = self._numbered(table)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import ModelError
+from eyechart.io.files import one_connection_attempt
 from eyechart.models import hub
 from eyechart.models.encoders.late_interaction import LateInteractionEncoder
 from eyechart.models.family import CONFIG
@@ -279,7 +280,8 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
     source = hub.source_for_library(hub.source_of(spec), spec)
     options = hub.loading(spec)
     try:
-        config = transformers.AutoConfig.from_pretrained(source, **options)
+        with one_connection_attempt():
+            config = transformers.AutoConfig.from_pretrained(source, **options)
         with whole_weights(source, unused=POOLER if config.model_type in CLASS_TOKEN else "") as notes:
             saved_as = (getattr(config, "architectures", None) or [""])[0]
             by_name = saved_as in HEADS or (saved_as.endswith(TOWER_CLASSES) and hasattr(transformers, saved_as))

@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 
 from eyechart.errors import EyechartError, ModelError, is_unreachable, unreachable
 from eyechart.io import safe_parse
+from eyechart.io.files import one_connection_attempt
 from eyechart.messages import UserMessage, join
 from eyechart.models.towers.torch_tools import quiet_transformers
 
@@ -91,7 +92,8 @@ def load_errors(what: str) -> Iterator[None]:
     exceptions.
     """
     try:
-        yield
+        with one_connection_attempt():
+            yield
     except Exception as error:
         raise load_error(what, error) from error
 
