@@ -164,7 +164,7 @@ def _likeness(a: list[str], b: list[str]) -> float:
 
 
 class Terminal:
-    """A terminal in a fresh folder of somebody who installed the package and knows nothing of the checkout."""
+    """A terminal in a fresh folder and home, with the package installed and without the checkout."""
 
     def __init__(self, folder: Path, language: str) -> None:
         self.home, self.work = folder, folder / "work"
