@@ -40,7 +40,7 @@ class OriginalImages:
         return digest in self.offered
 
     def read(self, digest: str) -> tuple[str, bytes] | None:
-        """Return the content type and the bytes of an offered image; None if the file has changed or is not an image."""
+        """Return content type and bytes of an offered image; None if the file has changed or is not an image."""
         from PIL import Image
 
         with suppress(KeyError, OSError, DataError):
