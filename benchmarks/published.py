@@ -49,7 +49,7 @@ CONTEXT = 16
 
 
 class Residual(nn.Module):
-    """Two 3x3 convolutions beside a shortcut without parameters: every second pixel, new channels zero."""
+    """Two 3x3 convolutions and a shortcut without parameters: every second pixel, new channels zero."""
 
     def __init__(self, width_in: int, width: int) -> None:
         super().__init__()

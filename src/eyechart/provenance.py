@@ -40,7 +40,7 @@ def compute_facts(device: str | None) -> dict[str, Any]:
 
 
 def reset_peak_memory() -> None:
-    """Start measuring peak memory anew, where the system allows it (Linux, CUDA)."""
+    """Reset the peak memory counter where the system allows it (Linux, CUDA)."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     torch = sys.modules.get("torch")

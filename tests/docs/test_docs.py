@@ -71,3 +71,12 @@ def test_links_to_files_of_the_project_lead_somewhere(page):
 def test_a_chinese_page_and_its_original_know_each_other(page):
     assert re.search(rf"\[English\]\([./]*{original_of(page).name}\)", page.read_text(encoding="utf-8"))
     assert original_of(page).is_file()
+
+
+@pytest.mark.parametrize("page", CHINESE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_chinese_page_links_to_chinese_pages(page):
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    links = re.findall(r"\[(?!(?:English|英文)\])[^]]*\]\(([^)#\s]+\.md)\)", text)
+    targets = {(page.parent / link).resolve() for link in links if "://" not in link}
+
+    assert targets.isdisjoint({original_of(other) for other in CHINESE})

@@ -68,12 +68,12 @@ def there(supposed, monkeypatch):
 
 
 def in_the_table():
-    """Yield the commands of the FAQ's table of questions."""
-    table = (
-        (ROOT / "docs" / "faq.md").read_text(encoding="utf-8").partition("## Twenty questions")[2].partition("\n## ")[0]
-    )
-    for line in re.findall(r"`(eyechart \w+ [^`]*|eyechart doctor)`", table):
-        yield pytest.param(*line.split(" ", 1)[:1], line.split()[1:], id=f"table {line}")
+    """Yield the commands of the FAQ's table of twenty questions, in both languages."""
+    for page in ("faq.md", "zh/faq.md"):
+        rows = re.findall(r"^\|.*\|$", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.MULTILINE)[2:]
+        assert len(rows) == 20, page
+        for line in re.findall(r"`(eyechart \w+ [^`]*|eyechart doctor)`", "".join(rows)):
+            yield pytest.param("eyechart", line.split()[1:], id=f"{page}: {line}")
 
 
 @pytest.mark.parametrize(("program", "words"), [*skipped(), *in_the_table()])

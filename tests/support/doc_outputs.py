@@ -37,7 +37,7 @@ OUR_COMMANDS = {name: str(Path(sys.executable).parent / name) for name in (*PROG
     "python3": sys.executable
 }
 """As they are installed: a program does not see the working folder by itself, as ``python -m`` would."""
-NOT_RUN = {"make", "pip", "git", "cd", "source", "open", "apt-get", "npm"}
+NOT_RUN = {"make", "pip", "git", "cd", "export", "source", "open", "apt-get", "npm"}
 """Set-up steps, and commands that only look."""
 STANDS_FOR = {"make demo": "eyechart demo"}
 """Commands of a fresh checkout, and the part of them that is run."""
@@ -164,7 +164,7 @@ def _likeness(a: list[str], b: list[str]) -> float:
 
 
 class Terminal:
-    """A terminal in a fresh folder of somebody who installed the package and knows nothing of the checkout."""
+    """A terminal in a fresh folder and home, with the package installed and without the checkout."""
 
     def __init__(self, folder: Path, language: str) -> None:
         self.home, self.work = folder, folder / "work"

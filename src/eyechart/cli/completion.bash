@@ -23,7 +23,7 @@ _eyechart() {
             esac ;;
         esac ;;
     esac
-    # Hundreds of names help nobody before the first letter; files are offered instead.
+    # Without a first letter there are hundreds of names: offer files instead.
     if [ -z "$current" ] && [ "${#words}" -gt @most@ ]; then words=""; fi
     # Bash splits words at colons: the part before the last one is already on the line.
     prefix="${current%"${current##*:}"}"

@@ -47,7 +47,7 @@ class AnswerOrigins:
     refused: Counter[str] = field(default_factory=Counter)
     """Answers by the request parameters that the server refused."""
     tokens: Counter[str] = field(default_factory=Counter)
-    """Usage of all answers, stored ones included, each counted once: what they take if all are generated anew."""
+    """Usage of all answers, stored ones included, each counted once: what generating all of them takes."""
     keys: set[str] = field(default_factory=set)
     """The cache keys of these answers."""
 

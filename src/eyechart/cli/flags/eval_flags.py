@@ -166,7 +166,7 @@ def foreign_flag(flag: str) -> str:
     said = []
     for meaning, tools in meanings.items():
         text = "{tool}'s {flag} is {meaning} here"
-        text = text if meaning[0] == "-" else "{tool}'s {flag} is no flag here: {meaning}"
+        text = text if meaning[0] == "-" else "{tool}'s {flag} is not a flag here: {meaning}"
         said.append(UserMessage(text, tool="/".join(tools), flag=flag, meaning=UserMessage(meaning)))
     return join(said, "; ")
 

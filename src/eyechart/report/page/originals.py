@@ -28,7 +28,7 @@ class OriginalImages:
                 raise UsageError("Folder not found: {path}.", path=folder)
             root = folder.resolve()
             for path in sorted(root.rglob("*")):
-                with suppress(OSError, DataError):  # an unreadable file is no image
+                with suppress(OSError, DataError):  # skip unreadable files
                     if path.resolve().is_relative_to(root) and path.is_file() and path.stat().st_size <= MAX_BYTES:
                         self.files[file_digest(path).hex()] = path
         remember_digests()
@@ -40,7 +40,7 @@ class OriginalImages:
         return digest in self.offered
 
     def read(self, digest: str) -> tuple[str, bytes] | None:
-        """Return the content type and the bytes of an offered image; None if the file has changed or is no image."""
+        """Return content type and bytes of an offered image; None if the file has changed or is not an image."""
         from PIL import Image
 
         with suppress(KeyError, OSError, DataError):

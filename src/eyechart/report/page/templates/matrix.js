@@ -41,7 +41,7 @@ function sortedModels(models, columns, average) {
   if (key === "model") return best ? models : [...models].reverse();
   const direction = best ? 1 : -1;
   if (key === "rank" && models.some(isRanked)) {
-    // Models that share a rank keep the order of their names: what noise decides is no order.
+    // Models that share a rank are sorted by name, not by a difference that is noise.
     const rank = (m) => (isRanked(m) ? 1e6 * standingOf(m).rank_low + standingOf(m).rank_high : Infinity);
     return [...models].sort((a, b) => (rank(a) === rank(b) ? a - b : direction * (rank(a) - rank(b))));
   }

@@ -1,5 +1,5 @@
 // What was sent to a generator and what it answered, what a judge was asked and replied, and several models' answers
-// side by side. Every text here was written by somebody else: it only ever becomes text.
+// side by side. Texts come from models and data: they are only ever inserted as text.
 
 const UNREAD_RULES = ["undecided", "unreadable verdict", "cut", "failed"]; // as eyechart.scorers.rule
 const DIFF_WORDS = 400; // longer answers are shown without marks
