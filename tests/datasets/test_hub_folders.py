@@ -349,3 +349,11 @@ def test_a_folder_that_names_no_split_holds_the_split_test(tmp_path, place):
 
     (tmp_path / "dataset_dict.json").touch()
     assert list(files_by_split(tmp_path, path.suffix)) == [path.parent.name]
+
+
+def test_splits_of_a_saved_dataset_dict_have_their_own_names(tmp_path):
+    from datasets import DatasetDict
+
+    DatasetDict({"val_easy": labelled(), "val_hard": labelled(first=100)}).save_to_disk(tmp_path / "saved")
+
+    assert list(files_by_split(tmp_path / "saved", ".arrow")) == ["val_easy", "val_hard"]

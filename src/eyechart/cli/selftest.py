@@ -53,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
         raise
     _show(body, sys.stdout)
     if args.output:
-        text = redact_message(to_json(body, indent=1)).replace(str(Path.home()), "~")
+        home = str(Path.home()).rstrip("/")  # "/" in some containers
+        text = redact_message(to_json(body, indent=1)).replace(home or "\0", "~")
         save(args.output, f"{text}\n".encode())
     return int(body["verdict"] == "different")
 

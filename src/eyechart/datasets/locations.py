@@ -76,13 +76,13 @@ def files_by_split(folder: Path, suffix: str) -> dict[str, list[Path]]:
 
 
 def _split_in(path: Path, folder: Path) -> str:
+    if (folder / path.parent.parent / "dataset_dict.json").is_file() and path.parent.name:
+        return path.parent.name.lower()  # save_to_disk writes SPLIT/data-00000-of-00001.arrow next to it
     for text in (path.stem, *(part.name for part in path.parents)):
         if word := _SPLIT.search(text):
             return word[0].lower()
     stem = _NUMBERS.sub("", path.stem).rstrip("-_") if _COUNT.search(path.stem) else ""
-    if stem == "data":  # save_to_disk writes SPLIT/data-00000-of-00001.arrow next to dataset_dict.json
-        stem = path.parent.name if (folder / path.parent.parent / "dataset_dict.json").is_file() else ""
-    return stem or ONLY_SPLIT
+    return ONLY_SPLIT if stem in ("", "data") else stem
 
 
 def is_present(folder: Path, patterns: tuple[str, ...]) -> bool:
