@@ -50,6 +50,15 @@ def test_an_encoder_is_measured_alone_and_in_batches(model, precision, tmp_path,
     assert f"{model}, {precision}, cpu, {found['device_name']}, peak memory" in capsys.readouterr().out
 
 
+def test_an_encoder_is_measured_at_least_once_however_short_the_time(tmp_path):
+    words = ["--seconds", "1e-9", "--batch-size", "2", "--output", str(tmp_path / "b.json")]
+
+    assert main(["bench", "eyechart-tiny", *words]) == 0
+
+    measured = json.loads((tmp_path / "b.json").read_text())["measurements"]
+    assert [one["requests"] for one in measured] == [1, 1, 1, 1]
+
+
 def test_something_must_be_named_to_be_measured(capsys):
     assert main(["bench", "--requests", "3"]) == 2
     assert "There is no model to measure.\nName one, or a server with --api-base URL." in capsys.readouterr().err

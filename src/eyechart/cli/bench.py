@@ -132,8 +132,8 @@ def _measure_encoder(args: argparse.Namespace) -> dict[str, Any]:
             for _ in range(BATCHES):
                 encode(items)
             latencies: list[float] = []
-            start = time.perf_counter()
-            while len(latencies) < args.requests and time.perf_counter() - start < args.seconds / len(sizes) / 2:
+            end = time.perf_counter() + args.seconds / len(sizes) / 2
+            while not latencies or (len(latencies) < args.requests and time.perf_counter() < end):
                 before = time.perf_counter()
                 encode(items)
                 latencies.append(time.perf_counter() - before)
