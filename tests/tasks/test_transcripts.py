@@ -1,5 +1,9 @@
 """Transcripts: what was sent and answered, by model and judge, from the server or the cache, and what it costs."""
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 
 from eyechart import evaluate
@@ -212,3 +216,26 @@ def test_each_turn_of_a_dialogue_has_its_own_messages(lmu_data, tmp_path):
     scored = score_rows([row], benchmark_of_kind("dialogue", "optional"))
 
     assert [part["transcript"] for part in scored.rows] == turns
+
+
+def names_in(value):
+    """Return the keys of all objects within a JSON value."""
+    if isinstance(value, list):
+        return set().union(*map(names_in, value))
+    return value.keys() | names_in(list(value.values())) if isinstance(value, dict) else set()
+
+
+def test_the_documented_schema_has_every_written_field_and_no_other(world):
+    page = (Path(__file__).parents[2] / "docs" / "results.md").read_text("utf-8").partition("## Transcripts")[2]
+    section = page.partition("\n## ")[0]
+    example = json.loads(section.partition("```json\n")[2].partition("```")[0])
+    table = "\n".join(line for line in section.splitlines() if line.startswith("| `"))
+
+    written = transcripts(world.run())["2"]
+
+    assert names_in(example) == names_in(written)
+    assert [one.keys() for one in example["messages"]] == [one.keys() for one in written["messages"]]
+    assert example["judges"][0].keys() == written["judges"][0].keys()
+    assert example["judges"][0]["replies"][0].keys() == written["judges"][0]["replies"][0].keys()
+    optional = {"refusal", "error"}
+    assert set(re.findall(r"`(\w+)`", table)) >= names_in(written) | optional
