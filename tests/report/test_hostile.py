@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -12,6 +13,7 @@ from eyechart.report.page.overview import is_thumbnail
 from eyechart.report.page.payload import make_payload
 from eyechart.results import Result, write_result
 from eyechart.types import MeanOf, Metric
+from support.browser import expect
 
 pytestmark = pytest.mark.slow  # a real browser
 
@@ -210,6 +212,45 @@ def test_no_field_runs_and_every_field_is_shown_as_text_that_turns_nothing_round
     everything = "\n".join(shown)
     missing = [field for field in SHOWN if f"{field} <script>window.pwned=1</script>" not in everything]
     assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("address", "heading"),
+    [
+        *((f"#/{name}/0", "title") for name in ("__proto__", "__defineGetter__", "constructor", "%E0%A4%A")),
+        *((f"#/benchmark/{place}", "title") for place in ("-1", "99", "__proto__")),
+        *((f"#/benchmark/0?sample={place}", "") for place in ("1.5", "-5", "1e9", "length")),
+        *((f"#/results?model={model}&only=constructor", "Results") for model in ("99", "-1", "x", "length")),
+        ("#/compare?a=x&b=__proto__", "Compare"),
+    ],
+)
+def test_no_address_breaks_the_page(watched, hostile_report, address, heading):
+    page = watched.open(hostile_report, address)
+
+    expect(page.locator("h1")).to_contain_text(heading)
+    expect(page.locator("h1")).not_to_contain_text("cannot be shown")
+    expect(page.locator("dialog")).to_have_count(0)
+
+
+def test_an_address_of_a_sample_that_is_not_listed_says_so(watched, hostile_report):
+    page = watched.open(hostile_report, "#/benchmark/0?model=0&id=absent")
+
+    expect(page.get_by_text("The page does not list this sample.")).to_be_visible()
+
+
+LEFT_EDGE = "node => node.getContext('2d').getImageData(0, 0, 2, node.height).data.some((value) => value > 0)"
+
+
+def test_long_class_names_are_shortened_to_the_margin_of_the_confusion_matrix(watched, hostile_report):
+    watched.open(hostile_report)
+    canvas = watched.page.locator(".confusion canvas")
+    place = 0
+    while not canvas.count():  # one of the benchmarks has classes
+        go(watched, f"#/benchmark/{place}?model=1")
+        place += 1
+    expect(canvas).to_have_attribute("style", re.compile("width"))
+
+    assert not canvas.evaluate(LEFT_EDGE)
 
 
 @pytest.mark.parametrize(

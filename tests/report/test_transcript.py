@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+
 import pytest
 
 from eyechart import evaluate
 from eyechart.report.loader import load_results
 from eyechart.report.page import make_page
+from eyechart.report.page.originals import OriginalImages, write_samples
 from eyechart.report.page.overview import Limits
 from eyechart.report.page.payload import make_payload
 from support.make_results import chunks_of
@@ -125,3 +130,12 @@ def test_transcripts_stay_within_their_limits_mistakes_first(results):
     none, _ = kept(transcript_bytes=0)
     assert (len(every), few, none) == (8, {"0", "3", "6", "7"}, set())
     assert all("prediction" in one for own in details.values() for one in own.values())
+
+
+def test_exported_transcripts_and_options_are_json(results, tmp_path):
+    write_samples([item.result for item in load_results([results]).found], tmp_path, OriginalImages([]))
+
+    for table in tmp_path.glob("*/samples.csv"):
+        for row in csv.DictReader(io.StringIO(table.read_text())):
+            assert json.loads(row["options"]) == {"A": "cat", "B": "dog"}
+            assert json.loads(row["transcript"])["version"] == 1

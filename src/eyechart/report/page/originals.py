@@ -1,6 +1,7 @@
 """Original images in folders, found by the digest in a record: for the served page, and to export samples."""
 
 import base64
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -70,13 +71,20 @@ def write_samples(results: Sequence[Result], folder: Path, originals: OriginalIm
             row |= {name: value for name, value in record.items() if name not in IMAGE_FIELDS}
             if names := result.details.get("classnames"):
                 row |= {new: class_names(row[old], names) for old, new in CLASS_COLUMNS.items() if old in row}
-            rows.append({key: "; ".join(map(str, v)) if isinstance(v, list) else v for key, v in row.items()})
+            rows.append({key: _cell(value) for key, value in row.items()})
         if rows:
             columns = list(dict.fromkeys(name for row in rows for name in row))
             table = csv_text([columns, *([row.get(name) for name in columns] for row in rows)])
             write_atomic(place / "samples.csv", table.encode("utf-8", "backslashreplace"))
         count += len(rows)
     return count
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as it stands in a table: plain values joined, everything else as JSON."""
+    if isinstance(value, list) and not any(isinstance(part, list | Mapping) for part in value):
+        return "; ".join(map(str, value))
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | Mapping) else value
 
 
 def _image_of(record: Mapping[str, Any], originals: OriginalImages) -> tuple[str, bytes] | None:

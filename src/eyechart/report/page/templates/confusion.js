@@ -150,17 +150,17 @@ function paintConfusion(canvas, { classes, cells, recall, counts, chunk, window:
   pen.fillStyle = colour("--muted");
   pen.font = `${Math.min(12, cell)}px ${style.getPropertyValue("--sans")}`;
   pen.textBaseline = "middle";
-  const most = Math.floor(margin / 6);
+  const fitted = (name, most = 30) => (most > 1 && pen.measureText(shorten(name, most)).width > margin - 8 ? fitted(name, most - 1) : shorten(name, most));
   for (let i = Math.ceil(part.y); i < Math.min(classes, part.y + part.size); i += 1) {
     pen.textAlign = "right";
-    pen.fillText(shorten(className(chunk, i), most), margin - 5, y(i) + cell / 2);
+    pen.fillText(fitted(className(chunk, i)), margin - 5, y(i) + cell / 2);
   }
   for (let i = Math.ceil(part.x); i < Math.min(classes, part.x + part.size); i += 1) {
     pen.save();
     pen.translate(x(i) + cell / 2, margin - 5);
     pen.rotate(-Math.PI / 3);
     pen.textAlign = "left";
-    pen.fillText(shorten(className(chunk, i), most), 0, 0);
+    pen.fillText(fitted(className(chunk, i)), 0, 0);
     pen.restore();
   }
 }

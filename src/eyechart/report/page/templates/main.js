@@ -26,6 +26,7 @@ let turns = 0; // views chosen so far: a view that waited for data draws only if
 
 // What a view must have before it can be drawn, all at once; most have it already.
 const NEEDS = {
+  __proto__: null, // an address may name anything
   benchmark: (argument) => BENCHMARKS[Number(argument)] && chunkOf(Number(argument)),
   compare: () => unpack("pairs"),
 };

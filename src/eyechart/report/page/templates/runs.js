@@ -3,7 +3,8 @@
 const RESULTS_SHOWN = 100;
 
 function resultsView(main, params) {
-  const state = { query: "", model: params.get("model") ?? "", only: params.get("only") ?? "", all: false };
+  const asked = Number.parseInt(params.get("model"), 10);
+  const state = { query: "", model: asked in MODELS ? String(asked) : "", only: params.get("only") ?? "", all: false };
   const body = h("tbody", {});
   const summary = h("p", { class: "note", role: "status" });
   const more = h("div", {});

@@ -63,11 +63,14 @@ function samplesSection(view) {
     );
   };
   const open = (i) => {
-    if (!(i >= 0 && i < access.count)) return;
+    if (!(i in chunk.samples.ids)) return announce(t("The page does not list this sample."));
     const found = filterSamples(view, access, state);
     openSample(view, access, i, found.includes(i) ? found : filterSamples(view, access, { ...state, show: "all" }));
   };
-  const openNamed = (params) => open(params.has("id") ? chunk.samples.ids.indexOf(params.get("id")) : Number(params.get("sample") ?? -1));
+  const openNamed = (params) => {
+    if (params.has("id")) open(chunk.samples.ids.indexOf(params.get("id")));
+    else if (params.has("sample")) open(Number(params.get("sample")));
+  };
   view.list = { state, draw, section: null, open, openNamed };
   const others = chunk.samples.models.filter((m) => m !== view.m);
   const update = (values) => { Object.assign(state, values, { page: 0 }); draw(); };
