@@ -20,7 +20,7 @@ from eyechart.stats.intervals import normal_cdf, two_sided_z
 NAMED = 3
 """Names listed in a sentence; of more, the number is given."""
 MOST_UNITS = 1e7
-"""More additional images than this are no advice."""
+"""Above this number of additional images, no number is given."""
 UNTESTED = "No difference can be tested: no two results have records of the same samples, prompts and settings."
 MORE = {
     True: "; about {n:,} more images would decide{between}",
@@ -136,7 +136,7 @@ class VerdictBuilder:
             judged[c][m] = replace(judged[c][m], above_chance=p_value < (1 - LEVEL) / 2)
         for column, found in zip(columns, judged, strict=True):
             leader = table.leader(column)
-            if leader is not None and found[leader].above_chance is False:  # nobody is the best
+            if leader is not None and found[leader].above_chance is False:  # then no model is the best
                 found |= {m: replace(cell, mark="tied") for m, cell in found.items() if cell.mark == "best"}
         return judged
 
@@ -209,8 +209,8 @@ class _Words:
 
     def sentences(self) -> tuple[UserMessage, ...]:
         """Return who is ahead, unless all are at chance, then what is not above chance."""
-        chance, nobody = self._chance()
-        if len(self.models) < 2 or nobody == len(self.columns):
+        chance, at_chance = self._chance()
+        if len(self.models) < 2 or at_chance == len(self.columns):
             return tuple(chance)
         if not self.tested:
             return UserMessage(UNTESTED), *chance
@@ -315,8 +315,8 @@ class _Words:
             if low := tuple(m for m, cell in there.items() if cell.above_chance is False):
                 everyone = len(low) == len(there) and len(self.models) > 1
                 groups.setdefault(() if everyone else low, []).append(c)
-        nobody = groups.pop((), [])
-        said = [UserMessage("No model is above chance on {names}.", names=self._titles(nobody))] if nobody else []
+        at_chance = groups.pop((), [])
+        said = [UserMessage("No model is above chance on {names}.", names=self._titles(at_chance))] if at_chance else []
         largest = sorted(groups.items(), key=lambda group: -len(group[1]))
         for low, columns in largest[:NAMED]:
             text = "{models} {n:is|are} not above chance on {names}."
@@ -324,7 +324,7 @@ class _Words:
             said.append(UserMessage(text, models=self._names(names), n=len(low), names=self._titles(columns)))
         if rest := sum(len(columns) for _, columns in largest[NAMED:]):
             said.append(UserMessage("On {n} more columns some models are not above chance.", n=rest))
-        return said, len(nobody)
+        return said, len(at_chance)
 
     def _name(self, model: int) -> str:
         return one_line(self.table.models[model].label)

@@ -158,7 +158,7 @@ function legend(models, columns) {
     columns.some(lowerIsBetter) && h("li", {}, t("↓ lower is better")),
     columns.some((column) => models.some((m) => atChance(m, column))) && h("li", {}, h("span", { class: "swatch at-chance" }), " ", t("not above chance")),
     STATE.shade && h("li", {}, h("span", { class: "swatch tone" }), " ", t("shading from chance to the best")),
-    models.some(isRanked) && h("li", {}, t("Rank: all ranks that the samples allow (simultaneous 95 % intervals); models that share them stand by name")),
+    models.some(isRanked) && h("li", {}, t("Rank: all ranks that the samples allow (simultaneous 95 % intervals); models that share ranks are sorted by name")),
     h("li", {}, t("A cell opens its metrics, settings and the command to reproduce it.")),
   );
 }
