@@ -33,7 +33,7 @@ def test_a_style_only_sets_what_there_is(style):
 def test_flags_that_a_style_may_set_are_left_open_by_the_command():
     """A default in the parser would look like the user's wish, and the style would never count."""
     parser = make_parser("eyechart", "eval")
-    given = vars(parser.parse_args(["eval"]))
+    given = vars(parser.parse_args(["eval", "--dataset", "cifar10"]))
 
     for style in PRESETS.values():
         assert not {*style, *style.get("task_options", {})} & set(given)
@@ -58,7 +58,7 @@ def test_internvl_s_defaults_hold_for_its_models_and_on_request(words):
 @pytest.mark.parametrize(
     "words",
     [
-        [],
+        ["--dataset", "cifar10"],
         ["--model", "internvl_c_retrieval", "ViT-B-32"],
         ["--model_type", "open_clip", "--model", "internvl_c_retrieval"],
         ["--model_type", "internvl", "--like", "eyechart"],
